@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import filelock
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.plan import Plan
+    from patchkit.plan import EditStatus, PatchStatus, Plan
     from patchkit.tree import CheckoutTree
     from patchkit.unwind import Replay
-
-_UNMADE = frozenset({State.PENDING, State.PARTIAL})
 
 
 class Transaction:
@@ -41,16 +39,17 @@ class Transaction:
         self.digest = digest
         self.allow_dirty = allow_dirty
 
-    def check(self, plan: Plan) -> None:
-        """Raise TreeError if `commit` would refuse the plan; nothing is written."""
+    def check(self, plan: Plan) -> Applied:
+        """Return what `commit` would, or raise TreeError if it would refuse; nothing is written."""
         require_settled(self.tree)
         self._prepare(plan, Store(self.tree.package).read())
+        return _outcome(plan)
 
-    def commit(self, plan: Plan) -> tuple[str, ...]:
-        """Write the plan's changes and return the changed files; TreeError if the tree refuses, unchanged."""
+    def commit(self, plan: Plan) -> Applied:
+        """Write the plan's changes and return what they come to; TreeError if the tree refuses, unchanged."""
+        require_settled(self.tree)
         if not plan.changes:
-            require_settled(self.tree)
-            return ()
+            return _outcome(plan)
         with _locked(self.tree) as store:
             before = store.read()
             writes = self._prepare(plan, before)
@@ -60,7 +59,7 @@ class Transaction:
             }
             after = before.with_applied(changes, _applied(plan), self.digest)
             _write(self.tree, store, writes, before=before, after=after)
-        return tuple(changes)
+        return _outcome(plan)
 
     def _prepare(self, plan: Plan, ledger: Ledger) -> list[_Write]:
         writes = _writes(self.tree, {change.file: (change.before, change.after) for change in plan.changes})
@@ -72,6 +71,14 @@ class Transaction:
                     f"{', '.join(dirty)}: uncommitted changes; commit or stash them, or pass --allow-dirty."
                 )
         return writes
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What an apply came to: each patch's status after it, and the files that it changed."""
+
+    patches: tuple[PatchStatus, ...]
+    files: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -312,6 +319,10 @@ def _roll_back(tree: CheckoutTree, store: Store, writes: Sequence[_Write], befor
         store.end()
 
 
+def _made(plan: Plan) -> list[PatchStatus]:
+    return [status for status in plan.patches if status.state in {State.PENDING, State.PARTIAL}]
+
+
 def _applied(plan: Plan) -> list[AppliedPatch]:
     return [
         AppliedPatch(
@@ -321,6 +332,21 @@ def _applied(plan: Plan) -> list[AppliedPatch]:
             tuple(status.patch.hardens),
             tuple(AppliedEdit(e.name, e.file, e.site) for e in status.edits if e.state is State.PENDING),
         )
-        for status in plan.patches
-        if status.state in _UNMADE
+        for status in _made(plan)
     ]
+
+
+def _outcome(plan: Plan) -> Applied:
+    made = {
+        status.patch.id: replace(
+            status, state=State.APPLIED, reason="", edits=tuple(map(_settled, status.edits))
+        )
+        for status in _made(plan)
+    }
+    patches = tuple(made.get(status.patch.id, status) for status in plan.patches)
+    return Applied(patches, tuple(change.file for change in plan.changes))
+
+
+def _settled(edit: EditStatus) -> EditStatus:
+    """An edit of an applied patch counts as patchkit's, also where a part of the patch was there before."""
+    return edit if edit.state is State.NOT_APPLICABLE else replace(edit, state=State.APPLIED, reason="")
