@@ -269,7 +269,7 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
             check=False,
             env=_environment(),
         )
-    except FileNotFoundError:
+    except OSError:
         raise TreeError(f"git is needed to read {folder} and is not on PATH: install git.") from None
 
 

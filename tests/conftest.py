@@ -1,15 +1,20 @@
-"""Tiny synthesised sglang trees, and plans made of plain replacements, for tests that need no real patch."""
+"""Tiny synthesised sglang trees, toy plans made of plain replacements, and toy patches made of real edits."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from patchkit import patchset
 from patchkit.plan import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.tree import CheckoutTree, OverlayTree, Tree, open_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MIRROR = "srt/managers/mirror.py"
 CRLF = "srt/layers/attention/crlf.py"
@@ -17,7 +22,16 @@ ABRUPT = "srt/speculative/abrupt.py"
 SOURCES = {
     "__init__.py": b"",
     "version.py": b'__version__ = "0.5.12"\n',
-    MIRROR: b"class Mirror:\n    copies = 0\n\n    def host(self):\n        return self.copies\n\n\ndepth = 1\n",
+    MIRROR: b"""\
+class Mirror:
+    copies = 0
+
+    def host(self):
+        return self.copies
+
+
+depth = 1
+""",
     CRLF: b"# caf\xc3\xa9\r\nclass Backend:\r\n    flag = False\r\n\r\n    stride = 1\r\n",
     ABRUPT: b"class Worker:\n    steps = 3\n    stop = None",
 }
@@ -25,7 +39,7 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class ToyPatch:
-    """A patch whose edits replace one text by another, file by file."""
+    """A patch whose edits each replace one text of a file by another."""
 
     id: str
     swaps: tuple[tuple[str, bytes, bytes], ...]
@@ -39,13 +53,15 @@ class ToyPatch:
 
 COPIES = ToyPatch("copies", ((MIRROR, b"copies = 0", b"copies = None"), (CRLF, b"False", b"True  # on")))
 DEPTH = ToyPatch("depth", ((MIRROR, b"depth = 1", b"depth = 2\nheight = 3"), (ABRUPT, b"= None", b"= 0")))
-GUARD = ToyPatch("guard", ((MIRROR, b"        return", b"        assert True\n        return"),), hardens=("copies",))
+GUARD = ToyPatch(
+    "guard", ((MIRROR, b"        return", b"        # guard\n        return"),), hardens=("copies",)
+)
 STRIDE = ToyPatch("stride", ((CRLF, b"stride = 1", b"stride = 4"),), requires=("copies",))
 TOYS = (COPIES, DEPTH, GUARD, STRIDE)
 
 
 def toy_plan(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> Plan:
-    """Plan toy patches as `patchkit.plan.make_plan` plans real ones; a text that is gone counts as replaced."""
+    """Plan toy patches as `patchkit.plan.make_plan` plans real ones."""
     contents: dict[str, bytes] = {}
     touched: dict[str, list[str]] = {}
     statuses = []
@@ -53,14 +69,18 @@ def toy_plan(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> Plan:
         edits = []
         for file, old, new in patch.swaps:
             text = contents.get(file) or tree.read(file) or b""
-            pending = old in text and new not in text
+            pending = new not in text
             if pending:
                 contents[file] = text.replace(old, new)
                 touched.setdefault(file, []).append(patch.id)
-            edits.append(EditStatus(f"swap {file}", file, "module", State.PENDING if pending else State.APPLIED))
+            edits.append(
+                EditStatus(f"swap {file}", file, "module", State.PENDING if pending else State.APPLIED)
+            )
         states = {edit.state for edit in edits}
         statuses.append(PatchStatus(patch, states.pop() if len(states) == 1 else State.PARTIAL, tuple(edits)))
-    changes = [FileChange(file, tree.read(file), text, tuple(touched[file])) for file, text in contents.items()]
+    changes = [
+        FileChange(file, tree.read(file), text, tuple(touched[file])) for file, text in contents.items()
+    ]
     return Plan(tree, tuple(statuses), tuple(changes))
 
 
@@ -83,16 +103,13 @@ def write_package(package: Path, sources: dict[str, bytes] = SOURCES) -> Path:
 
 
 def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Return every file below ``folder`` with its mode and bytes, links and empty folders too."""
+    """Return the mode and bytes of everything below ``folder`` but git's own files."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if ".git" in name.split("/"):
-            continue
-        if path.is_symlink():
-            found[name] = (0, str(path.readlink()).encode())
-        else:
-            found[name] = (path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
+        if ".git" not in name.split("/"):
+            content = os.readlink(path).encode() if path.is_symlink() else b""
+            found[name] = (path.lstat().st_mode, path.read_bytes() if path.is_file() else content)
     return found
 
 
@@ -102,9 +119,15 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.fixture(autouse=True)
+def _git_without_anyones_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package folder in an unpacked wheel."""
+    """A package folder of an unpacked wheel."""
     return write_package(tmp_path / "wheel" / "sglang")
 
 
@@ -122,3 +145,50 @@ def checkout(tmp_path: Path) -> CheckoutTree:
     git(root, "add", ".")
     git(root, "commit", "-qm", "As upstream has it")
     return open_tree(root)
+
+
+def patch_text(name: str, *edits: str, **keys: str) -> str:
+    """Return a patch file's text; ``keys`` are TOML values."""
+    head = [
+        f'id = "{name}"',
+        f'title = "Toy {name}"',
+        'why = "To see."',
+        'risk = "None."',
+        'verify = "Look."',
+    ]
+    lines = head + [f"{key} = {value}" for key, value in keys.items()]
+    return "\n".join([*lines, *(f"\n[[edit]]\n{edit}" for edit in edits), ""])
+
+
+def attribute(file: str, owner: str, code: str) -> str:
+    """Return the text of an edit that gives a class an attribute."""
+    keys = {
+        "kind": "class-attribute",
+        "name": code.partition(" ")[0],
+        "why": "toy",
+        "file": file,
+        "in": owner,
+    }
+    return "\n".join([*(f'{key} = "{value}"' for key, value in keys.items()), f"code = '{code}'"])
+
+
+@pytest.fixture
+def patch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of real patches for the tiny tree, which stands in for the built-in ones."""
+    folder = tmp_path / "toys"
+    flags = (
+        attribute(MIRROR, "Mirror", "needs_host = False"),
+        attribute(CRLF, "Backend", "needs_device = True"),
+    )
+    add_patch(folder, "t-flag", *flags)
+    add_patch(folder, "t-stop", attribute(ABRUPT, "Worker", "limit = 8"), requires='["t-flag"]')
+    add_patch(folder, "t-guard", attribute(MIRROR, "Mirror", "guard = 1"), hardens='["t-flag"]')
+    monkeypatch.setattr(patchset, "BUILT_IN", folder)
+    return folder
+
+
+def add_patch(folder: Path, name: str, *edits: str, **keys: str) -> Path:
+    path = folder / name / "patch.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(patch_text(name, *edits, **keys))
+    return path
