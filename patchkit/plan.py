@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+import gc
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
+from patchkit.codemods.definitions import Import
+from patchkit.codemods.edit import Finding, Standing, absent, ambiguous, ready
+from patchkit.codemods.pattern import Pattern
+from patchkit.codemods.scope import Scope, base_names, resolve
+from patchkit.errors import TreeError
+from patchkit.patchset import codemod_of
+
 if TYPE_CHECKING:
-    from patchkit.patchset import Patch
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.patchset import AnyEdit, Fact, Patch
     from patchkit.tree import Tree
 
 
@@ -62,11 +76,302 @@ class Plan:
     changes: tuple[FileChange, ...]
 
 
-def inspect(tree: Tree, patches: tuple[Patch, ...]) -> tuple[PatchStatus, ...]:
-    """Return each patch's status on ``tree``."""
-    raise NotImplementedError
+def marker(patch: Patch) -> str:
+    """Return what every comment of a patch starts with; it tells its edits from upstream's own."""
+    return f"patchkit {patch.id}:"
 
 
-def make_plan(tree: Tree, patches: tuple[Patch, ...]) -> Plan:
-    """Return what applying ``patches``, in this order, to ``tree`` would do; conflicts are states, not errors."""
-    raise NotImplementedError
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Building a syntax tree allocates millions of nodes that all stay: collecting between them doubles the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class Modules:
+    """The tree's files as syntax trees, parsed when first asked for."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._parsed: dict[str, cst.Module | None] = {}
+        self._sources: dict[str, bytes | None] = {}
+        self._listing: list[str] | None = None
+
+    def source(self, file: str) -> bytes | None:
+        """Return a file's bytes, ``None`` where the tree has no such file."""
+        if file not in self._sources:
+            self._sources[file] = self.tree.read(file)
+        return self._sources[file]
+
+    def get(self, file: str) -> cst.Module | None:
+        """Return a file's syntax tree, ``None`` where the tree has no such file; TreeError where it does not parse."""
+        if file not in self._parsed:
+            source = self.source(file)
+            self._parsed[file] = None if source is None else self._parse(file, source)
+        return self._parsed[file]
+
+    def _parse(self, file: str, source: bytes) -> cst.Module:
+        try:
+            module = cst.parse_module(source)
+        except cst.ParserSyntaxError as error:
+            where = f"{file}:{error.raw_line}"
+            raise TreeError(f"{where}: not valid Python, so nothing can be planned; mend the file and try again.") from None
+        except (UnicodeDecodeError, LookupError, SyntaxError):
+            raise TreeError(f"{file}: not UTF-8 nor what its coding line says; save it as UTF-8 and try again.") from None
+        return module
+
+    def defining(self, kind: str, name: str) -> list[str]:
+        """Return the files of the tree that define a top-level class or function of this name."""
+        if self._listing is None:
+            self._listing = self.tree.files("srt")
+        sign = re.compile(rf"^{kind} {re.escape(name)}\b".encode(), re.MULTILINE)
+        needle = f"{kind} {name}".encode()
+        found = []
+        for file in self._listing:
+            source = self.source(file)
+            if source is not None and needle in source and sign.search(source):
+                found.append(file)
+        return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    file: str
+    scope: Scope
+
+
+class Workspace:
+    """The tree as it would be after the edits made so far; a snapshot can be taken and gone back to."""
+
+    def __init__(self, modules: Modules) -> None:
+        self.modules = modules
+        self.edited: dict[str, cst.Module] = {}
+
+    def get(self, file: str) -> cst.Module | None:
+        """Return the file's syntax tree with the edits so far."""
+        return self.edited.get(file) or self.modules.get(file)
+
+    def locate_first(self, files: Sequence[str], names: Sequence[str]) -> _Place | Finding:
+        """Find the first of several names of a place that the tree has."""
+        place = self.locate(files, names[0])
+        for name in names[1:]:
+            if isinstance(place, _Place) or place.standing is not Standing.ABSENT:
+                break
+            place = self.locate(files, name)
+        return place
+
+    def locate(self, files: Sequence[str], dotted: str) -> _Place | Finding:
+        """Find the one place in the tree with this dotted name, in ``files`` or wherever the tree has moved it."""
+        there = [file for file in files if self.modules.source(file) is not None]
+        if not dotted:
+            places = [_Place(file, Scope(module, (), "")) for file in there if (module := self.get(file))]
+        else:
+            places = [place for file in there for place in self._in_file(file, dotted)]
+            if not places:
+                first = dotted.split(".", 1)[0]
+                moved = self.modules.defining("class" if "." in dotted or first[:1].isupper() else "def", first)
+                places = [place for file in moved if file not in there for place in self._in_file(file, dotted)]
+        if len(places) == 1:
+            return places[0]
+        if places:
+            where = ", ".join(sorted({place.file for place in places}))
+            return ambiguous(f"{dotted or 'the file'} is there {len(places)} times ({where})")
+        wanted = f"{dotted} in {' or '.join(files)}" if dotted else " or ".join(files)
+        return absent(f"the tree has no {wanted}")
+
+    def _in_file(self, file: str, dotted: str) -> list[_Place]:
+        module = self.get(file)
+        if module is None:
+            return []
+        found = [_Place(file, scope) for scope in resolve(module, dotted)]
+        if found or "." not in dotted:
+            return found
+        owner, method = dotted.rsplit(".", 1)
+        return self._inherited(file, owner, method, frozenset())
+
+    def _inherited(self, file: str, owner: str, method: str, seen: frozenset[str]) -> list[_Place]:
+        """Follow a method that moved to a base class, also one in another file."""
+        module = self.get(file)
+        if module is None or owner in seen:
+            return []
+        for scope in resolve(module, owner):
+            node = scope.node
+            if not isinstance(node, cst.ClassDef):
+                continue
+            for base in base_names(node):
+                for home in [file] if resolve(module, base) else self.modules.defining("class", base):
+                    home_module = self.get(home)
+                    if home_module is None:
+                        continue
+                    found = [_Place(home, scope) for scope in resolve(home_module, f"{base}.{method}")]
+                    found = found or self._inherited(home, base, method, seen | {owner})
+                    if found:
+                        return found
+        return []
+
+    def holds(self, fact: Fact) -> bool:
+        """Tell whether a fact is true of the tree with the edits so far."""
+        place = self.locate(fact.files, fact.scope)
+        if isinstance(place, Finding):
+            return False
+        root, path = place.scope.node, place.scope.path
+        if fact.has and not Pattern.compile(fact.has).find(root, path):
+            return False
+        return not (fact.lacks and Pattern.compile(fact.lacks).find(root, path))
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    status: EditStatus
+    finding: Finding
+
+
+def _examine(space: Workspace, patch: Patch, spec: AnyEdit) -> _Outcome:
+    place = space.locate_first(spec.files, spec.scopes)
+    if isinstance(place, Finding):
+        status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT, place.reason)
+        return _Outcome(status, place)
+    finding = codemod_of(spec).examine(place.scope, f"{marker(patch)} {spec.why}")
+    if spec.imports:
+        finding = _with_imports(place.scope.module, spec, finding)
+    status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT, finding.reason)
+    return _Outcome(status, finding)
+
+
+def _with_imports(module: cst.Module, spec: AnyEdit, finding: Finding) -> Finding:
+    """Have an edit bring its imports; one in place by patchkit's own code also needs them to be there."""
+    imports = [Import(code) for code in spec.imports]
+    if finding.standing is Standing.PRESENT:
+        unmet = [need for need in imports if need.used_but_missing(module)]
+    elif finding.standing is Standing.READY:
+        unmet = [need for need in imports if need.missing(module)]
+    else:
+        return finding
+    if not unmet:
+        return finding
+
+    def rewrite() -> cst.Module:
+        changed = finding.rewrite() if finding.rewrite is not None else module
+        for need in unmet:
+            changed = need.add(changed)
+        return changed
+
+    return ready(rewrite)
+
+
+def _relevant(space: Workspace, patch: Patch, *, landed: bool) -> list[AnyEdit]:
+    shapes = {name for name, facts in patch.shapes.items() if all(space.holds(fact) for fact in facts)}
+    return [
+        spec for spec in patch.edits if (not spec.shape or spec.shape in shapes) and not (spec.own and landed)
+    ]
+
+
+def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) -> State:
+    """Edits in place are patchkit's where one of them carries the patch's marker, otherwise upstream's."""
+    sign = marker(patch).encode()
+    files = {status.file for status in statuses}
+    ours = any(sign in (space.modules.source(file) or b"") for file in files)
+    return State.APPLIED if ours else State.UPSTREAM
+
+
+def _evaluate(space: Workspace, patch: Patch) -> PatchStatus:
+    """Return the patch's state and, unless it conflicts, leave its pending edits made in ``space``."""
+    if not all(space.holds(fact) for fact in patch.needs):
+        missing = next(fact for fact in patch.needs if not space.holds(fact))
+        wanted = missing.has or missing.scope
+        reason = f"the tree has no {f'`{wanted}` in ' if wanted else ''}{' or '.join(missing.files)}"
+        return PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
+    before = dict(space.edited)
+    # Marks of an edit in place are read off the tree itself: what an earlier patch of this plan brings is still to come.
+    pristine = Workspace(space.modules)
+    landed = bool(patch.landed) and all(pristine.holds(fact) for fact in patch.landed)
+    specs = _relevant(space, patch, landed=landed)
+    statuses: list[EditStatus] = []
+    for spec in specs:
+        outcome = _examine(space, patch, spec)
+        status, finding = outcome.status, outcome.finding
+        if finding.standing is Standing.PRESENT:
+            status = replace(status, state=State.APPLIED)
+            if status.file in before and _examine(pristine, patch, spec).finding.standing is not Standing.PRESENT:
+                status = replace(status, state=State.PENDING, reason="comes with a patch applied before it")
+        elif finding.standing is Standing.READY and finding.rewrite is not None:
+            status = replace(status, state=State.PENDING)
+            space.edited[status.file] = finding.rewrite()
+            again = _examine(space, patch, spec)
+            if again.finding.standing is not Standing.PRESENT:
+                reason = f"the edit was made but is not found again ({again.finding.reason or 'it matches once more'})"
+                status = replace(status, state=State.CONFLICT, reason=reason)
+        elif finding.standing is Standing.ABSENT and landed:
+            status = replace(status, state=State.UPSTREAM, reason="upstream's change is there; it has moved on since")
+        elif finding.standing is Standing.ABSENT and spec.optional:
+            status = replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
+        statuses.append(status)
+    if any(status.state is State.CONFLICT for status in statuses):
+        space.edited = before
+    return _summarise(space, patch, statuses)
+
+
+def _summarise(space: Workspace, patch: Patch, statuses: list[EditStatus]) -> PatchStatus:
+    provenance = _provenance(space, patch, statuses)
+    settled = tuple(
+        replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
+    )
+    states = {status.state for status in settled} - {State.NOT_APPLICABLE}
+    if not states:
+        return PatchStatus(patch, State.NOT_APPLICABLE, settled, "no site of this patch is in the tree")
+    if State.CONFLICT in states:
+        first = next(status for status in settled if status.state is State.CONFLICT)
+        reason = f"{first.file}: {first.site or 'module'}: {first.name}: {first.reason}"
+        return PatchStatus(patch, State.CONFLICT, settled, reason)
+    if states == {State.PENDING}:
+        return PatchStatus(patch, State.PENDING, settled)
+    if State.PENDING in states:
+        count = sum(status.state is State.PENDING for status in settled)
+        return PatchStatus(patch, State.PARTIAL, settled, f"{count} of {len(settled)} edits are missing")
+    return PatchStatus(patch, State.APPLIED if State.APPLIED in states else State.UPSTREAM, settled)
+
+
+def _run(tree: Tree, patches: Sequence[Patch]) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
+    space = Workspace(Modules(tree))
+    touched: dict[str, list[str]] = {}
+    statuses: list[PatchStatus] = []
+    with _collector_paused():
+        for patch in patches:
+            before = dict(space.edited)
+            failed = {s.patch.id for s in statuses if s.state in {State.CONFLICT, State.NOT_APPLICABLE}}
+            status = _evaluate(space, patch)
+            needed = [identifier for identifier in patch.requires if identifier in failed]
+            if needed and status.state in {State.PENDING, State.PARTIAL}:
+                space.edited = before
+                blocker = next(s for s in statuses if s.patch.id == needed[0])
+                state = blocker.state
+                status = replace(status, state=state, reason=f"requires {needed[0]}, which is {state.value} here")
+            statuses.append(status)
+            for file, module in space.edited.items():
+                if before.get(file) is not module:
+                    touched.setdefault(file, []).append(patch.id)
+    return space, tuple(statuses), touched
+
+
+def inspect(tree: Tree, patches: Sequence[Patch]) -> tuple[PatchStatus, ...]:
+    """Return each patch's status on ``tree``; TreeError where a file of interest cannot be read as Python."""
+    return _run(tree, patches)[1]
+
+
+def make_plan(tree: Tree, patches: Sequence[Patch]) -> Plan:
+    """Return what applying ``patches``, in this order, to ``tree`` would do; conflicts are states, not errors.
+
+    The changes leave out every patch that conflicts, and every patch that requires one that does.
+    """
+    space, statuses, touched = _run(tree, patches)
+    changes = tuple(
+        FileChange(file, before, module.bytes, tuple(touched[file]))
+        for file, module in space.edited.items()
+        if (before := space.modules.source(file)) is not None and before != module.bytes
+    )
+    return Plan(tree, statuses, changes)

@@ -1,0 +1,1 @@
+"""Metadata of attention backends as patched sglang code computes it; depends on torch alone."""

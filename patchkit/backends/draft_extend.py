@@ -1,0 +1,19 @@
+"""A v2 draft-extend writes the same number of tokens for every request, so its query offsets are one stride apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def fill_draft_extend_v2(metadata: Any, tokens_per_request: int, accepted: torch.Tensor, bs: int) -> None:
+    """Fill ``metadata.max_seq_len_q`` and ``metadata.cu_seqlens_q`` (int32, shape [bs + 1]; its first element stays 0).
+
+    ``tokens_per_request`` is the spec info's stride. Where it is unset (not positive), as at capture, the stride is the
+    greatest of ``accepted`` (int32, shape [>= bs], on the device): reading it waits for the device. Source: 25002.
+    """
+    stride = tokens_per_request if tokens_per_request > 0 else int(accepted[:bs].max())
+    offsets = metadata.cu_seqlens_q
+    metadata.max_seq_len_q = stride
+    offsets[1:].copy_(torch.arange(stride, bs * stride + 1, stride, dtype=torch.int32, device=offsets.device))

@@ -1,0 +1,60 @@
+"""What every codemod answers: is the edit in place at this scope, could it be made, and what would the module be then."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import libcst as cst
+
+    from patchkit.codemods.scope import Scope
+
+
+class Standing(enum.Enum):
+    """How a scope stands to an edit."""
+
+    PRESENT = "present"
+    READY = "ready"
+    ABSENT = "absent"
+    AMBIGUOUS = "ambiguous"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One codemod's answer; ``rewrite`` makes the edit and is set exactly when the standing is READY."""
+
+    standing: Standing
+    reason: str = ""
+    rewrite: Callable[[], cst.Module] | None = None
+
+
+class Codemod(Protocol):
+    """One kind of edit with its data. Knows Python, not what it edits."""
+
+    def examine(self, scope: Scope, note: str) -> Finding:
+        """Return how ``scope`` stands to this edit; ``note`` is the comment that a made edit carries."""
+        ...
+
+
+def present() -> Finding:
+    """The edit is in place."""
+    return Finding(Standing.PRESENT)
+
+
+def absent(reason: str) -> Finding:
+    """No site was found; ``reason`` says what was expected and what was found."""
+    return Finding(Standing.ABSENT, reason)
+
+
+def ambiguous(reason: str) -> Finding:
+    """Several sites match equally well."""
+    return Finding(Standing.AMBIGUOUS, reason)
+
+
+def ready(rewrite: Callable[[], cst.Module]) -> Finding:
+    """The site is there, once, and the edit can be made."""
+    return Finding(Standing.READY, rewrite=rewrite)

@@ -1,0 +1,318 @@
+"""A pattern matches code by structure and names what it found; a template writes code with those names.
+
+Both are Python with three additions. ``$name`` stands for any expression (twice the same name: twice the same
+expression; ``$_`` is never remembered). ``...`` as an argument stands for any further arguments, as a statement for any
+statements between, and as the only statement of a block for any block. ``$$name`` on a line of its own stands for any
+run of statements, which a template writes back as they were, comments and all.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+import libcst as cst
+
+from patchkit.codemods import syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.codemods.syntax import Path
+
+_VARIABLE = "_patchkit_var_"
+_STATEMENTS = "_patchkit_run_"
+_PLACEHOLDER = re.compile(r"\$(\$?)([A-Za-z_][A-Za-z0-9_]*)")
+
+Value = cst.CSTNode | tuple[cst.CSTNode, ...]
+Bindings = dict[str, Value]
+
+
+class PatternError(ValueError):
+    """The text is not a pattern."""
+
+
+def _encode(text: str) -> str:
+    return _PLACEHOLDER.sub(lambda m: (_STATEMENTS if m[1] else _VARIABLE) + m[2], textwrap.dedent(text).strip("\n"))
+
+
+@lru_cache(maxsize=None)
+def _parse(text: str) -> cst.Module:
+    try:
+        return cst.parse_module(_encode(text) + "\n")
+    except cst.ParserSyntaxError as error:
+        raise PatternError(f"not Python with $names: {error.message} in {text.strip().splitlines()[0]!r}") from error
+
+
+def _variable(node: object) -> str | None:
+    if isinstance(node, cst.Name) and node.value.startswith(_VARIABLE):
+        return node.value[len(_VARIABLE) :]
+    return None
+
+
+def _lone_expression(statement: object) -> cst.BaseExpression | None:
+    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
+        small = statement.body[0]
+        if isinstance(small, cst.Expr):
+            return small.value
+    return None
+
+
+def _run_name(statement: object) -> str | None:
+    value = _lone_expression(statement)
+    if isinstance(value, cst.Ellipsis):
+        return "_"
+    if isinstance(value, cst.Name) and value.value.startswith(_STATEMENTS):
+        return value.value[len(_STATEMENTS) :]
+    return None
+
+
+def _bind(name: str, value: Value, bindings: Bindings) -> Bindings | None:
+    if name == "_":
+        return bindings
+    if name in bindings:
+        return bindings if syntax.same(bindings[name], value) else None
+    return {**bindings, name: value}
+
+
+def _match_arguments(
+    pattern: Sequence[cst.Arg], args: Sequence[cst.Arg], bindings: Bindings
+) -> Bindings | None:
+    is_open = any(isinstance(arg.value, cst.Ellipsis) and arg.keyword is None for arg in pattern)
+    wanted = [arg for arg in pattern if not (isinstance(arg.value, cst.Ellipsis) and arg.keyword is None)]
+    keywords = {arg.keyword.value: arg for arg in args if arg.keyword is not None}
+    positional = [arg for arg in args if arg.keyword is None]
+    if not is_open and len(wanted) != len(args):
+        return None
+    result: Bindings | None = bindings
+    position = 0
+    for arg in wanted:
+        if arg.keyword is None:
+            if position >= len(positional) or positional[position].star != arg.star:
+                return None
+            found = positional[position]
+            position += 1
+        else:
+            if arg.keyword.value not in keywords:
+                return None
+            found = keywords[arg.keyword.value]
+        result = match_node(arg.value, found.value, result)
+        if result is None:
+            return None
+    return result
+
+
+def match_node(pattern: object, node: object, bindings: Bindings) -> Bindings | None:
+    """Match one node (or field value); return the bindings extended, or ``None``."""
+    name = _variable(pattern)
+    if name is not None:
+        return _bind(name, cast("cst.CSTNode", node), bindings) if isinstance(node, cst.CSTNode) else None
+    if isinstance(pattern, cst.CSTNode):
+        return _match_fields(pattern, node, bindings)
+    if isinstance(pattern, (tuple, list)):
+        if not isinstance(node, (tuple, list)) or len(pattern) != len(node):
+            return None
+        for left, right in zip(pattern, node):
+            step = match_node(left, right, bindings)
+            if step is None:
+                return None
+            bindings = step
+        return bindings
+    return bindings if syntax.same(pattern, node) else None
+
+
+def _match_fields(pattern: cst.CSTNode, node: object, bindings: Bindings) -> Bindings | None:
+    if isinstance(pattern, cst.Assign) and isinstance(node, cst.AnnAssign):
+        # An annotation says nothing about what the statement does.
+        if len(pattern.targets) != 1 or node.value is None:
+            return None
+        step = match_node(pattern.targets[0].target, node.target, bindings)
+        return None if step is None else match_node(pattern.value, node.value, step)
+    if type(pattern) is not type(node):
+        return None
+    if isinstance(pattern, cst.Call) and isinstance(node, cst.Call):
+        step = match_node(pattern.func, node.func, bindings)
+        return None if step is None else _match_arguments(pattern.args, node.args, step)
+    if isinstance(pattern, cst.IndentedBlock) and isinstance(node, cst.IndentedBlock):
+        return _match_whole_block(pattern.body, node.body, bindings)
+    if isinstance(pattern, cst.Parameters) and isinstance(node, cst.Parameters):
+        if any(isinstance(p.name, cst.Name) and p.name.value == _VARIABLE + "_" for p in pattern.params):
+            return bindings
+    if isinstance(pattern, cst.FunctionDef) and isinstance(node, cst.FunctionDef):
+        step = match_node(pattern.name, node.name, bindings)
+        step = None if step is None else match_node(pattern.params, node.params, step)
+        return None if step is None else match_node(pattern.body, node.body, step)
+    if isinstance(pattern, cst.SimpleString):
+        return bindings if syntax.same(pattern, node) else None
+    for name in syntax.meaning_fields(type(pattern)):
+        step = match_node(getattr(pattern, name), getattr(node, name), bindings)
+        if step is None:
+            return None
+        bindings = step
+    return bindings
+
+
+def _match_run(
+    pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], at: int, bindings: Bindings
+) -> Iterator[tuple[int, Bindings]]:
+    """Yield every (end, bindings) at which ``pattern`` matches the statements from ``at``, shortest gaps first."""
+    if not pattern:
+        yield at, bindings
+        return
+    run = _run_name(pattern[0])
+    if run is not None:
+        for end in range(at, len(nodes) + 1):
+            step = _bind(run, tuple(nodes[at:end]), bindings)
+            if step is not None:
+                yield from _match_run(pattern[1:], nodes, end, step)
+        return
+    if at < len(nodes):
+        step = match_node(pattern[0], nodes[at], bindings)
+        if step is not None:
+            yield from _match_run(pattern[1:], nodes, at + 1, step)
+
+
+def _match_whole_block(
+    pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], bindings: Bindings
+) -> Bindings | None:
+    for end, found in _match_run(pattern, nodes, 0, bindings):
+        if end == len(nodes):
+            return found
+    return None
+
+
+@dataclass(frozen=True)
+class Match:
+    """Where a pattern matched. A run of statements: ``path`` is its block, ``start`` and ``end`` its bounds there.
+    An expression: ``path`` is the expression itself and ``start`` is ``None``."""
+
+    path: Path
+    bindings: Bindings
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A compiled pattern; ``is_expression`` when it is one expression and so matches anywhere inside statements."""
+
+    text: str
+    statements: tuple[cst.CSTNode, ...] = field(repr=False, compare=False)
+
+    @classmethod
+    def compile(cls, text: str) -> Pattern:
+        """Compile ``text``; raises PatternError where it is not Python with placeholders."""
+        body = _parse(text).body
+        if not body:
+            raise PatternError("the pattern is empty")
+        return cls(text, tuple(body))
+
+    @property
+    def is_expression(self) -> bool:
+        """Whether this is a single expression."""
+        return (
+            len(self.statements) == 1
+            and _lone_expression(self.statements[0]) is not None
+            and _run_name(self.statements[0]) is None
+        )
+
+    @property
+    def drops_statements(self) -> bool:
+        """Whether it passes over statements without a name, so that a template cannot write them back."""
+        return any(
+            _run_name(node) == "_" for statement in self.statements for _, node in syntax.descend(statement)
+        )
+
+    def find(self, root: cst.CSTNode, path: Path = (), given: Bindings | None = None) -> list[Match]:
+        """Return every match at or below ``root``, in source order.
+
+        ``path`` is the address of ``root``; names in ``given`` stand for what they are bound to there.
+        """
+        search = self._find_expressions if self.is_expression else self._find_runs
+        return list(search(root, path, given or {}))
+
+    def _find_expressions(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:
+        wanted = _lone_expression(self.statements[0])
+        for where, node in syntax.descend(root, path):
+            if type(node) is type(wanted):
+                found = match_node(wanted, node, given)
+                if found is not None:
+                    yield Match(where, found)
+
+    def _find_runs(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:
+        for where, block in syntax.blocks_in(root, path):
+            body = block.body
+            at = 0
+            while at < len(body):
+                hit = next(_match_run(self.statements, body, at, given), None)
+                if hit is None:
+                    at += 1
+                else:
+                    yield Match(where, hit[1], at, hit[0])
+                    at = max(hit[0], at + 1)
+
+
+_ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float, cst.SimpleString, cst.List, cst.Dict)
+
+
+def _expression(name: str, bindings: Bindings) -> cst.BaseExpression:
+    value = bindings[name]
+    if not isinstance(value, cst.BaseExpression):
+        raise PatternError(f"${name} stands for statements, not for an expression")
+    return value
+
+
+class _Fill(cst.CSTTransformer):
+    def __init__(self, bindings: Bindings) -> None:
+        self.bindings = bindings
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        name = _variable(original_node)
+        if name is None:
+            return updated_node
+        value = _expression(name, self.bindings)
+        if isinstance(value, _ATOMS) or value.lpar:
+            return value.deep_clone()
+        return value.deep_clone().with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        name = _variable(original_node.value)
+        # A comma binds weaker than any operator: no parentheses are needed here.
+        return updated_node if name is None else updated_node.with_changes(value=_expression(name, self.bindings).deep_clone())
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        name = _run_name(original_node)
+        if name is None or name == "_":
+            return updated_node
+        kept = cast("tuple[cst.BaseStatement, ...]", self.bindings[name])
+        return cst.FlattenSentinel(kept)
+
+
+def placeholders(text: str) -> frozenset[str]:
+    """Return the placeholder names in a pattern or template."""
+    return frozenset(match[2] for match in _PLACEHOLDER.finditer(text))
+
+
+def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
+    """Return the statements of ``template`` with every placeholder filled in; KeyError names a missing one."""
+    module = _parse(template)
+    header = module.header
+    filled = module.with_changes(header=()).visit(_Fill(bindings))
+    body = [cast("cst.BaseStatement", statement) for statement in filled.body]
+    if header and body:
+        first = body[0]
+        body[0] = first.with_changes(leading_lines=(*header, *first.leading_lines))  # type: ignore[attr-defined]
+    return tuple(body)
+
+
+def render_expression(template: str, bindings: Bindings) -> cst.BaseExpression:
+    """Return the one expression of ``template`` with every placeholder filled in."""
+    value = _lone_expression(render(template, bindings)[0])
+    if value is None:
+        raise PatternError(f"not one expression: {template.strip()!r}")
+    return value

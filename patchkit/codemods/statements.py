@@ -1,0 +1,238 @@
+"""Statements at a site are replaced, guarded, or get others before or after them; a site is one match, never a guess."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import textwrap
+import tokenize
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import libcst as cst
+
+from patchkit.codemods import edit, syntax
+from patchkit.codemods.comment import annotate
+from patchkit.codemods.pattern import Bindings, Match, Pattern, render, render_expression
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from patchkit.codemods.scope import Scope
+    from patchkit.codemods.syntax import Path
+
+
+def _inside(site: Match, outer: Match) -> bool:
+    if site.path[: len(outer.path)] != outer.path:
+        return False
+    if outer.start is None or outer.end is None:
+        return True
+    if len(site.path) > len(outer.path):
+        name, index = site.path[len(outer.path)]
+        return name == "body" and index is not None and outer.start <= index < outer.end
+    return site.start is not None and outer.start <= site.start < outer.end
+
+
+def _line_of(scope: Scope, path: Path) -> str:
+    """Return the first source line of the statement that holds ``path``, for a message."""
+    for cut in range(len(path), -1, -1):
+        node = syntax.node_at(scope.module, path[:cut])
+        if isinstance(node, cst.BaseStatement):
+            code = syntax.code_of(node.with_changes(leading_lines=())).strip()
+            return code.splitlines()[0]
+    return scope.name
+
+
+def nearest(scope: Scope, wanted: str) -> str:
+    """Return the line of the scope that reads most like ``wanted``, for a message that says what was found."""
+    lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
+    first = next((line.strip() for line in wanted.splitlines() if line.strip() not in {"", "..."}), "")
+    close = difflib.get_close_matches(first.replace("$", ""), lines, n=1, cutoff=0.4)
+    return f"the nearest line is `{close[0]}`" if close else "no line is like it"
+
+
+def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | edit.Finding:
+    """Return what the patterns that must hold around a site bind; all matches of a pattern have to agree."""
+    bindings: Bindings = {}
+    for pattern in given:
+        found = pattern.find(scope.node, scope.path, bindings)
+        if not found:
+            return edit.absent(f"expected `{_brief(pattern)}` around the site; {nearest(scope, pattern.text)}")
+        if any(not _agree(found[0].bindings, match.bindings) for match in found[1:]):
+            return edit.ambiguous(f"`{_brief(pattern)}` matches with different names")
+        bindings = found[0].bindings
+    return bindings
+
+
+def _agree(left: Bindings, right: Bindings) -> bool:
+    return all(syntax.same(value, right[name]) for name, value in left.items())
+
+
+def _brief(pattern: Pattern) -> str:
+    return " ".join(pattern.text.split())
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One known shape of a site: what it looks like and what takes its place."""
+
+    find: Pattern
+    code: str
+
+
+@dataclass(frozen=True)
+class Statements:
+    """Replace what ``find`` matches by ``code`` (``$$found`` there: the matched statements as they were).
+
+    ``place`` is ``replace``, ``before`` or ``after``. ``known`` are patterns of an edit already made. ``given`` must match
+    in the scope and bind names for the others. Of variants that match at one site the first counts. With ``every`` all
+    matches are edited, otherwise two are ambiguous.
+    """
+
+    variants: tuple[Variant, ...]
+    place: str = "replace"
+    known: tuple[Pattern, ...] = ()
+    given: tuple[Pattern, ...] = ()
+    every: bool = False
+
+    def examine(self, scope: Scope, note: str) -> edit.Finding:
+        """Find the sites in ``scope``."""
+        marks = [match for known in self.known for match in known.find(scope.node, scope.path)]
+        if marks and self.place != "replace":
+            return edit.present()
+        given = bindings_given(scope, self.given)
+        if isinstance(given, edit.Finding):
+            return edit.present() if marks else given
+        sites: list[tuple[Variant, Match]] = []
+        for variant in self.variants:
+            for match in variant.find.find(scope.node, scope.path, given):
+                taken = [*marks, *(other for _, other in sites)]
+                if not any(_inside(match, other) or _inside(other, match) for other in taken):
+                    sites.append((variant, match))
+        if not sites:
+            if marks:
+                return edit.present()
+            wanted = self.variants[0].find
+            return edit.absent(f"expected `{_brief(wanted)}`; {nearest(scope, wanted.text)}")
+        if not self.every and (len(sites) > 1 or marks):
+            lines = ", ".join(f"`{_line_of(scope, _statement_path(match))}`" for _, match in sites)
+            already = " besides the one already edited" if marks else ""
+            return edit.ambiguous(f"{len(sites)} places match{already}: {lines}")
+        return edit.ready(lambda: self._rewrite(scope, sites, note))
+
+    def _rewrite(self, scope: Scope, sites: Iterable[tuple[Variant, Match]], note: str) -> cst.Module:
+        module = scope.module
+        ordered = sorted(sites, key=lambda site: _order(site[1]))
+        # Last site first, so that the addresses of those before it stay right; the first one carries the note.
+        for index, (variant, match) in reversed(list(enumerate(ordered))):
+            module = _edit_one(module, variant, match, self.place, note if index == 0 else "")
+        return module
+
+
+def _statement_path(match: Match) -> Path:
+    return match.path if match.start is None else (*match.path, ("body", match.start))
+
+
+def _order(match: Match) -> tuple[tuple[str, int], ...]:
+    return tuple((name, -1 if index is None else index) for name, index in _statement_path(match))
+
+
+def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, note: str) -> cst.Module:
+    if match.start is None and (place != "replace" or not Pattern.compile(variant.code).is_expression):
+        match = _whole_statement(module, match)
+    if match.start is None:
+        new = render_expression(variant.code, match.bindings)
+        changed = cast("cst.Module", syntax.replace_at(module, match.path, new))
+        return annotate_around(changed, match.path, note)
+    block = syntax.node_at(module, match.path)
+    body = tuple(syntax.statements_of(block) or ())
+    found = body[match.start : match.end]
+    lead = _lead(found[0])
+    bare = (_with_lead(found[0], ()), *found[1:])
+    fresh = render(variant.code, {**match.bindings, "found": bare})
+    if place == "before":
+        first = annotate(_with_lead(fresh[0], (*_blank(lead), *_lead(fresh[0]))), note)
+        new = (first, *fresh[1:], _with_lead(found[0], _from_first_comment(lead)), *found[1:])
+    elif place == "after":
+        new = (*found, annotate(fresh[0], note), *fresh[1:])
+    elif fresh:
+        lost = _comments_of(bare) - _comments_of(fresh)
+        saved = tuple(cst.EmptyLine(comment=cst.Comment(text)) for text in sorted(lost))
+        new = (annotate(_with_lead(fresh[0], (*lead, *saved, *_lead(fresh[0]))), note), *fresh[1:])
+    else:
+        new = ()
+    new_block = block.with_changes(body=(*body[: match.start], *new, *body[match.end :]))
+    return cast("cst.Module", syntax.replace_at(module, match.path, new_block))
+
+
+def _comments_of(statements: Iterable[cst.BaseStatement]) -> Counter[str]:
+    """Count the comments in statements, which a rewrite must not lose."""
+    lines = "\n".join(syntax.code_of(statement) for statement in statements)
+    tokens = tokenize.generate_tokens(io.StringIO(textwrap.dedent(lines)).readline)
+    return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
+
+
+def _with_lead(statement: cst.BaseStatement, lines: tuple[cst.EmptyLine, ...]) -> cst.BaseStatement:
+    return statement.with_changes(leading_lines=lines)
+
+
+def _whole_statement(module: cst.Module, match: Match) -> Match:
+    """Return the match of the statement that holds a matched expression."""
+    for cut in range(len(match.path), 0, -1):
+        name, index = match.path[cut - 1]
+        if name == "body" and index is not None and isinstance(syntax.node_at(module, match.path[:cut]), cst.BaseStatement):
+            return Match(match.path[: cut - 1], match.bindings, index, index + 1)
+    return match
+
+
+def _lead(statement: cst.BaseStatement) -> tuple[cst.EmptyLine, ...]:
+    return tuple(statement.leading_lines)  # type: ignore[attr-defined]
+
+
+def _blank(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
+    return tuple(line for line in lines if line.comment is None)[:1]
+
+
+def _from_first_comment(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
+    kept = list(lines)
+    while kept and kept[0].comment is None:
+        kept.pop(0)
+    return tuple(kept)
+
+
+def annotate_around(module: cst.Module, path: Path, note: str) -> cst.Module:
+    """Put the note above the statement that holds ``path``; an ``elif`` carries it above its body's first statement."""
+    for cut in range(len(path), -1, -1):
+        node = syntax.node_at(module, path[:cut])
+        if isinstance(node, cst.BaseStatement):
+            is_elif = isinstance(node, cst.If) and cut and path[cut - 1][0] == "orelse"
+            if not is_elif:
+                return cast("cst.Module", syntax.replace_at(module, path[:cut], annotate(node, note)))
+            inner = (*path[:cut], ("body", None), ("body", 0))
+            first = cast("cst.BaseStatement", syntax.node_at(module, inner))
+            return cast("cst.Module", syntax.replace_at(module, inner, annotate(first, note)))
+    return module
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Put ``code`` at the start of a function's body, after its docstring."""
+
+    code: str
+    known: tuple[Pattern, ...]
+
+    def examine(self, scope: Scope, note: str) -> edit.Finding:
+        """Look for the statements; the function itself is the site."""
+        if any(known.find(scope.node, scope.path) for known in self.known):
+            return edit.present()
+        body = scope.body
+        if not body:
+            return edit.absent(f"{scope.name} has no block to open")
+
+        def rewrite() -> cst.Module:
+            at = 1 if isinstance(scope.node, cst.FunctionDef) and scope.node.get_docstring() is not None else 0
+            fresh = render(self.code, {})
+            return scope.with_body((*body[:at], annotate(fresh[0], note), *fresh[1:], *body[at:]))
+
+        return edit.ready(rewrite)

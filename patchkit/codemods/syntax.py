@@ -1,0 +1,121 @@
+"""Addresses inside a syntax tree: every node has a path, and replacing at a path copies only what lies above it."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+import libcst as cst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Step = tuple[str, int | None]
+    Path = tuple[Step, ...]
+
+_LAYOUT_PREFIXES = ("whitespace", "leading_lines", "lines_after", "lpar", "rpar", "trailing_whitespace")
+_LAYOUT_FIELDS = frozenset(
+    {"header", "footer", "semicolon", "comma", "dot", "equal", "colon", "indent", "lbracket", "rbracket", "lbrace"}
+    | {"rbrace", "parens", "first_colon", "second_colon", "encoding", "default_indent", "default_newline"}
+    | {"has_trailing_newline"}
+)
+
+
+@lru_cache(maxsize=None)
+def meaning_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    """Return the fields of a node class that carry meaning: everything but white space, comments and punctuation."""
+    return tuple(
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.name not in _LAYOUT_FIELDS and not field.name.startswith(_LAYOUT_PREFIXES)
+    )
+
+
+def children(node: cst.CSTNode) -> Iterator[tuple[Step, cst.CSTNode]]:
+    """Yield each meaningful child with the step that leads to it, in source order."""
+    for name in meaning_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            yield (name, None), value
+        elif isinstance(value, (tuple, list)):
+            for index, item in enumerate(value):
+                if isinstance(item, cst.CSTNode):
+                    yield (name, index), item
+
+
+def descend(node: cst.CSTNode, path: Path = ()) -> Iterator[tuple[Path, cst.CSTNode]]:
+    """Yield ``node`` and everything below it with its path, outermost first."""
+    yield path, node
+    for step, child in children(node):
+        yield from descend(child, (*path, step))
+
+
+def node_at(root: cst.CSTNode, path: Path) -> cst.CSTNode:
+    """Return the node at ``path``."""
+    for name, index in path:
+        value = getattr(root, name)
+        root = value if index is None else value[index]
+    return root
+
+
+def replace_at(root: cst.CSTNode, path: Path, new: cst.CSTNode) -> cst.CSTNode:
+    """Return a copy of ``root`` with the node at ``path`` replaced."""
+    if not path:
+        return new
+    (name, index), rest = path[0], path[1:]
+    value = getattr(root, name)
+    if index is None:
+        return root.with_changes(**{name: replace_at(value, rest, new)})
+    items = list(value)
+    items[index] = replace_at(items[index], rest, new)
+    return root.with_changes(**{name: tuple(items)})
+
+
+def statements_of(block: cst.CSTNode) -> Sequence[cst.BaseStatement] | None:
+    """Return the statements of a module or of an indented block, ``None`` for any other node."""
+    if isinstance(block, (cst.Module, cst.IndentedBlock)):
+        return cast("Sequence[cst.BaseStatement]", block.body)
+    return None
+
+
+def blocks_in(node: cst.CSTNode, path: Path = ()) -> Iterator[tuple[Path, cst.Module | cst.IndentedBlock]]:
+    """Yield every block of statements at or below ``node`` with its path, outermost first; expressions are not entered."""
+    if isinstance(node, (cst.Module, cst.IndentedBlock)):
+        yield path, node
+        for index, statement in enumerate(node.body):
+            if isinstance(statement, cst.BaseCompoundStatement):
+                yield from blocks_in(statement, (*path, ("body", index)))
+        return
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        value = getattr(node, name, None)
+        if isinstance(value, cst.CSTNode):
+            yield from blocks_in(value, (*path, (name, None)))
+        elif isinstance(value, (tuple, list)):
+            for index, item in enumerate(value):
+                yield from blocks_in(item, (*path, (name, index)))
+
+
+def same(left: object, right: object) -> bool:
+    """Tell whether two nodes mean the same: equal but for white space, comments, parentheses and quoting."""
+    if isinstance(left, cst.CSTNode):
+        if type(left) is not type(right):
+            return False
+        if isinstance(left, cst.SimpleString):
+            return left.evaluated_value == cast("cst.SimpleString", right).evaluated_value
+        return all(same(getattr(left, name), getattr(right, name)) for name in meaning_fields(type(left)))
+    if isinstance(left, (tuple, list)):
+        return (
+            isinstance(right, (tuple, list))
+            and len(left) == len(right)
+            and all(same(a, b) for a, b in zip(left, right))
+        )
+    return isinstance(left, cst.MaybeSentinel) or isinstance(right, cst.MaybeSentinel) or left == right
+
+
+_EMPTY = cst.Module(body=())
+
+
+def code_of(node: cst.CSTNode) -> str:
+    """Return a node's source text."""
+    return _EMPTY.code_for_node(node)

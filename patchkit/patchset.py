@@ -1,0 +1,470 @@
+"""Patches are data: a folder with one ``patch.toml`` that says what, why, how risky, and which edits at which sites."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from patchkit.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.codemods.edit import Codemod
+
+
+class EditSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
+    """One semantic change at one site. ``file`` names the file, or the places it had over time, below the package.
+
+    ``in`` is the dotted name of the class, function or method, or several of which the first that the tree has counts;
+    without it the module is the site's scope. ``shape`` names the shape of trees that have this site. ``optional`` is the reason why a tree may lack the site. ``own`` marks what goes
+    beyond upstream's change and is left out where that is in the tree. ``imports`` are imports that the new code needs.
+    """
+
+    name: str
+    why: str
+    file: str | tuple[str, ...]
+    scope: str | tuple[str, ...] = msgspec.field(name="in", default="")
+    shape: str = ""
+    optional: str = ""
+    own: bool = False
+    imports: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The places where the file may be."""
+        return (self.file,) if isinstance(self.file, str) else self.file
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The dotted names that the site may have."""
+        return (self.scope,) if isinstance(self.scope, str) else self.scope
+
+    @property
+    def description(self) -> str:
+        """What the edit is for, in one line."""
+        return self.why
+
+    def codemod(self) -> Codemod:
+        """Return the edit as something that can examine a scope."""
+        raise NotImplementedError
+
+
+class VariantSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One known shape of a site."""
+
+    find: str
+    code: str
+
+
+class _Statements(EditSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    find: str = ""
+    code: str = ""
+    variants: tuple[VariantSpec, ...] = ()
+    known: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    every: bool = False
+
+    @property
+    def _pairs(self) -> list[tuple[str, str]]:
+        first = [(self.find, self.code)] if self.find else []
+        return [*first, *((variant.find, variant.code) for variant in self.variants)]
+
+    def _build(self, place: str) -> Codemod:
+        from patchkit.codemods.pattern import Pattern
+        from patchkit.codemods.statements import Statements, Variant
+
+        variants = tuple(Variant(Pattern.compile(find), code) for find, code in self._pairs)
+        if not variants:
+            raise ValueError("needs `find` and `code`, or `variants`")
+        signs = [*(_sign(find, code) for find, code in self._pairs if code.strip()), *self.known]
+        for variant in variants:
+            if place == "replace" and variant.find.drops_statements and "$$found" not in variant.code:
+                raise ValueError("`find` passes over statements with `...`, which `code` would lose: name them `$$name`")
+        known, given = (tuple(map(Pattern.compile, texts)) for texts in (signs, self.given))
+        return Statements(variants, place, known, given, self.every)
+
+
+def _sign(find: str, code: str) -> str:
+    """Return the pattern of an edit already made: the new code with what was found written out in its place."""
+    lines = []
+    for line in code.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        lines += textwrap.indent(textwrap.dedent(find).strip(), indent).splitlines() if "$$found" in line else [line]
+    return "\n".join(lines)
+
+
+class RewriteSpec(_Statements, frozen=True, kw_only=True, tag="rewrite", forbid_unknown_fields=True):
+    """Replace the statements or the expression that ``find`` matches; ``known`` lists other ways to have it done."""
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        return self._build("replace")
+
+
+class BeforeSpec(_Statements, frozen=True, kw_only=True, tag="insert-before", forbid_unknown_fields=True):
+    """Put statements in front of those that ``find`` matches."""
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        return self._build("before")
+
+
+class AfterSpec(_Statements, frozen=True, kw_only=True, tag="insert-after", forbid_unknown_fields=True):
+    """Put statements behind those that ``find`` matches."""
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        return self._build("after")
+
+
+class GuardSpec(EditSpec, frozen=True, kw_only=True, tag="none-guard", forbid_unknown_fields=True):
+    """Run the statements that ``find`` matches only where ``value`` is not None."""
+
+    find: str
+    value: str
+    known: tuple[str, ...] = ()
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.pattern import Pattern
+        from patchkit.codemods.statements import Statements, Variant
+
+        guarded = f"if {self.value} is not None:\n    $$found\n"
+        inner = textwrap.indent(textwrap.dedent(self.find).strip(), "    ")
+        signs = f"if {self.value} is not None:\n    ...\n{inner}\n    ..."
+        known = tuple(map(Pattern.compile, [signs, *self.known]))
+        return Statements((Variant(Pattern.compile(self.find), guarded),), "replace", known)
+
+
+class OpeningSpec(EditSpec, frozen=True, kw_only=True, tag="insert-first", forbid_unknown_fields=True):
+    """Open a function's body with ``code``."""
+
+    code: str
+    known: tuple[str, ...] = ()
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.pattern import Pattern
+        from patchkit.codemods.statements import Opening
+
+        return Opening(self.code, tuple(map(Pattern.compile, [self.code, *self.known])))
+
+
+class AttributeSpec(EditSpec, frozen=True, kw_only=True, tag="class-attribute", forbid_unknown_fields=True):
+    """Give the class a class attribute."""
+
+    code: str
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.definitions import ClassAttribute
+
+        return ClassAttribute(self.code)
+
+
+class MethodSpec(EditSpec, frozen=True, kw_only=True, tag="method", forbid_unknown_fields=True):
+    """Give the class a method."""
+
+    code: str
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.definitions import Method
+
+        return Method(self.code)
+
+
+class BaseSpec(EditSpec, frozen=True, kw_only=True, tag="base-class", forbid_unknown_fields=True):
+    """Give the class one more base."""
+
+    base: str
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.definitions import Base
+
+        return Base(self.base)
+
+
+class ParameterSpec(EditSpec, frozen=True, kw_only=True, tag="parameter", forbid_unknown_fields=True):
+    """Give the function one more parameter."""
+
+    code: str
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.definitions import Parameter
+
+        return Parameter(self.code)
+
+
+class ModuleSpec(EditSpec, frozen=True, kw_only=True, tag="module-code", forbid_unknown_fields=True):
+    """Give the module a definition."""
+
+    code: str
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.definitions import ModuleCode
+
+        return ModuleCode(self.code)
+
+
+class ImportSpec(EditSpec, frozen=True, kw_only=True, tag="import", forbid_unknown_fields=True):
+    """Import a name into the module."""
+
+    code: str
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.definitions import Import
+
+        return Import(self.code)
+
+
+class ArgumentSpec(EditSpec, frozen=True, kw_only=True, tag="call-argument", forbid_unknown_fields=True):
+    """Give the calls that ``find`` matches one more keyword argument."""
+
+    find: str | tuple[str, ...]
+    argument: str
+    known: tuple[str, ...] = ()
+    every: bool = False
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.calls import CallArgument
+        from patchkit.codemods.pattern import Pattern
+
+        finds = [self.find] if isinstance(self.find, str) else self.find
+        find, known = (tuple(map(Pattern.compile, texts)) for texts in (finds, self.known))
+        return CallArgument(find, self.argument, known, self.every)
+
+
+class ArgumentValueSpec(EditSpec, frozen=True, kw_only=True, tag="argument-value", forbid_unknown_fields=True):
+    """Pass another value for a keyword argument of the call that ``find`` matches."""
+
+    find: str
+    argument: str
+    code: str
+    given: tuple[str, ...] = ()
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.calls import ArgumentValue
+        from patchkit.codemods.pattern import Pattern
+
+        given = tuple(map(Pattern.compile, self.given))
+        return ArgumentValue(Pattern.compile(self.find), self.argument, self.code, given)
+
+
+class MemberSpec(EditSpec, frozen=True, kw_only=True, tag="isinstance-member", forbid_unknown_fields=True):
+    """Add ``member`` to the ``isinstance`` test of ``subject`` that has ``beside``."""
+
+    subject: str
+    beside: str
+    member: str
+
+    def codemod(self) -> Codemod:
+        """Build the codemod."""
+        from patchkit.codemods.calls import IsinstanceMember
+
+        return IsinstanceMember(self.subject, self.beside, self.member)
+
+
+AnyEdit = (
+    RewriteSpec
+    | BeforeSpec
+    | AfterSpec
+    | GuardSpec
+    | OpeningSpec
+    | AttributeSpec
+    | MethodSpec
+    | BaseSpec
+    | ParameterSpec
+    | ModuleSpec
+    | ImportSpec
+    | ArgumentSpec
+    | ArgumentValueSpec
+    | MemberSpec
+)
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that is true of a tree: a file that exists, defines a dotted name, or has code like a pattern in a scope."""
+
+    file: str | tuple[str, ...]
+    scope: str = msgspec.field(name="in", default="")
+    has: str = ""
+    lacks: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The places where the file may be."""
+        return (self.file,) if isinstance(self.file, str) else self.file
+
+
+class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One upgrade: what, why, upstream link, risk, what it needs, its edits, and how to verify it.
+
+    ``needs`` are facts without which the patch does not apply to a tree. ``landed`` are facts that hold where upstream's own
+    change is in the tree; sites that upstream has since moved on from are then no conflict.
+    """
+
+    id: str
+    title: str
+    why: str
+    risk: str
+    verify: str
+    upstream: str = ""
+    default: bool = True
+    requires: tuple[str, ...] = ()
+    hardens: tuple[str, ...] = ()
+    shapes: dict[str, list[Fact]] = {}
+    needs: tuple[Fact, ...] = ()
+    landed: tuple[Fact, ...] = ()
+    edits: tuple[AnyEdit, ...] = msgspec.field(name="edit")
+
+
+BUILT_IN = Path(__file__).parent / "patches"
+if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; the wheel carries them inside.
+    BUILT_IN = Path(__file__).parents[1] / "patches"
+
+
+@functools.lru_cache(maxsize=None)
+def codemod_of(spec: AnyEdit) -> Codemod:
+    """Return the codemod of an edit, built once a process."""
+    return spec.codemod()
+
+
+def _load_one(path: Path) -> tuple[Patch, bytes]:
+    try:
+        data = path.read_bytes()
+        raw: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
+        patch = msgspec.convert(raw, Patch)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); check the folder given with --patches.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML ({error}); mend it and try again.") from None
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {error}; mend that key and try again.") from None
+    names = [edit.name for edit in patch.edits]
+    for index, edit in enumerate(patch.edits):
+        where = f"{path}: edit[{index}] `{edit.name}`"
+        if names.count(edit.name) > 1:
+            raise UsageError(f"{where}: key `name`: used twice in this patch; give each edit its own name.")
+        if edit.shape and edit.shape not in patch.shapes:
+            known = ", ".join(sorted(patch.shapes)) or "none"
+            raise UsageError(f"{where}: key `shape`: `{edit.shape}` is not one of [shapes] ({known}).")
+    return patch, data
+
+
+def check(patch: Patch, path: Path) -> None:
+    """Build every codemod and every fact's pattern of a patch; UsageError names file, key and reason."""
+    from patchkit.codemods.pattern import Pattern
+
+    for index, edit in enumerate(patch.edits):
+        try:
+            codemod_of(edit)
+        except (ValueError, KeyError) as error:
+            raise UsageError(f"{path}: edit[{index}] `{edit.name}`: {error}; mend it and try again.") from None
+    for fact in (*patch.needs, *patch.landed, *(fact for facts in patch.shapes.values() for fact in facts)):
+        for key, text in (("has", fact.has), ("lacks", fact.lacks)):
+            try:
+                if text:
+                    Pattern.compile(text)
+            except ValueError as error:
+                raise UsageError(f"{path}: key `{key}` of a fact: {error}; mend it and try again.") from None
+
+
+class PatchSet:
+    """The patches at hand, built-in ones first, in the order in which they are applied."""
+
+    def __init__(self, patches: Sequence[Patch], digest: str) -> None:
+        self._patches = {patch.id: patch for patch in patches}
+        self.digest = digest
+
+    def __iter__(self) -> Iterator[Patch]:
+        return iter(self._patches.values())
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids, in order of application."""
+        return tuple(self._patches)
+
+    def get(self, identifier: str) -> Patch:
+        """Return one patch; UsageError with the nearest id for one that does not exist."""
+        if identifier in self._patches:
+            return self._patches[identifier]
+        close = difflib.get_close_matches(identifier, self._patches, n=1, cutoff=0.0)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(f"no patch is called {identifier!r}; {hint}`patchkit list` names them all.")
+
+    def select(self, identifiers: Sequence[str] = (), *, only: bool = False) -> tuple[Patch, ...]:
+        """Return patches in order of application: those named (none: all that are on by default) with what they require
+        and, unless ``only``, with what hardens them."""
+        wanted = {self.get(identifier).id for identifier in identifiers}
+        wanted = wanted or {patch.id for patch in self if patch.default}
+        grown = True
+        while grown:
+            before = len(wanted)
+            for identifier in tuple(wanted):
+                wanted.update(self.get(needed).id for needed in self._patches[identifier].requires)
+            if not only:
+                wanted.update(patch.id for patch in self if patch.default and wanted & set(patch.hardens))
+            grown = len(wanted) > before
+        return tuple(patch for patch in self if patch.id in wanted)
+
+
+def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
+    done: dict[str, Patch] = {}
+
+    def visit(patch: Patch, trail: tuple[str, ...]) -> None:
+        if patch.id in done:
+            return
+        if patch.id in trail:
+            raise UsageError(f"{paths[patch.id]}: key `requires`: the patches {' -> '.join(trail)} require each other.")
+        for needed in patch.requires:
+            if needed not in patches:
+                raise UsageError(f"{paths[patch.id]}: key `requires`: no patch is called {needed!r}.")
+            visit(patches[needed], (*trail, patch.id))
+        done[patch.id] = patch
+
+    for patch in patches.values():
+        visit(patch, ())
+    return list(done.values())
+
+
+def load(folders: Sequence[Path] = ()) -> PatchSet:
+    """Load the built-in patches and those in ``folders`` (a patch folder itself or a folder of them).
+
+    Raises UsageError with file, key and reason for a malformed patch.
+    """
+    patches: dict[str, Patch] = {}
+    paths: dict[str, Path] = {}
+    digest = hashlib.sha256()
+    for folder in (BUILT_IN, *folders):
+        files = [folder / "patch.toml"] if (folder / "patch.toml").is_file() else sorted(folder.glob("*/patch.toml"))
+        if not files:
+            raise UsageError(f"{folder}: no patch.toml there or one folder below; give --patches a folder with one.")
+        for path in files:
+            patch, data = _load_one(path)
+            if folder is not BUILT_IN:
+                check(patch, path)
+            if patch.id in patches:
+                raise UsageError(f"{path}: key `id`: {patch.id!r} is taken by {paths[patch.id]}; choose another.")
+            patches[patch.id], paths[patch.id] = patch, path
+            digest.update(data)
+    return PatchSet(_ordered(patches, paths), digest.hexdigest())

@@ -1,0 +1,52 @@
+"""Runtime API 1: every name that a tree patched for it may use."""
+
+from __future__ import annotations
+
+from patchkit.backends.draft_extend import fill_draft_extend_v2
+from patchkit.backends.draft_steps import init_draft_steps, out_graph_draft_steps, replay_draft_steps
+from patchkit.runtime.decision import UNDECLARED, decide_needs_cpu_seq_lens, spec_v2_backends
+from patchkit.runtime.lengths import (
+    draft_extend_lens,
+    end_or_bound,
+    host_lens,
+    host_total,
+    lens_on_device,
+    lens_sum,
+    longest,
+    mirror_uniform_extend_lens,
+    padded_total,
+    restore_host_lens,
+    total_or_bound,
+    tree_mask_total,
+)
+from patchkit.runtime.metrics import decode_seq_lens, decode_total_seq_lens
+from patchkit.runtime.overlap import require_overlap_hook
+from patchkit.runtime.streams import await_event, lens_to_device, order_plan_stream
+
+__all__ = [
+    "UNDECLARED",
+    "await_event",
+    "decide_needs_cpu_seq_lens",
+    "decode_seq_lens",
+    "decode_total_seq_lens",
+    "draft_extend_lens",
+    "end_or_bound",
+    "fill_draft_extend_v2",
+    "host_lens",
+    "host_total",
+    "init_draft_steps",
+    "lens_on_device",
+    "lens_sum",
+    "lens_to_device",
+    "longest",
+    "mirror_uniform_extend_lens",
+    "order_plan_stream",
+    "out_graph_draft_steps",
+    "padded_total",
+    "replay_draft_steps",
+    "require_overlap_hook",
+    "restore_host_lens",
+    "spec_v2_backends",
+    "total_or_bound",
+    "tree_mask_total",
+]

@@ -1,0 +1,107 @@
+"""Lengths with and without their host mirror: with it the values are as before, without it nothing waits for the device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def total_or_bound(total: int | None, count: int, max_context_len: int) -> int:
+    """Return ``total`` tokens, or where it is unknown the most that ``count`` requests can have.
+
+    For sizing only: a buffer of the bound has an unused tail. Source: pull requests 26128 and 26738.
+    """
+    return count * max_context_len if total is None else total
+
+
+def end_or_bound(offsets: torch.Tensor, batch: Any, max_context_len: int) -> Any:
+    """Return the last of a batch's offsets (int32, shape [batch + 1], on the device), or the bound of
+    ``total_or_bound`` where the batch's total is unknown: sizing by a device value waits for the device."""
+    return offsets[-1] if batch.seq_lens_sum is not None else batch.batch_size * max_context_len
+
+
+def host_total(lens: Sequence[int] | None, count: int, max_context_len: int) -> int:
+    """Return the sum of host-side ``lens``, or the bound of ``total_or_bound`` where there are none. Source: 26738."""
+    return total_or_bound(None if lens is None else sum(lens), count, max_context_len)
+
+
+def padded_total(total: int | None, padding: int) -> int | None:
+    """Return ``total`` plus the ``padding`` tokens of a padded graph batch; an unknown total stays unknown."""
+    return None if total is None else total + padding
+
+
+def longest(lens_cpu: Any, lens: torch.Tensor) -> int:
+    """Return the greatest length from the host mirror, or from the device (which waits for it) where there is none.
+
+    ``lens``: int32, shape [batch], on the device. Source: pull request 26738.
+    """
+    return int(lens.max()) if lens_cpu is None else max(lens_cpu)
+
+
+def lens_sum(lens_cpu: torch.Tensor | None) -> int | None:
+    """Return the sum of the mirror (int64, shape [batch], CPU), None without one. Source: pull request 26128."""
+    return None if lens_cpu is None else int(lens_cpu.sum())
+
+
+def lens_on_device(lens: Sequence[int] | torch.Tensor, device: Any) -> torch.Tensor:
+    """Return lengths as int32, shape [batch], on ``device``; a tensor is taken to be there. Source: 26128."""
+    if isinstance(lens, torch.Tensor):
+        return lens
+    return torch.tensor(lens, dtype=torch.int32).to(device, non_blocking=True)
+
+
+def host_lens(lens: Any) -> Any:
+    """Return lengths that are on the host as they are, and None for those that are a device tensor. Source: 26128."""
+    return None if isinstance(lens, torch.Tensor) else lens
+
+
+def draft_extend_lens(
+    stride: int, prefix_lens_cpu: torch.Tensor | None, prefix_lens: torch.Tensor
+) -> tuple[Any, Any]:
+    """Return extend and prefix lengths of a draft-extend that writes ``stride`` tokens a request.
+
+    With the mirror (``prefix_lens_cpu``, shape [batch], CPU) both are lists. Without, both are int32 tensors of shape
+    [batch] on the device of ``prefix_lens``. Source: pull request 26128.
+    """
+    count = prefix_lens.shape[0]
+    if prefix_lens_cpu is not None:
+        return [stride] * count, prefix_lens_cpu.tolist()
+    lens = torch.full((count,), stride, dtype=torch.int32, device=prefix_lens.device)
+    return lens, prefix_lens.to(torch.int32)
+
+
+def mirror_uniform_extend_lens(forward_batch: Any) -> None:
+    """Give a draft-extend batch without a host mirror its extend lengths: all alike, so they cost no copy. Source: 26738."""
+    if forward_batch.extend_seq_lens is not None and forward_batch.extend_seq_lens_cpu is None:
+        count = forward_batch.batch_size
+        forward_batch.extend_seq_lens_cpu = [forward_batch.extend_num_tokens // count] * count
+
+
+def tree_mask_total(batch: Any, attn_backend: Any) -> int:
+    """Return the total length that sizes a verify's tree mask.
+
+    Without the mirror that is 0 where ``attn_backend`` has the mask preallocated (nothing is sized then) and otherwise the
+    most that the batch can have. Source: pull request 26128.
+    """
+    if batch.seq_lens_sum is not None:
+        return int(batch.seq_lens_sum)
+    if attn_backend.get_verify_buffers_to_fill_after_draft()[0] is not None:
+        return 0
+    return int(batch.seq_lens.shape[0] * attn_backend.max_context_len)
+
+
+def restore_host_lens(forward_batch: Any, batch: Any) -> None:
+    """Fetch what multimodal position code reads on the host, where the batch came without it. This waits for the device.
+
+    ``forward_batch.seq_lens_cpu`` becomes a CPU tensor, extend and prefix lengths of ``batch`` lists.
+    """
+    if forward_batch.seq_lens_cpu is None:
+        forward_batch.seq_lens_cpu = forward_batch.seq_lens.cpu()
+    for name in ("extend_seq_lens", "extend_prefix_lens", "extend_lens", "prefix_lens"):
+        lens = getattr(batch, name, None)
+        if isinstance(lens, torch.Tensor):
+            setattr(batch, name, lens.tolist())

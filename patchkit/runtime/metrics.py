@@ -1,0 +1,23 @@
+"""Decode metrics read lengths from the mirror where it is and from the requests where it is not; neither waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def decode_total_seq_lens(batch: Any) -> int:
+    """Return the total length of a decode batch in tokens. Source: pull request 26128."""
+    if batch.seq_lens_cpu is not None:
+        return int(batch.seq_lens_cpu.sum().item())
+    return sum(request.seqlen for request in batch.reqs)
+
+
+def decode_seq_lens(batch: Any) -> Iterable[Any]:
+    """Return each request's length in tokens, as the mirror's elements or as ints. Source: upstream issue 40234."""
+    if batch.seq_lens_cpu is not None:
+        lens: Iterable[Any] = batch.seq_lens_cpu
+        return lens
+    return [request.seqlen for request in batch.reqs]

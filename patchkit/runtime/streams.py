@@ -1,0 +1,32 @@
+"""Order between streams without a host wait: what must come first is queued first, and the host goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def await_event(event: Any, *, on_host: bool) -> None:
+    """Wait for ``event``: the host where it reads what the event stands for, otherwise only the current stream."""
+    if on_host:
+        event.synchronize()
+    else:
+        event.wait()
+
+
+def lens_to_device(lens: torch.Tensor, device: Any) -> torch.Tensor:
+    """Return CPU ``lens`` (shape [batch]) on ``device`` by a copy that the host does not wait for.
+
+    A copy from pageable memory waits for everything queued before it, so the source is pinned first.
+    """
+    target = torch.device(device)
+    if target.type != "cuda":
+        return lens.to(device=target)
+    return lens.pin_memory().to(device=target, non_blocking=True)
+
+
+def order_plan_stream(plan_stream: Any, batch: Any) -> None:
+    """Have the plan stream wait for the current one where no host wait has ordered them: a batch without the mirror."""
+    if plan_stream and batch.seq_lens_cpu is None:
+        plan_stream.wait_stream(torch.get_device_module(batch.seq_lens.device).current_stream())
