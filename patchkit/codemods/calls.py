@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import libcst as cst
 
 from patchkit.codemods import edit, syntax
+from patchkit.codemods.layout import fit
 from patchkit.codemods.pattern import Pattern, match_node, render_expression
 from patchkit.codemods.statements import annotate_around, bindings_given, nearest
 
@@ -107,7 +108,7 @@ class ArgumentValue:
 
         def rewrite() -> cst.Module:
             new = render_expression(self.code, {**given, "value": value})
-            return annotate_around(scope.replace(path, new), path, note)
+            return annotate_around(fit(scope.replace(path, new), path), path, note)
 
         return edit.ready(rewrite)
 
@@ -171,6 +172,6 @@ class IsinstanceMember:
             test = cst.parse_expression(f"isinstance({syntax.code_of(found_subject)}, ({listed}))")
             old = cast("cst.BaseExpression", syntax.node_at(scope.module, path))
             outer = test.with_changes(lpar=old.lpar, rpar=old.rpar)
-            return annotate_around(scope.replace(path, outer), path, note)
+            return annotate_around(fit(scope.replace(path, outer), path), path, note)
 
         return edit.ready(rewrite)

@@ -14,6 +14,7 @@ import libcst as cst
 
 from patchkit.codemods import edit, syntax
 from patchkit.codemods.comment import annotate
+from patchkit.codemods.layout import fit, fit_statement
 from patchkit.codemods.pattern import Bindings, Match, Pattern, render, render_expression
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
     if match.start is None:
         new = render_expression(variant.code, match.bindings)
         changed = cast("cst.Module", syntax.replace_at(module, match.path, new))
-        return annotate_around(changed, match.path, note)
+        return annotate_around(fit(changed, match.path), match.path, note)
     block = syntax.node_at(module, match.path)
     body = tuple(syntax.statements_of(block) or ())
     found = body[match.start : match.end]
@@ -163,7 +164,11 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
     else:
         new = ()
     new_block = block.with_changes(body=(*body[: match.start], *new, *body[match.end :]))
-    return cast("cst.Module", syntax.replace_at(module, match.path, new_block))
+    changed = cast("cst.Module", syntax.replace_at(module, match.path, new_block))
+    for offset, statement in enumerate(new):
+        if statement not in found:
+            changed = fit_statement(changed, (*match.path, ("body", match.start + offset)))
+    return changed
 
 
 def _comments_of(statements: Iterable[cst.BaseStatement]) -> Counter[str]:
