@@ -1,0 +1,104 @@
+"""``audit(tree)`` tells every use of the CPU mirror that breaks when it is None; no code is run."""
+
+from __future__ import annotations
+
+import ast
+import time
+from typing import TYPE_CHECKING
+
+from patchkit.audit import facts, suppress
+from patchkit.audit.calls import Solver
+from patchkit.audit.program import Program
+from patchkit.audit.reach import Reach
+from patchkit.audit.report import Confidence, Finding, Report, Step
+from patchkit.audit.rules import Use, guard
+from patchkit.audit.values import NONE
+
+if TYPE_CHECKING:
+    from patchkit.audit.calls import Context
+    from patchkit.audit.expressions import Hit
+    from patchkit.audit.program import SourceTree
+
+_PLACES_OF_MODELS = ("srt/models/", "srt/lora/", "srt/eplb/", "srt/hardware_backend/")
+_MAX_EXPRESSION = 120
+
+
+def audit(tree: SourceTree) -> Report:
+    """Audit the ``srt`` package of a tree. Raises nothing of its own: files that do not parse are notes."""
+    return audit_program(Program(tree), time.perf_counter())
+
+
+def audit_program(program: Program, started: float) -> Report:
+    """Audit an indexed tree; ``started`` is when reading it began, on the performance counter."""
+    notes: list[str] = []
+    findings: tuple[Finding, ...] = ()
+    reach = Reach(program)
+    if not reach.has_flag:
+        notes.append(
+            f"the tree does not know {facts.FLAG}: every backend needs the mirror, so it is never None; "
+            "--suggest-opt-out says which backends could do without"
+        )
+    else:
+        solver = Solver(program, reach)
+        solver.solve()
+        findings = collect(solver)
+    notes += [f"{file} does not parse and was left out" for file in program.unparsed]
+    lines = {finding.file: program.lines(finding.file) for finding in findings}
+    kept, suppressed, complaints = suppress.split(findings, lines)
+    seconds = time.perf_counter() - started
+    return Report(kept, len(program.sources), seconds, suppressed, (*notes, *complaints))
+
+
+def collect(solver: Solver) -> tuple[Finding, ...]:
+    """Turn what the solver saw into findings: one per place and rule, in source order."""
+    best: dict[tuple[str, int, int, str], Finding] = {}
+    for context in solver.contexts.values():
+        for hit in context.hits:
+            place = (context.function.module.file, hit.subject.lineno, hit.subject.col_offset, hit.use.rule)
+            finding = _finding(context, hit)
+            if place not in best or _order(finding) < _order(best[place]):
+                best[place] = finding
+    return tuple(best[place] for place in sorted(best))
+
+
+def _order(finding: Finding) -> tuple[int, int, tuple[str, ...]]:
+    return finding.confidence.rank, len(finding.path), tuple(step.text for step in finding.path)
+
+
+def _finding(context: Context, hit: Hit) -> Finding:
+    module = context.function.module
+    expression = _shown(hit.node)
+    subject = _shown(hit.subject)
+    message = f"{hit.use.value.summary}: {_why(context, hit, subject)}"
+    return Finding(
+        rule=hit.use.rule,
+        file=module.file,
+        line=hit.subject.lineno,
+        function=context.function.qualname,
+        expression=expression,
+        message=message,
+        confidence=_confidence(context, hit),
+        path=tuple(Step(step.file, step.line, step.text) for step in hit.value.trail),
+        guard=guard(hit.use, expression, subject),
+    )
+
+
+def _why(context: Context, hit: Hit, subject: str) -> str:
+    if hit.use is Use.SLOT:
+        return f"`{subject}` is None for a slot that a configuration leaves unset"
+    step = context.step.lower().replace("_", " ")
+    certainty = "is" if hit.value.nulls == NONE else "can be"
+    inherited = f", in code that {context.self_class} inherits" if context.self_class is not None else ""
+    return f"`{subject}` {certainty} None in a {step} step without the mirror{inherited}"
+
+
+def _confidence(context: Context, hit: Hit) -> Confidence:
+    if not context.known or context.function.module.file.startswith(_PLACES_OF_MODELS):
+        return Confidence.POSSIBLE
+    definite = hit.value.nulls == NONE and (hit.mode_checked or context.entered)
+    return Confidence.CERTAIN if definite or hit.use is Use.SLOT else Confidence.LIKELY
+
+
+def _shown(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if len(text) <= _MAX_EXPRESSION else f"{text[: _MAX_EXPRESSION - 3]}..."

@@ -1,0 +1,112 @@
+"""Decide a tree's forward-mode predicates from the enum's own methods; no release's spelling is assumed."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from patchkit.audit import facts
+from patchkit.audit.program import Function, last_name
+
+if TYPE_CHECKING:
+    from patchkit.audit.program import Program
+
+
+class Modes:
+    """The members of the tree's forward-mode enum, which of them can miss the mirror, and its predicates."""
+
+    def __init__(self, program: Program) -> None:
+        self._methods: dict[str, Function] = {}
+        members: tuple[str, ...] = ()
+        for cls in program.classes_named(facts.MODE_CLASS)[:1]:
+            self._methods = cls.methods
+            members = tuple(cls.fields)
+        self.mirrorless = tuple(step for step in facts.MIRRORLESS_STEPS if step in members or not members)
+        if members and "DRAFT_EXTEND_V2" not in members and "DRAFT_EXTEND" in members:
+            self.mirrorless += ("DRAFT_EXTEND",)
+
+    def is_predicate(self, name: str) -> bool:
+        """Say whether the enum has a predicate of that name."""
+        return name in self._methods
+
+    def holds(self, predicate: str, mode: str, call: ast.Call | None = None) -> bool | None:
+        """Say whether a predicate holds for a mode; None when its body is more than tests of the mode."""
+        method = self._methods.get(predicate)
+        if method is None:
+            return None
+        arguments: dict[str, bool | None] = {}
+        names = [parameter.arg for parameter in method.parameters[1:]]
+        defaults = method.node.args.defaults
+        for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
+            arguments[name] = _constant(default)
+        if call is not None:
+            for name, value in zip(names, call.args, strict=False):
+                arguments[name] = _constant(value)
+            for keyword in call.keywords:
+                if keyword.arg:
+                    arguments[keyword.arg] = _constant(keyword.value)
+        for statement in method.node.body:
+            if isinstance(statement, ast.Return) and statement.value is not None:
+                return self._test(statement.value, mode, arguments)
+        return None
+
+    def _test(self, node: ast.expr, mode: str, arguments: dict[str, bool | None]) -> bool | None:
+        if isinstance(node, ast.BoolOp):
+            results = [self._test(value, mode, arguments) for value in node.values]
+            decisive = isinstance(node.op, ast.Or)
+            if decisive in results:
+                return decisive
+            return None if None in results else not decisive
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self._test(node.operand, mode, arguments)
+            return None if inner is None else not inner
+        if isinstance(node, ast.IfExp):
+            chosen = self._test(node.test, mode, arguments)
+            if chosen is None:
+                return None
+            return self._test(node.body if chosen else node.orelse, mode, arguments)
+        if isinstance(node, ast.Compare):
+            return compare_mode(node, mode)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            return self.holds(node.func.attr, mode, _with_arguments(node, arguments))
+        if isinstance(node, ast.Name):
+            return arguments.get(node.id)
+        return _constant(node)
+
+
+def _constant(node: ast.expr) -> bool | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, bool) else None
+
+
+def _with_arguments(call: ast.Call, arguments: dict[str, bool | None]) -> ast.Call:
+    def known(node: ast.expr) -> ast.expr:
+        value = arguments.get(node.id) if isinstance(node, ast.Name) else None
+        return node if value is None else ast.Constant(value)
+
+    keywords = [ast.keyword(keyword.arg, known(keyword.value)) for keyword in call.keywords]
+    return ast.Call(call.func, [known(argument) for argument in call.args], keywords)
+
+
+def compare_mode(node: ast.Compare, mode: str) -> bool | None:
+    """Decide ``<mode> == ForwardMode.X``, ``is``, ``!=`` and membership in a literal; else None."""
+    if len(node.ops) != 1:
+        return None
+    operator, right = node.ops[0], node.comparators[0]
+    if isinstance(right, (ast.Tuple, ast.List, ast.Set)):
+        named = {mode_member(element) for element in right.elts}
+    else:
+        named = {mode_member(right)}
+    if None in named:
+        return None
+    if isinstance(operator, (ast.Eq, ast.Is, ast.In)):
+        return mode in named
+    if isinstance(operator, (ast.NotEq, ast.IsNot, ast.NotIn)):
+        return mode not in named
+    return None
+
+
+def mode_member(node: ast.expr) -> str | None:
+    """Return X for ``ForwardMode.X``, else None."""
+    if isinstance(node, ast.Attribute) and last_name(node.value) == facts.MODE_CLASS:
+        return node.attr
+    return None

@@ -1,0 +1,326 @@
+"""Decide what can run without the mirror: opted-out backends, spec-v2 workers, features that force it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from patchkit.audit import facts
+from patchkit.audit.program import last_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Set
+
+    from patchkit.audit.program import Class, Function, Module, Program
+
+_KNOWN_FOLDERS = (
+    "disaggregation/",
+    "managers/",
+    "mem_cache/",
+    "model_executor/",
+    "observability/",
+    "speculative/",
+)
+_METADATA_METHODS = frozenset(
+    {"init_forward_metadata", "init_forward_metadata_out_graph", "init_cuda_graph_state"}
+)
+_FEATURE = re.compile(r"^(?:enable|disable)_")
+_GENERIC = 6
+_CALLER_LEVELS = 2
+
+
+class Reach:
+    """Answers about reachability on the mirror-less path of one tree.
+
+    ``pretend`` is one backend class that is taken to have opted out, whatever its flag says; then no other
+    backend counts.
+    """
+
+    def __init__(self, program: Program, pretend: Class | None = None) -> None:
+        self._program = program
+        self.pretend = pretend
+
+    @cached_property
+    def has_flag(self) -> bool:
+        """Whether the tree knows the flag at all; without it every backend needs the mirror."""
+        pattern = re.compile(rf"\b{facts.FLAG}\b".encode())
+        return any(pattern.search(module.text) for module in self._program.core)
+
+    @cached_property
+    def decision(self) -> list[Function]:
+        """The functions that decide whether the mirror is kept."""
+        return [
+            function
+            for module in self._program.core
+            for function in module.functions.values()
+            if facts.FLAG in function.name
+        ]
+
+    @cached_property
+    def forced(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Names that are false, and names that are true, without the mirror: the decision says so."""
+        false: set[str] = set()
+        true: set[str] = set()
+        for function in self.decision:
+            for statement in function.node.body:
+                if isinstance(statement, ast.If) and _returns_true(statement):
+                    for test in _alternatives(statement.test):
+                        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                            true.add(last_name(test.operand))
+                        else:
+                            false.add(last_name(test))
+        return frozenset(false - {""}), frozenset(true - {""})
+
+    @cached_property
+    def backends(self) -> list[Class]:
+        """Every attention backend class in the files that matter, mixins and the abstract root left out."""
+        return [
+            cls
+            for module in self._program.core
+            for cls in module.classes.values()
+            if cls.name != facts.BACKEND_ROOT and self._is_backend(cls)
+        ]
+
+    def _is_backend(self, cls: Class) -> bool:
+        if facts.BACKEND_ROOT in self._program.ancestors(cls):
+            return True
+        if facts.FLAG in cls.fields:
+            return True
+        named = "Backend" in cls.name and not cls.name.endswith("Mixin")
+        return named and any(name in cls.methods for name in _METADATA_METHODS)
+
+    def opted_out(self, cls: Class) -> bool:
+        """Say whether a backend's flag is, or on some configuration can be, False."""
+        if self.pretend is not None:
+            return cls is self.pretend
+        for known in self._program.mro(cls):
+            assigned = [
+                node.value
+                for method in known.methods.values()
+                if facts.FLAG in method.source
+                for node in ast.walk(method.node)
+                if isinstance(node, ast.Assign) and any(_is_own_flag(target) for target in node.targets)
+            ]
+            if assigned:
+                return any(
+                    not (isinstance(value, ast.Constant) and value.value is True) for value in assigned
+                )
+            if facts.FLAG in known.fields:
+                value = known.fields[facts.FLAG]
+                return isinstance(value, ast.Constant) and value.value is False
+        return False
+
+    @cached_property
+    def active_backends(self) -> list[Class]:
+        """Backends that can run without the mirror."""
+        return [cls for cls in self.backends if self.opted_out(cls)]
+
+    @cached_property
+    def _active_names(self) -> frozenset[str]:
+        return frozenset(cls.name for cls in self.active_backends)
+
+    @cached_property
+    def _backend_names(self) -> frozenset[str]:
+        return frozenset(cls.name for cls in self.backends)
+
+    def excluded(self, function: Function, self_class: str | None) -> bool:
+        """Say whether a function cannot run without the mirror."""
+        if self.feature_forced(function.module):
+            return True
+        owner = function.owner
+        if owner is None:
+            return False
+        if owner.name == facts.MODE_CLASS:
+            return True
+        names = {self_class, owner.name} - {None}
+        if names & self._backend_names:
+            return not names & self._active_names
+        return self._v1_worker(owner) or function.module.file in self._v1_files
+
+    def feature_forced(self, module: Module) -> bool:
+        """Say whether a file belongs to a feature for which the decision keeps the mirror."""
+        stem = _stem(module.file)
+        for name in self.forced[0] | self.forced[1]:
+            feature = _FEATURE.sub("", name)
+            if feature == name:
+                continue
+            initials = "".join(word[0] for word in feature.split("_"))
+            if stem.startswith((feature, f"{initials}_")):
+                return True
+        return False
+
+    def _v1_worker(self, cls: Class) -> bool:
+        if not cls.module.file.startswith("srt/speculative/"):
+            return False
+        if not self._v2_roots:
+            return False
+        is_worker = self._program.method(cls, "forward_batch_generation") is not None
+        return is_worker and not self._program.ancestors(cls) & self._v2_roots
+
+    @cached_property
+    def _v1_files(self) -> frozenset[str]:
+        """Files of the speculative folder that only files of spec-v1 workers import."""
+        modules = [module for module in self._program.core if module.file.startswith("srt/speculative/")]
+        old = {
+            module.file
+            for module in modules
+            if any(map(self._v1_worker, module.classes.values()))
+            and not any(self._program.ancestors(cls) & self._v2_roots for cls in module.classes.values())
+        }
+        importer = re.compile(rb"\bspeculative\.(\w+)\b")
+        users: dict[bytes, set[str]] = {}
+        for file, text in self._program.sources.items():
+            for stem in importer.findall(text):
+                users.setdefault(stem, set()).add(file)
+        found = set()
+        for module in modules:
+            importers = users.get(_stem(module.file).encode(), set()) - {module.file}
+            if importers and importers <= old:
+                found.add(module.file)
+        return frozenset(found)
+
+    @cached_property
+    def _v2_roots(self) -> frozenset[str]:
+        known = {
+            name
+            for module in self._program.core
+            for cls in module.classes.values()
+            for name in self._program.ancestors(cls)
+        }
+        return frozenset(known & set(facts.SPEC_WORKER_ROOTS))
+
+    def known(self, function: Function, self_class: str | None) -> bool:
+        """Say whether a function is known to run without the mirror; False when nobody can tell."""
+        names = {self_class, function.owner.name if function.owner else None}
+        if names & self._active_names:
+            return True
+        if function.module.file.startswith("srt/hardware_backend/"):
+            return False
+        return function.module.file.removeprefix("srt/").startswith(_KNOWN_FOLDERS)
+
+    @cached_property
+    def relevant(self) -> frozenset[Function]:
+        """Functions that name the mirror, and those that hand batches to them."""
+        pattern = re.compile("|".join(sorted(facts.TRACKED | {facts.FLAG})))
+        found = {
+            function
+            for module in self._program.core
+            for function in module.all_functions()
+            if pattern.search(function.source)
+        }
+        pending = list(found)
+        for _ in range(_CALLER_LEVELS):
+            pending = [
+                caller
+                for function in pending
+                if not self._generic(function.name)
+                for caller, _ in self.callers_of(function)
+                if caller not in found
+            ]
+            found.update(pending)
+        return frozenset(found)
+
+    @cached_property
+    def _calls(self) -> dict[str, list[tuple[str, Function]]]:
+        found: dict[str, list[tuple[str, Function]]] = {}
+        for module in self._program.core:
+            for function in module.all_functions():
+                for receiver, name in function.called_names:
+                    found.setdefault(name, []).append((receiver, function))
+        return found
+
+    def callers_of(self, function: Function) -> list[tuple[Function, bool]]:
+        """Return the functions that may call one; False beside those that only a name suggests."""
+        found = []
+        for receiver, caller in self._calls.get(function.name, ()):
+            if caller is function or ((receiver == "") != (function.owner is None) and receiver != "."):
+                continue
+            if (
+                receiver == "self."
+                and caller.owner is not None
+                and not self._own_call(caller.owner, function)
+            ):
+                continue
+            found.append((caller, receiver != "."))
+        return found
+
+    def _own_call(self, cls: Class, method: Function) -> bool:
+        if self._program.method(cls, method.name) is method:
+            return True
+        return method.owner is not None and cls in self._program.mro(method.owner)
+
+    @cached_property
+    def _definitions(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for module in self._program.core:
+            for function in module.all_functions():
+                counts[function.name] = counts.get(function.name, 0) + 1
+        return counts
+
+    def _generic(self, name: str) -> bool:
+        return name.startswith("__") or self._definitions.get(name, 0) > _GENERIC
+
+    def entry_points(self) -> list[tuple[Function, str | None]]:
+        """Return the functions from which to start without knowing a caller, with the class of ``self``."""
+        found: list[tuple[Function, str | None]] = []
+        for cls in self.active_backends:
+            for name in {name for known in self._program.mro(cls) for name in known.methods}:
+                method = self._program.method(cls, name)
+                if method is not None and not name.startswith("_") and method in self.relevant:
+                    found.append((method, cls.name))
+        for function in self._startable:
+            callers = [caller for caller, _ in self.callers_of(function)]
+            running = [caller for caller in callers if not self.excluded(caller, None)]
+            unfollowed = self._generic(function.name) or not any(
+                caller in self.relevant for caller in running
+            )
+            if not callers or function in self.decision or (running and unfollowed):
+                found.append((function, None))
+        return _ordered(found)
+
+    def leftovers(self, entered: Set[Function]) -> list[tuple[Function, str | None]]:
+        """Return functions that nothing entered although, by name, running code may call them."""
+        return _ordered(
+            (function, None)
+            for function in self._startable
+            if function not in entered
+            and any(
+                not sure and not self.excluded(caller, None) for caller, sure in self.callers_of(function)
+            )
+        )
+
+    @cached_property
+    def _startable(self) -> list[Function]:
+        return [
+            function
+            for function in self.relevant
+            if not self.excluded(function, None)
+            and not (function.owner is not None and function.owner.name in self._backend_names)
+        ]
+
+
+def _stem(file: str) -> str:
+    return file.rsplit("/", 1)[-1].removesuffix(".py")
+
+
+def _ordered(entries: Iterable[tuple[Function, str | None]]) -> list[tuple[Function, str | None]]:
+    return sorted(entries, key=lambda entry: (entry[0].module.file, entry[0].node.lineno, entry[1] or ""))
+
+
+def _returns_true(statement: ast.If) -> bool:
+    last = statement.body[-1]
+    return isinstance(last, ast.Return) and isinstance(last.value, ast.Constant) and last.value.value is True
+
+
+def _alternatives(test: ast.expr) -> list[ast.expr]:
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return [inner for value in test.values for inner in _alternatives(value)]
+    return [test] if not isinstance(test, (ast.BoolOp, ast.Compare)) else []
+
+
+def _is_own_flag(target: ast.expr) -> bool:
+    return (
+        isinstance(target, ast.Attribute) and target.attr == facts.FLAG and last_name(target.value) == "self"
+    )

@@ -1,0 +1,68 @@
+"""Every way of using a value that breaks when it is None: rule, what goes wrong, and the guard."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of the audit, as the report and SARIF describe it."""
+
+    id: str
+    name: str
+    summary: str
+    fatal: bool = True
+
+
+class Use(enum.Enum):
+    """A use that fails, or silently misbehaves, when its value is None."""
+
+    ATTRIBUTE = Rule("PK101", "mirror-attribute", "attribute or method access on a mirror that can be None")
+    SUBSCRIPT = Rule("PK102", "mirror-subscript", "subscript of a mirror that can be None")
+    ITERATION = Rule("PK103", "mirror-iteration", "iteration over a mirror that can be None")
+    ARITHMETIC = Rule("PK104", "mirror-arithmetic", "arithmetic with a mirror that can be None")
+    COMPARISON = Rule("PK105", "mirror-comparison", "comparison with a mirror that can be None", fatal=False)
+    BUILTIN = Rule("PK106", "mirror-builtin", "built-in call on a mirror that can be None")
+    ARRAY = Rule("PK107", "mirror-tensor-call", "tensor or array call with a mirror that can be None")
+    ASSERT = Rule("PK108", "mirror-assert", "assertion that a mirror is there, where it can be None")
+    COPY = Rule("PK109", "mirror-copy", "copy into a buffer from a mirror that can be None")
+    SLICE = Rule(
+        "PK110",
+        "mirror-slice-bound",
+        "slice bound from a mirror that can be None takes everything",
+        fatal=False,
+    )
+    SLOT = Rule("PK111", "backend-slot", "flag read from a backend slot that can be None")
+
+    @property
+    def rule(self) -> str:
+        """Rule id."""
+        return self.value.id
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the use raises, so that code after it runs only with the value there."""
+        return self.value.fatal
+
+
+RULES = {use.rule: use.value for use in Use}
+
+
+def guard(use: Use, expression: str, value: str) -> str:
+    """Suggest a guard for one use of ``value`` inside ``expression``."""
+    if use is Use.SLOT:
+        return f"skip unset slots: test `{value} is not None` before reading the flag"
+    if use is Use.ASSERT:
+        return (
+            f"replace the assertion by a branch for `{value} is None` that derives the lengths on the device"
+        )
+    if value.endswith("seq_lens_sum"):
+        bound = "the batch size times the longest context"
+        return f"if {value} is None: use {bound} as an upper bound, or sum the device tensor once"
+    if use in (Use.COPY, Use.ITERATION):
+        return (
+            f"if {value} is not None: keep this; else take the lengths from the requests or the device tensor"
+        )
+    return f"guard `{expression}` with `if {value} is not None`; otherwise derive it from the device tensor"

@@ -1,0 +1,161 @@
+"""Abstract values and states: whether a value can be None, whether for want of the mirror, and how."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+
+NONE = 1
+SOME = 2
+ANY = NONE | SOME
+_MAX_TRAIL = 16
+_identities = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One assignment or call on a value's way, for ``--explain``."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """What a stored condition says about other values: their None-ness, when it holds and when not.
+
+    A side that is None cannot happen.
+    """
+
+    when_true: dict[int, int] | None
+    when_false: dict[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What is known of one run-time value.
+
+    ``nulls`` is a mask of NONE and SOME; ``tainted`` says that its being None comes from the missing mirror.
+    ``obj`` names the object for reads of its attributes, ``cls`` its class, ``modes`` the forward modes that it
+    can be. Identity, trail and refinement take no part in equality, so that a fixed point is reached on facts alone.
+    """
+
+    nulls: int = ANY
+    tainted: bool = False
+    cls: str | None = None
+    obj: str | None = None
+    modes: frozenset[str] | None = None
+    truth: bool | None = None
+    kind: str | None = None
+    items: tuple[Value, ...] | None = None
+    trail: tuple[Step, ...] = field(default=(), compare=False)
+    identity: int = field(default_factory=lambda: next(_identities), compare=False)
+    refinement: Refinement | None = field(default=None, compare=False)
+
+    @property
+    def missing(self) -> bool:
+        """Whether it can be None for want of the mirror."""
+        return self.tainted and bool(self.nulls & NONE)
+
+    def narrowed(self, nulls: int) -> Value:
+        """Return the same run-time value with fewer possibilities."""
+        kept = self.nulls & nulls
+        return replace(self, nulls=kept, tainted=self.tainted and bool(kept & NONE))
+
+    def via(self, step: Step) -> Value:
+        """Return the value with one more step on its way, when the way matters."""
+        if not self.missing or len(self.trail) >= _MAX_TRAIL or step in self.trail:
+            return self
+        return replace(self, trail=(*self.trail, step))
+
+
+UNKNOWN = Value()
+PRESENT = Value(SOME)
+ABSENT = Value(NONE)
+
+
+def fresh(value: Value) -> Value:
+    """Return an equal value that no earlier check speaks about."""
+    return replace(value, identity=next(_identities), refinement=None)
+
+
+def join(left: Value, right: Value) -> Value:
+    """Return the least value that covers both."""
+    if left is right:
+        return left
+    if left == right and left.identity == right.identity:
+        return left
+    lost = next((value for value in (left, right) if value.missing), left)
+    items = None
+    if left.items is not None and right.items is not None and len(left.items) == len(right.items):
+        items = tuple(map(join, left.items, right.items))
+    modes = left.modes | right.modes if left.modes is not None and right.modes is not None else None
+    return Value(
+        nulls=left.nulls | right.nulls,
+        tainted=left.missing or right.missing,
+        cls=_agreed(left, right, "cls"),
+        obj=_agreed(left, right, "obj"),
+        modes=modes,
+        truth=left.truth if left.truth == right.truth else None,
+        kind=left.kind if left.kind == right.kind else None,
+        items=items,
+        trail=lost.trail,
+        identity=left.identity if left.identity == right.identity else next(_identities),
+    )
+
+
+def _agreed(left: Value, right: Value, name: str) -> str | None:
+    mine: str | None = getattr(left, name)
+    theirs: str | None = getattr(right, name)
+    if mine == theirs or right.nulls == NONE:
+        return mine
+    return theirs if left.nulls == NONE else None
+
+
+Cell = tuple[str, str, str]
+"""A place that holds a value: ``("local", name, "")`` or ``("field", object, attribute)``."""
+
+
+class State:
+    """What every local and attribute holds at one point of a function."""
+
+    __slots__ = ("cells", "mode_checked")
+
+    def __init__(self, cells: dict[Cell, Value] | None = None, mode_checked: bool = False) -> None:
+        self.cells = {} if cells is None else cells
+        self.mode_checked = mode_checked
+
+    def copy(self) -> State:
+        """Return an independent copy."""
+        return State(dict(self.cells), self.mode_checked)
+
+    def narrow(self, value: Value, nulls: int) -> bool:
+        """Restrict a value wherever it is held; False when nothing is left: the point is unreachable."""
+        kept = value.nulls & nulls
+        if not kept:
+            return False
+        if kept != value.nulls:
+            for cell, held in self.cells.items():
+                if held.identity == value.identity:
+                    self.cells[cell] = held.narrowed(nulls)
+        return True
+
+    def restrict_modes(self, value: Value, modes: frozenset[str]) -> None:
+        """Restrict a forward mode wherever it is held."""
+        for cell, held in self.cells.items():
+            if held.identity == value.identity:
+                self.cells[cell] = replace(held, modes=modes)
+
+    def apply(self, refinement: dict[int, int] | None) -> bool:
+        """Restrict the values that a stored condition spoke about; False when the point is unreachable."""
+        if refinement is None:
+            return False
+        for cell, held in self.cells.items():
+            nulls = refinement.get(held.identity)
+            if nulls is not None:
+                narrowed = held.narrowed(nulls)
+                if not narrowed.nulls:
+                    return False
+                self.cells[cell] = narrowed
+        return True

@@ -1,0 +1,6 @@
+# ruff: noqa
+# place: srt/managers/example.py
+def total(batch):
+    if not batch.reqs:
+        return 0
+    return batch.seq_lens_cpu.sum()  # finds PK101

@@ -1,0 +1,19 @@
+# ruff: noqa
+# place: srt/layers/attention/slow_backend.py
+from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
+
+
+class SlowBackend(AttentionBackend):
+    def init_forward_metadata(self, forward_batch):
+        self.longest = forward_batch.seq_lens_cpu.max()  # finds PK101
+
+
+# place: srt/layers/attention/fast_backend.py
+from sglang.srt.layers.attention.slow_backend import SlowBackend
+
+
+class FastBackend(SlowBackend):
+    needs_cpu_seq_lens = False
+
+    def init_forward_metadata(self, forward_batch):
+        super().init_forward_metadata(forward_batch)

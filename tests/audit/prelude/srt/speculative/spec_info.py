@@ -1,0 +1,3 @@
+# ruff: noqa
+class SpecInput:
+    """Carries seq_lens_cpu and seq_lens_sum of a verify step."""

@@ -1,0 +1,63 @@
+"""Small programs for the audit: a prelude with the bare shape of sglang, and marked cases."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HERE = Path(__file__).parent
+_PLACE = re.compile(r"^# place: (\S+)$", re.MULTILINE)
+_MARK = re.compile(r"# finds (PK\d+)(?: (certain|likely|possible))?$")
+_DEFAULT_PLACE = "srt/managers/example.py"
+
+
+class MemoryTree:
+    """A tree that is a dictionary of files."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = {name: text.encode() for name, text in files.items()}
+
+    def read(self, file: str) -> bytes | None:
+        return self._files.get(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        return sorted(name for name in self._files if name.startswith(f"{folder}/") and name.endswith(suffix))
+
+
+@dataclass(frozen=True)
+class Expected:
+    file: str
+    line: int
+    rule: str
+    confidence: str | None
+
+
+def prelude() -> dict[str, str]:
+    root = HERE / "prelude"
+    return {path.relative_to(root).as_posix(): path.read_text() for path in sorted(root.rglob("*.py"))}
+
+
+def program(source: str) -> MemoryTree:
+    """Return the prelude with one more file, or with several where ``# place:`` lines split the source."""
+    return MemoryTree({**prelude(), **sections(source)})
+
+
+def sections(source: str) -> dict[str, str]:
+    parts = _PLACE.split(source)
+    if len(parts) == 1:
+        return {_DEFAULT_PLACE: source}
+    return dict(zip(parts[1::2], (text.removeprefix("\n") for text in parts[2::2]), strict=True))
+
+
+def expected(source: str) -> list[Expected]:
+    found = []
+    for file, text in sections(source).items():
+        for number, line in enumerate(text.splitlines(), 1):
+            for rule, confidence in _MARK.findall(line):
+                found.append(Expected(file, number, rule, confidence or None))
+    return found
