@@ -44,7 +44,7 @@ def unstage(path: Path) -> None:
 def publish(path: Path) -> None:
     """Put the staged content of ``path`` in its place."""
     os.replace(staged(path), path)
-    sync_folder(path.parent)
+    _flush_entries(path.parent)
 
 
 def replace(path: Path, content: bytes, like: Path | None = None) -> None:
@@ -53,14 +53,7 @@ def replace(path: Path, content: bytes, like: Path | None = None) -> None:
     publish(path)
 
 
-def remove(path: Path) -> None:
-    """Remove ``path`` if it is there."""
-    path.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk."""
+def _flush_entries(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

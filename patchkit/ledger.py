@@ -143,7 +143,7 @@ class Store:
             durable.replace(ignore, b"*\n")
 
     def tidy(self) -> None:
-        """Drop the contents that nothing refers to, and the whole folder if the ledger is empty."""
+        """Drop what nothing refers to, all if the ledger is empty; nothing while a write is pending."""
         if self.pending:
             return
         with suppress(OSError, TreeError):
@@ -151,8 +151,11 @@ class Store:
             if not ledger.layers:
                 self.discard()
                 return
-            for digest in {path.name for path in self._objects.iterdir()} - ledger.contents:
-                self.path(digest).unlink()
+            for path in (self._ledger, self._journal):
+                durable.unstage(path)
+            for path in self._objects.iterdir():
+                if path.name not in ledger.contents:
+                    path.unlink()
 
     def discard(self) -> None:
         """Remove the folder with all that is in it."""
@@ -189,7 +192,8 @@ class Store:
 
     def end(self) -> None:
         """Note that no write is under way."""
-        durable.remove(self._journal)
+        # Not flushed: a journal that a power cut brings back finds every file as it is to be.
+        self._journal.unlink(missing_ok=True)
 
     def path(self, digest: str) -> Path:
         """Return where the content with this digest is kept."""

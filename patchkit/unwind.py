@@ -1,17 +1,17 @@
 """Taking patches back is planned here, and nothing is written: a person's edits stay, or it is a conflict.
 
-A file that stands as apply left it gets its old bytes. Where someone edited it since, the way back from what
-apply left to what was there before is merged into it, three-way, layer by layer from the lowest.
+A file that stands as apply left it gets its old bytes. Where someone edited it since, each change from what
+was there to what apply left is undone where it stands as apply left it, layer by layer from the lowest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 import msgspec
-from merge3 import Merge3
 
 from patchkit.errors import ConflictError
 from patchkit.ledger import AppliedFile, Ledger, digest_of
@@ -133,17 +133,49 @@ def _staying(patches: tuple[str, ...], gone: frozenset[str]) -> tuple[str, ...]:
 
 
 def _merge(file: str, base: bytes, ours: bytes, theirs: bytes) -> bytes:
-    """Bring the change from ``base`` to ``theirs`` into ``ours``."""
+    """Make in ``ours`` each change from ``base`` to ``theirs`` where its lines stand as ``base`` has them.
+
+    A three-way merge would take any edit on the line beside a change for a conflict with it; but beside the
+    line that a patch added is where a person adds the next one.
+    """
     if base in (ours, theirs) or ours == theirs:
         return theirs if base == ours else ours
-    merged: list[bytes] = []
-    texts = [text.splitlines(keepends=True) for text in (base, ours, theirs)]
-    for region in Merge3(texts[0], texts[1], texts[2]).merge_regions():
-        if region[0] == "conflict":
+    old, mine, new = (text.splitlines(keepends=True) for text in (base, ours, theirs))
+    as_left, as_was = _Alignment(old, mine), _Alignment(new, mine)
+    merged = list(mine)
+    for tag, start, end, new_start, new_end in reversed(SequenceMatcher(None, old, new).get_opcodes()):
+        if tag == "equal":
+            continue
+        at = as_left.place(start, end)
+        if at is not None:
+            merged[at : at + end - start] = new[new_start:new_end]
+        elif as_was.place(new_start, new_end) is None:
             raise ConflictError(
-                f"{file}:{region[3] + 1}: edited since, where patchkit's own edit is, and the two cannot be "
-                "told apart: put those lines back as apply left them, revert, and make the edit again."
+                f"{file}:{as_left.line(start)}: patchkit's edit was itself edited since: put those lines "
+                "back as apply left them, revert, and make the edit again."
             )
-        source = texts[{"unchanged": 0, "same": 1, "a": 1, "b": 2}[region[0]]]
-        merged += source[region[1] : region[2]]
     return b"".join(merged)
+
+
+class _Alignment:
+    """Where the lines of one text stand in another."""
+
+    def __init__(self, lines: Sequence[bytes], others: Sequence[bytes]) -> None:
+        blocks = SequenceMatcher(None, lines, others).get_matching_blocks()
+        self._places = {start + n: other + n for start, other, size in blocks for n in range(size)}
+        # The ends of the two texts stand beside each other, as lines would.
+        self._places |= {-1: -1, len(lines): len(others)}
+
+    def place(self, start: int, end: int) -> int | None:
+        """Return where the lines from ``start`` to ``end`` stand together, a neighbour beside them, or None.
+
+        No lines stand between two neighbours that touch.
+        """
+        at = self._places.get(start - 1, -2) + 1 if start == end else self._places.get(start, -1)
+        inside = all(self._places.get(start + n) == at + n for n in range(end - start))
+        beside = self._places.get(start - 1) == at - 1, self._places.get(end) == at + end - start
+        return at if inside and (all(beside) if start == end else any(beside)) else None
+
+    def line(self, start: int) -> int:
+        """Return the number of the line that stands behind the last one known before ``start``."""
+        return max(place for line, place in self._places.items() if line < start) + 2

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchkit import patchset
+from patchkit.errors import TreeError
 from patchkit.plan import EditStatus, FileChange, PatchStatus, Plan, State
+from patchkit.transaction import Reverted, Transaction, revert
 from patchkit.tree import CheckoutTree, OverlayTree, Tree, open_tree
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def toy_plan(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> Plan:
         edits = []
         for file, old, new in patch.swaps:
             text = contents.get(file) or tree.read(file) or b""
-            pending = new not in text
+            pending = old in text and new not in text
             if pending:
                 contents[file] = text.replace(old, new)
                 touched.setdefault(file, []).append(patch.id)
@@ -119,10 +121,63 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+APPLIED = {
+    MIRROR: b"""\
+class Mirror:
+    copies = None
+
+    def host(self):
+        # guard
+        return self.copies
+
+
+depth = 2
+height = 3
+""",
+    CRLF: b"# caf\xc3\xa9\r\nclass Backend:\r\n    flag = True  # on\r\n\r\n    stride = 4\r\n",
+    ABRUPT: b"class Worker:\n    steps = 3\n    stop = 0",
+}
+
+
+def apply(tree: CheckoutTree, *patches: ToyPatch, allow_dirty: bool = False) -> tuple[str, ...]:
+    plan = toy_plan(tree, patches or TOYS)
+    return Transaction(tree, "toys", allow_dirty=allow_dirty).commit(plan).files
+
+
+def take_back(tree: CheckoutTree, *patches: ToyPatch) -> Reverted:
+    return revert(tree, frozenset(patch.id for patch in patches) or None, toy_replay(tree))
+
+
+def edit(tree: CheckoutTree, file: str, old: bytes, new: bytes) -> None:
+    text = (tree.package / file).read_bytes()
+    assert old in text
+    (tree.package / file).write_bytes(text.replace(old, new))
+
+
+def refused(tree: CheckoutTree, match: str, *patches: ToyPatch) -> None:
+    """Assert that apply is refused in one sentence and changes nothing at all."""
+    before = everything(tree.root)
+    with pytest.raises(TreeError, match=match) as caught:
+        apply(tree, *patches)
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+    assert everything(tree.root) == before
+
+
+def contents(tree: CheckoutTree) -> dict[str, bytes | None]:
+    return {file: tree.read(file) for file in APPLIED}
+
+
 @pytest.fixture(autouse=True)
 def _git_without_anyones_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killing a process, unlike a power cut, loses nothing that was not flushed; flushing only takes time."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 @pytest.fixture
