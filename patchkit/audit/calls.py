@@ -85,6 +85,12 @@ class Solver:
                     callee.known = True
                     pending.append(callee)
 
+    def solve_backend(self) -> None:
+        """Run only the backends that can do without the mirror, from the methods that others call."""
+        for function, self_class in self.reach.backend_entries():
+            self._enter(function, self_class, known=True)
+        self._settle()
+
     def _settle(self) -> None:
         while self._pending or self._awaiting:
             while self._pending:

@@ -6,9 +6,9 @@ import ast
 import time
 from typing import TYPE_CHECKING
 
-from patchkit.audit import facts, suppress
+from patchkit.audit import cache, facts, suppress
 from patchkit.audit.calls import Solver
-from patchkit.audit.program import Program
+from patchkit.audit.program import Program, read_sources
 from patchkit.audit.reach import Reach
 from patchkit.audit.report import Confidence, Finding, Report, Step
 from patchkit.audit.rules import Use, guard
@@ -25,7 +25,20 @@ _MAX_EXPRESSION = 120
 
 def audit(tree: SourceTree) -> Report:
     """Audit the ``srt`` package of a tree. Raises nothing of its own: files that do not parse are notes."""
-    return audit_program(Program(tree), time.perf_counter())
+    started = time.perf_counter()
+    return audit_program(Program(read_sources(tree)), started)
+
+
+def audit_cached(tree: SourceTree) -> Report:
+    """Audit a tree, or recall the report if neither its files nor the analysis changed since."""
+    started = time.perf_counter()
+    sources = read_sources(tree)
+    name = cache.key(sources)
+    report = cache.load(name, started)
+    if report is None:
+        report = audit_program(Program(sources), started)
+        cache.save(name, report)
+    return report
 
 
 def audit_program(program: Program, started: float) -> Report:

@@ -26,7 +26,7 @@ SPEC_WORKER_ROOTS = ("BaseSpecWorker", "BaseDraftWorker")
 MODE_CLASS = "ForwardMode"
 
 MIRRORLESS_STEPS = ("DECODE", "TARGET_VERIFY", "DRAFT_EXTEND_V2")
-"""Forward modes of a spec-v2 decode step. ``DRAFT_EXTEND`` is spec v1's, except in trees without a V2 member."""
+"""Forward modes of a spec-v2 decode step; ``DRAFT_EXTEND`` is spec v1's where there is a V2 member."""
 
 BATCH_NAME = re.compile(r"(?:^|_)(?:batch|fb|mwb)$")
 """A parameter or variable with such a name, and no better evidence, holds a batch."""

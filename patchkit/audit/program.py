@@ -173,15 +173,21 @@ def class_of_annotation(node: ast.expr | None) -> str | None:
     return None
 
 
+def read_sources(tree: SourceTree) -> dict[str, bytes]:
+    """Return every Python file of the package folder that the audit covers, by name."""
+    found = {}
+    for file in tree.files(facts.PACKAGE_FOLDER, ".py"):
+        text = tree.read(file)
+        if text is not None:
+            found[file] = text
+    return found
+
+
 class Program:
     """The parsed part of a tree; files that never name the mirror wait until a call or a base leads there."""
 
-    def __init__(self, tree: SourceTree) -> None:
-        self._sources: dict[str, bytes] = {}
-        for file in tree.files(facts.PACKAGE_FOLDER, ".py"):
-            text = tree.read(file)
-            if text is not None:
-                self._sources[file] = text
+    def __init__(self, sources: dict[str, bytes]) -> None:
+        self._sources = sources
         self._modules: dict[str, Module | None] = {}
         self._files: dict[str, str | None] = {}
         self._orders: dict[Class, list[Class]] = {}

@@ -26,9 +26,19 @@ _KNOWN_FOLDERS = (
 _METADATA_METHODS = frozenset(
     {"init_forward_metadata", "init_forward_metadata_out_graph", "init_cuda_graph_state"}
 )
-_FEATURE = re.compile(r"^(?:enable|disable)_")
+_FEATURE = re.compile(r"^(?:enable|disable|is)_")
 _GENERIC = 6
 _CALLER_LEVELS = 2
+_SHARED = (
+    "backends",
+    "forced",
+    "relevant",
+    "_calls",
+    "_definitions",
+    "_backend_names",
+    "_v2_roots",
+    "_v1_files",
+)
 
 
 class Reach:
@@ -41,6 +51,22 @@ class Reach:
     def __init__(self, program: Program, pretend: Class | None = None) -> None:
         self._program = program
         self.pretend = pretend
+
+    def pretending(self, cls: Class) -> Reach:
+        """Return the answers that would hold if ``cls``, and no other backend, had opted out."""
+        other = Reach(self._program, cls)
+        for name in (
+            "backends",
+            "forced",
+            "relevant",
+            "_calls",
+            "_definitions",
+            "_backend_names",
+            "_v2_roots",
+            "_v1_files",
+        ):
+            other.__dict__[name] = getattr(self, name)
+        return other
 
     @cached_property
     def has_flag(self) -> bool:
@@ -147,7 +173,7 @@ class Reach:
             if feature == name:
                 continue
             initials = "".join(word[0] for word in feature.split("_"))
-            if stem.startswith((feature, f"{initials}_")):
+            if stem.startswith(feature) or (len(initials) > 1 and stem.startswith(f"{initials}_")):
                 return True
         return False
 
@@ -196,9 +222,16 @@ class Reach:
         names = {self_class, function.owner.name if function.owner else None}
         if names & self._active_names:
             return True
-        if function.module.file.startswith("srt/hardware_backend/"):
+        if function.module.file.startswith("srt/hardware_backend/") or self._handed_around(function):
             return False
         return function.module.file.removeprefix("srt/").startswith(_KNOWN_FOLDERS)
+
+    def _handed_around(self, function: Function) -> bool:
+        """Say whether other code names a function that nothing calls by that name."""
+        if function.owner is not None or self.callers_of(function):
+            return False
+        name = function.name.encode()
+        return sum(module.text.count(name) for module in self._program.core) > 1
 
     @cached_property
     def relevant(self) -> frozenset[Function]:
@@ -262,14 +295,22 @@ class Reach:
     def _generic(self, name: str) -> bool:
         return name.startswith("__") or self._definitions.get(name, 0) > _GENERIC
 
-    def entry_points(self) -> list[tuple[Function, str | None]]:
-        """Return the functions from which to start without knowing a caller, with the class of ``self``."""
+    def backend_entries(self) -> list[tuple[Function, str | None]]:
+        """Return the methods that others call on backends without the mirror, with the class of ``self``."""
         found: list[tuple[Function, str | None]] = []
         for cls in self.active_backends:
             for name in {name for known in self._program.mro(cls) for name in known.methods}:
                 method = self._program.method(cls, name)
-                if method is not None and not name.startswith("_") and method in self.relevant:
+                if method is None or name.startswith("_") or method not in self.relevant:
+                    continue
+                callers = self.callers_of(method)
+                if not callers or not all(sure for _, sure in callers):
                     found.append((method, cls.name))
+        return _ordered(found)
+
+    def entry_points(self) -> list[tuple[Function, str | None]]:
+        """Return the functions from which to start without knowing a caller, with the class of ``self``."""
+        found = self.backend_entries()
         for function in self._startable:
             callers = [caller for caller, _ in self.callers_of(function)]
             running = [caller for caller in callers if not self.excluded(caller, None)]

@@ -36,9 +36,9 @@ class Refinement:
 class Value:
     """What is known of one run-time value.
 
-    ``nulls`` is a mask of NONE and SOME; ``tainted`` says that its being None comes from the missing mirror.
-    ``obj`` names the object for reads of its attributes, ``cls`` its class, ``modes`` the forward modes that it
-    can be. Identity, trail and refinement take no part in equality, so that a fixed point is reached on facts alone.
+    ``nulls`` is a mask of NONE and SOME; ``tainted`` says that it is None for want of the mirror, if it is.
+    ``obj`` names the object for reads of its attributes, ``cls`` its class, ``modes`` the forward modes that
+    it can be. Identity, trail and refinement take no part in equality: a fixed point rests on facts alone.
     """
 
     nulls: int = ANY

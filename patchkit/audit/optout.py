@@ -1,0 +1,57 @@
+"""Say for every attention backend whether it could do without the CPU mirror, and what is in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patchkit.audit.calls import Solver
+from patchkit.audit.engine import collect
+from patchkit.audit.reach import Reach
+
+if TYPE_CHECKING:
+    from patchkit.audit.program import Program
+    from patchkit.audit.report import Finding
+
+
+@dataclass(frozen=True)
+class OptOut:
+    """One backend class: whether it has opted out, and the reads that break when the mirror is None."""
+
+    backend: str
+    file: str
+    line: int
+    opted_out: bool
+    in_the_way: tuple[Finding, ...]
+
+    @property
+    def can_opt_out(self) -> bool:
+        """Whether nothing that the backend runs reads the mirror unguarded."""
+        return not self.in_the_way
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the suggestion for machine-readable output."""
+        return {
+            "backend": self.backend,
+            "file": self.file,
+            "line": self.line,
+            "opted_out": self.opted_out,
+            "can_opt_out": self.can_opt_out,
+            "in_the_way": [finding.as_json() for finding in self.in_the_way],
+        }
+
+
+def suggest(program: Program) -> tuple[OptOut, ...]:
+    """Return one entry per backend class of the tree, in source order.
+
+    Each class is analysed as if it, and no other, had set ``needs_cpu_seq_lens = False``: its own methods, those
+    it inherits, and what they call; a mirror handed to it as an argument counts as None.
+    """
+    reach = Reach(program)
+    found = []
+    for cls in sorted(reach.backends, key=lambda cls: (cls.module.file, cls.node.lineno)):
+        solver = Solver(program, reach.pretending(cls))
+        solver.solve_backend()
+        place = (cls.module.file, cls.node.lineno)
+        found.append(OptOut(cls.name, *place, reach.opted_out(cls), collect(solver)))
+    return tuple(found)
