@@ -43,7 +43,9 @@ class CallArgument:
             elif syntax.same(found.value, wanted.value):
                 done += 1
             else:
-                return edit.ambiguous(f"`{syntax.code_of(call)}` passes another {name}, expected `{self.argument}`")
+                return edit.ambiguous(
+                    f"`{syntax.code_of(call)}` passes another {name}, expected `{self.argument}`"
+                )
         if not missing:
             if done:
                 return edit.present()
@@ -63,7 +65,9 @@ class CallArgument:
                         comma=args[-1].comma, whitespace_after_arg=args[-1].whitespace_after_arg
                     )
                     between = args[-2].comma if len(args) > 1 else cst.MaybeSentinel.DEFAULT
-                    args[-1] = args[-1].with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
+                    args[-1] = args[-1].with_changes(
+                        comma=between, whitespace_after_arg=cst.SimpleWhitespace("")
+                    )
                 new = call.with_changes(args=[*args, fresh])
                 module = annotate_around(cast("cst.Module", syntax.replace_at(module, path, new)), path, note)
             return module
@@ -98,7 +102,8 @@ class ArgumentValue:
                         ready.append(((*match.path, ("args", index), ("value", None)), arg.value))
         if not ready:
             like = self.find.text.strip()
-            return edit.present() if done else edit.absent(f"expected a call like `{like}`; {nearest(scope, like)}")
+            missing = edit.absent(f"expected a call like `{like}`; {nearest(scope, like)}")
+            return edit.present() if done else missing
         if len(ready) + done > 1:
             return edit.ambiguous(f"{len(ready) + done} calls match `{self.find.text.strip()}`")
         given = bindings_given(scope, self.given)
@@ -115,13 +120,14 @@ class ArgumentValue:
 
 def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpression]] | None:
     """Return subject and members of an ``isinstance`` call."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "isinstance":
-        if len(node.args) == 2:
-            second = node.args[1].value
-            if isinstance(second, cst.Tuple):
-                return node.args[0].value, [element.value for element in second.elements]
-            return node.args[0].value, [second]
-    return None
+    if not (isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and len(node.args) == 2):
+        return None
+    if node.func.value != "isinstance":
+        return None
+    second = node.args[1].value
+    if isinstance(second, cst.Tuple):
+        return node.args[0].value, [element.value for element in second.elements]
+    return node.args[0].value, [second]
 
 
 def _alternatives(node: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -147,7 +153,8 @@ class IsinstanceMember:
         sites: list[tuple[Path, list[cst.BaseExpression], cst.BaseExpression]] = []
         done = False
         for path, node in syntax.descend(scope.node, scope.path):
-            if any(path[: len(site[0])] == site[0] for site in sites) or not isinstance(node, cst.BaseExpression):
+            is_inside = any(path[: len(site[0])] == site[0] for site in sites)
+            if is_inside or not isinstance(node, cst.BaseExpression):
                 continue
             tests = [_isinstance(part) for part in _alternatives(node)]
             found = [test for test in tests if test is not None and syntax.same(test[0], subject)]

@@ -1,4 +1,4 @@
-"""Classes get attributes, methods and bases; modules get functions; functions get parameters; what is there stays."""
+"""Classes get attributes, methods and bases, modules functions, functions parameters; what is there stays."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from patchkit.codemods.pattern import render
 from patchkit.codemods.scope import base_names, members
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from patchkit.codemods.scope import Scope
 
 
@@ -45,9 +47,8 @@ class ClassAttribute:
             if found is not None and found[0] == wanted[0]:
                 if found[1] is not None and syntax.same(found[1], wanted[1]):
                     return edit.present()
-                return edit.ambiguous(
-                    f"{scope.name} already sets `{syntax.code_of(existing).strip()}`, expected `{self.code.strip()}`"
-                )
+                there = syntax.code_of(existing).strip()
+                return edit.ambiguous(f"{scope.name} already sets `{there}`, expected `{self.code.strip()}`")
 
         def rewrite() -> cst.Module:
             node = cast("cst.ClassDef", scope.node)
@@ -75,11 +76,14 @@ class Method:
             return edit.absent(f"{scope.name} is not a class")
         fresh = render(self.code, {})
         there = {node.name.value for _, node in members(scope)}
-        missing = [node for node in fresh if isinstance(node, cst.FunctionDef) and node.name.value not in there]
+        missing = [
+            node for node in fresh if isinstance(node, cst.FunctionDef) and node.name.value not in there
+        ]
         if not missing:
             return edit.present()
         spaced = [
-            annotate(node.with_changes(leading_lines=(cst.EmptyLine(indent=False),)), note) for node in missing
+            annotate(node.with_changes(leading_lines=(cst.EmptyLine(indent=False),)), note)
+            for node in missing
         ]
         return edit.ready(lambda: scope.with_body((*scope.body, *spaced)))
 
@@ -116,7 +120,9 @@ class Parameter:
         every = (*node.params.params, *node.params.kwonly_params)
         if any(parameter.name.value == wanted.name.value for parameter in every):
             return edit.present()
-        keyword_only = bool(node.params.kwonly_params) or isinstance(node.params.star_arg, (cst.Param, cst.ParamStar))
+        keyword_only = bool(node.params.kwonly_params) or isinstance(
+            node.params.star_arg, (cst.Param, cst.ParamStar)
+        )
         field = "kwonly_params" if keyword_only else "params"
         before = list(getattr(node.params, field))
         fresh = wanted.with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -185,7 +191,7 @@ def bound_as(alias: cst.ImportAlias) -> str:
 
 
 def after_imports(module: cst.Module) -> int:
-    """Return the index behind the imports that open the module, or behind its docstring where nothing is imported."""
+    """Return the index behind the imports that open the module, or behind its docstring if there are none."""
     opening = 1 if module.get_docstring() is not None else 0
     for index, statement in enumerate(module.body):
         if isinstance(statement, (cst.ClassDef, cst.FunctionDef)):
@@ -211,7 +217,7 @@ class Import:
     @property
     def names(self) -> set[str]:
         """The names that the statement binds."""
-        return {bound_as(alias) for alias in cast("tuple[cst.ImportAlias, ...]", tuple(self._import.names))}
+        return {bound_as(alias) for alias in cast("Sequence[cst.ImportAlias]", self._import.names)}
 
     @property
     def _statement(self) -> cst.BaseStatement:

@@ -1,4 +1,4 @@
-"""What every codemod answers: is the edit in place at this scope, could it be made, and what would the module be then."""
+"""What every codemod answers: is the edit in place, can it be made, and what is the module then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a codemod writes stays within the line length of black: a call that would not fit gets one argument a line."""
+"""What a codemod writes stays within black's line length: a call too long for it gets one argument a line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ _SENTINEL = "_patchkit_here_"
 
 
 def fit(module: cst.Module, path: Path) -> cst.Module:
-    """Return the module with the expression at ``path`` broken over lines if its statement has a line that is too long."""
+    """Return the module, the expression at ``path`` broken over lines where its statement is too wide."""
     cut = next(
-        end for end in range(len(path), -1, -1) if isinstance(syntax.node_at(module, path[:end]), cst.BaseStatement)
+        end
+        for end in range(len(path), -1, -1)
+        if isinstance(syntax.node_at(module, path[:end]), cst.BaseStatement)
     )
     statement = _bare(syntax.node_at(module, path[:cut]))
     depth = sum(isinstance(syntax.node_at(module, path[:end]), cst.IndentedBlock) for end in range(cut))

@@ -1,9 +1,9 @@
 """A pattern matches code by structure and names what it found; a template writes code with those names.
 
-Both are Python with three additions. ``$name`` stands for any expression (twice the same name: twice the same
-expression; ``$_`` is never remembered). ``...`` as an argument stands for any further arguments, as a statement for any
-statements between, and as the only statement of a block for any block. ``$$name`` on a line of its own stands for any
-run of statements, which a template writes back as they were, comments and all.
+Both are Python with three additions. ``$name`` stands for any expression (twice the same name: twice the
+same expression; ``$_`` is never remembered). ``...`` as an argument stands for any further arguments, as a
+statement for any statements between, and as the only statement of a block for any block. ``$$name`` on a line
+of its own stands for any run of statements, which a template writes back as they were, comments and all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
@@ -36,15 +36,19 @@ class PatternError(ValueError):
 
 
 def _encode(text: str) -> str:
-    return _PLACEHOLDER.sub(lambda m: (_STATEMENTS if m[1] else _VARIABLE) + m[2], textwrap.dedent(text).strip("\n"))
+    return _PLACEHOLDER.sub(
+        lambda m: (_STATEMENTS if m[1] else _VARIABLE) + m[2], textwrap.dedent(text).strip("\n")
+    )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parse(text: str) -> cst.Module:
     try:
         return cst.parse_module(_encode(text) + "\n")
     except cst.ParserSyntaxError as error:
-        raise PatternError(f"not Python with $names: {error.message} in {text.strip().splitlines()[0]!r}") from error
+        raise PatternError(
+            f"not Python with $names: {error.message} in {text.strip().splitlines()[0]!r}"
+        ) from error
 
 
 def _variable(node: object) -> str | None:
@@ -87,7 +91,6 @@ def _match_arguments(
     positional = [arg for arg in args if arg.keyword is None]
     if not is_open and len(wanted) != len(args):
         return None
-    result: Bindings | None = bindings
     position = 0
     for arg in wanted:
         if arg.keyword is None:
@@ -99,23 +102,24 @@ def _match_arguments(
             if arg.keyword.value not in keywords:
                 return None
             found = keywords[arg.keyword.value]
-        result = match_node(arg.value, found.value, result)
-        if result is None:
+        step = match_node(arg.value, found.value, bindings)
+        if step is None:
             return None
-    return result
+        bindings = step
+    return bindings
 
 
 def match_node(pattern: object, node: object, bindings: Bindings) -> Bindings | None:
     """Match one node (or field value); return the bindings extended, or ``None``."""
     name = _variable(pattern)
     if name is not None:
-        return _bind(name, cast("cst.CSTNode", node), bindings) if isinstance(node, cst.CSTNode) else None
+        return _bind(name, node, bindings) if isinstance(node, cst.CSTNode) else None
     if isinstance(pattern, cst.CSTNode):
         return _match_fields(pattern, node, bindings)
     if isinstance(pattern, (tuple, list)):
         if not isinstance(node, (tuple, list)) or len(pattern) != len(node):
             return None
-        for left, right in zip(pattern, node):
+        for left, right in zip(pattern, node, strict=True):
             step = match_node(left, right, bindings)
             if step is None:
                 return None
@@ -138,9 +142,8 @@ def _match_fields(pattern: cst.CSTNode, node: object, bindings: Bindings) -> Bin
         return None if step is None else _match_arguments(pattern.args, node.args, step)
     if isinstance(pattern, cst.IndentedBlock) and isinstance(node, cst.IndentedBlock):
         return _match_whole_block(pattern.body, node.body, bindings)
-    if isinstance(pattern, cst.Parameters) and isinstance(node, cst.Parameters):
-        if any(isinstance(p.name, cst.Name) and p.name.value == _VARIABLE + "_" for p in pattern.params):
-            return bindings
+    if isinstance(pattern, cst.Parameters) and any(_variable(p.name) == "_" for p in pattern.params):
+        return bindings
     if isinstance(pattern, cst.FunctionDef) and isinstance(node, cst.FunctionDef):
         step = match_node(pattern.name, node.name, bindings)
         step = None if step is None else match_node(pattern.params, node.params, step)
@@ -158,7 +161,7 @@ def _match_fields(pattern: cst.CSTNode, node: object, bindings: Bindings) -> Bin
 def _match_run(
     pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], at: int, bindings: Bindings
 ) -> Iterator[tuple[int, Bindings]]:
-    """Yield every (end, bindings) at which ``pattern`` matches the statements from ``at``, shortest gaps first."""
+    """Yield every (end, bindings) of a match of ``pattern`` from statement ``at``, shortest gaps first."""
     if not pattern:
         yield at, bindings
         return
@@ -186,8 +189,11 @@ def _match_whole_block(
 
 @dataclass(frozen=True)
 class Match:
-    """Where a pattern matched. A run of statements: ``path`` is its block, ``start`` and ``end`` its bounds there.
-    An expression: ``path`` is the expression itself and ``start`` is ``None``."""
+    """Where a pattern matched.
+
+    A run of statements: ``path`` is its block, ``start`` and ``end`` its bounds there.
+    An expression: ``path`` is the expression itself and ``start`` is ``None``.
+    """
 
     path: Path
     bindings: Bindings
@@ -197,7 +203,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A compiled pattern; ``is_expression`` when it is one expression and so matches anywhere inside statements."""
+    """A compiled pattern; a single expression matches anywhere inside statements, too."""
 
     text: str
     statements: tuple[cst.CSTNode, ...] = field(repr=False, compare=False)
@@ -255,7 +261,17 @@ class Pattern:
                     at = max(hit[0], at + 1)
 
 
-_ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float, cst.SimpleString, cst.List, cst.Dict)
+_ATOMS = (
+    cst.Name,
+    cst.Attribute,
+    cst.Call,
+    cst.Subscript,
+    cst.Integer,
+    cst.Float,
+    cst.SimpleString,
+    cst.List,
+    cst.Dict,
+)
 
 
 def _expression(name: str, bindings: Bindings) -> cst.BaseExpression:
@@ -269,7 +285,9 @@ class _Fill(cst.CSTTransformer):
     def __init__(self, bindings: Bindings) -> None:
         self.bindings = bindings
 
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+    def leave_Name(  # noqa: N802
+        self, original_node: cst.Name, updated_node: cst.Name
+    ) -> cst.BaseExpression:
         name = _variable(original_node)
         if name is None:
             return updated_node
@@ -278,12 +296,18 @@ class _Fill(cst.CSTTransformer):
             return value.deep_clone()
         return value.deep_clone().with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+    def leave_Arg(  # noqa: N802
+        self, original_node: cst.Arg, updated_node: cst.Arg
+    ) -> cst.Arg:
         name = _variable(original_node.value)
         # A comma binds weaker than any operator: no parentheses are needed here.
-        return updated_node if name is None else updated_node.with_changes(value=_expression(name, self.bindings).deep_clone())
+        return (
+            updated_node
+            if name is None
+            else updated_node.with_changes(value=_expression(name, self.bindings).deep_clone())
+        )
 
-    def leave_SimpleStatementLine(
+    def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
         name = _run_name(original_node)
@@ -299,7 +323,7 @@ def placeholders(text: str) -> frozenset[str]:
 
 
 def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
-    """Return the statements of ``template`` with every placeholder filled in; KeyError names a missing one."""
+    """Return the statements of ``template`` with all placeholders filled in; KeyError names a missing one."""
     module = _parse(template)
     header = module.header
     filled = module.with_changes(header=()).visit(_Fill(bindings))

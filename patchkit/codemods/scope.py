@@ -56,7 +56,7 @@ class Scope:
 
 
 def members(scope: Scope) -> Iterator[tuple[Path, Definition]]:
-    """Yield the classes and functions a scope defines itself, also those under ``if``, ``try`` and ``with``."""
+    """Yield the classes and functions a scope itself defines, also under ``if``, ``try`` and ``with``."""
     yield from _members(syntax.node_at(scope.module, scope.block), scope.block)
 
 
@@ -79,7 +79,7 @@ def _members_below(statement: cst.CSTNode, path: Path) -> Iterator[tuple[Path, D
 
 
 def resolve(module: cst.Module, dotted: str) -> list[Scope]:
-    """Return every scope of ``module`` with this dotted name: none, one, or several definitions of one name."""
+    """Return every scope of ``module`` with this dotted name, which may be defined more than once."""
     found = [Scope(module, (), "")]
     for part in dotted.split(".") if dotted else ():
         found = [

@@ -1,4 +1,4 @@
-"""Statements at a site are replaced, guarded, or get others before or after them; a site is one match, never a guess."""
+"""Statements at a site are replaced or get others around them; a site is one match, never a guess."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _line_of(scope: Scope, path: Path) -> str:
 
 
 def nearest(scope: Scope, wanted: str) -> str:
-    """Return the line of the scope that reads most like ``wanted``, for a message that says what was found."""
+    """Return the line of the scope that reads most like ``wanted``, for a message on what was found."""
     lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
     first = next((line.strip() for line in wanted.splitlines() if line.strip() not in {"", "..."}), "")
     close = difflib.get_close_matches(first.replace("$", ""), lines, n=1, cutoff=0.4)
@@ -59,7 +59,9 @@ def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | edit.Fi
     for pattern in given:
         found = pattern.find(scope.node, scope.path, bindings)
         if not found:
-            return edit.absent(f"expected `{_brief(pattern)}` around the site; {nearest(scope, pattern.text)}")
+            return edit.absent(
+                f"expected `{_brief(pattern)}` around the site; {nearest(scope, pattern.text)}"
+            )
         if any(not _agree(found[0].bindings, match.bindings) for match in found[1:]):
             return edit.ambiguous(f"`{_brief(pattern)}` matches with different names")
         bindings = found[0].bindings
@@ -86,9 +88,9 @@ class Variant:
 class Statements:
     """Replace what ``find`` matches by ``code`` (``$$found`` there: the matched statements as they were).
 
-    ``place`` is ``replace``, ``before`` or ``after``. ``known`` are patterns of an edit already made. ``given`` must match
-    in the scope and bind names for the others. Of variants that match at one site the first counts. With ``every`` all
-    matches are edited, otherwise two are ambiguous.
+    ``place`` is ``replace``, ``before`` or ``after``. ``known`` are patterns of an edit already made.
+    ``given`` must match in the scope and bind names for the others. Of variants that match at one site the
+    first counts. With ``every`` all matches are edited, otherwise two are ambiguous.
     """
 
     variants: tuple[Variant, ...]
@@ -125,7 +127,7 @@ class Statements:
     def _rewrite(self, scope: Scope, sites: Iterable[tuple[Variant, Match]], note: str) -> cst.Module:
         module = scope.module
         ordered = sorted(sites, key=lambda site: _order(site[1]))
-        # Last site first, so that the addresses of those before it stay right; the first one carries the note.
+        # Last site first, so that the addresses of those before stay right; the first one carries the note.
         for index, (variant, match) in reversed(list(enumerate(ordered))):
             module = _edit_one(module, variant, match, self.place, note if index == 0 else "")
         return module
@@ -143,8 +145,8 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
     if match.start is None and (place != "replace" or not Pattern.compile(variant.code).is_expression):
         match = _whole_statement(module, match)
     if match.start is None:
-        new = render_expression(variant.code, match.bindings)
-        changed = cast("cst.Module", syntax.replace_at(module, match.path, new))
+        expression = render_expression(variant.code, match.bindings)
+        changed = cast("cst.Module", syntax.replace_at(module, match.path, expression))
         return annotate_around(fit(changed, match.path), match.path, note)
     block = syntax.node_at(module, match.path)
     body = tuple(syntax.statements_of(block) or ())
@@ -152,6 +154,7 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
     lead = _lead(found[0])
     bare = (_with_lead(found[0], ()), *found[1:])
     fresh = render(variant.code, {**match.bindings, "found": bare})
+    new: tuple[cst.BaseStatement, ...] = ()
     if place == "before":
         first = annotate(_with_lead(fresh[0], (*_blank(lead), *_lead(fresh[0]))), note)
         new = (first, *fresh[1:], _with_lead(found[0], _from_first_comment(lead)), *found[1:])
@@ -161,8 +164,6 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
         lost = _comments_of(bare) - _comments_of(fresh)
         saved = tuple(cst.EmptyLine(comment=cst.Comment(text)) for text in sorted(lost))
         new = (annotate(_with_lead(fresh[0], (*lead, *saved, *_lead(fresh[0]))), note), *fresh[1:])
-    else:
-        new = ()
     new_block = block.with_changes(body=(*body[: match.start], *new, *body[match.end :]))
     changed = cast("cst.Module", syntax.replace_at(module, match.path, new_block))
     for offset, statement in enumerate(new):
@@ -186,7 +187,11 @@ def _whole_statement(module: cst.Module, match: Match) -> Match:
     """Return the match of the statement that holds a matched expression."""
     for cut in range(len(match.path), 0, -1):
         name, index = match.path[cut - 1]
-        if name == "body" and index is not None and isinstance(syntax.node_at(module, match.path[:cut]), cst.BaseStatement):
+        if (
+            name == "body"
+            and index is not None
+            and isinstance(syntax.node_at(module, match.path[:cut]), cst.BaseStatement)
+        ):
             return Match(match.path[: cut - 1], match.bindings, index, index + 1)
     return match
 
@@ -207,7 +212,7 @@ def _from_first_comment(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, 
 
 
 def annotate_around(module: cst.Module, path: Path, note: str) -> cst.Module:
-    """Put the note above the statement that holds ``path``; an ``elif`` carries it above its body's first statement."""
+    """Put the note above the statement that holds ``path``, for an ``elif`` above the first of its body."""
     for cut in range(len(path), -1, -1):
         node = syntax.node_at(module, path[:cut])
         if isinstance(node, cst.BaseStatement):
@@ -236,7 +241,9 @@ class Opening:
             return edit.absent(f"{scope.name} has no block to open")
 
         def rewrite() -> cst.Module:
-            at = 1 if isinstance(scope.node, cst.FunctionDef) and scope.node.get_docstring() is not None else 0
+            at = (
+                1 if isinstance(scope.node, cst.FunctionDef) and scope.node.get_docstring() is not None else 0
+            )
             fresh = render(self.code, {})
             return scope.with_body((*body[:at], annotate(fresh[0], note), *fresh[1:], *body[at:]))
 

@@ -1,9 +1,9 @@
-"""Addresses inside a syntax tree: every node has a path, and replacing at a path copies only what lies above it."""
+"""Addresses inside a syntax tree: every node has a path, and replacing there copies only what lies above."""
 
 from __future__ import annotations
 
 import dataclasses
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
@@ -16,15 +16,27 @@ if TYPE_CHECKING:
 
 _LAYOUT_PREFIXES = ("whitespace", "leading_lines", "lines_after", "lpar", "rpar", "trailing_whitespace")
 _LAYOUT_FIELDS = frozenset(
-    {"header", "footer", "semicolon", "comma", "dot", "equal", "colon", "indent", "lbracket", "rbracket", "lbrace"}
+    {
+        "header",
+        "footer",
+        "semicolon",
+        "comma",
+        "dot",
+        "equal",
+        "colon",
+        "indent",
+        "lbracket",
+        "rbracket",
+        "lbrace",
+    }
     | {"rbrace", "parens", "first_colon", "second_colon", "encoding", "default_indent", "default_newline"}
     | {"has_trailing_newline"}
 )
 
 
-@lru_cache(maxsize=None)
+@cache
 def meaning_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """Return the fields of a node class that carry meaning: everything but white space, comments and punctuation."""
+    """Return the fields of a node class that carry meaning: all but white space, comments and punctuation."""
     return tuple(
         field.name
         for field in dataclasses.fields(kind)
@@ -75,12 +87,12 @@ def replace_at(root: cst.CSTNode, path: Path, new: cst.CSTNode) -> cst.CSTNode:
 def statements_of(block: cst.CSTNode) -> Sequence[cst.BaseStatement] | None:
     """Return the statements of a module or of an indented block, ``None`` for any other node."""
     if isinstance(block, (cst.Module, cst.IndentedBlock)):
-        return cast("Sequence[cst.BaseStatement]", block.body)
+        return block.body
     return None
 
 
 def blocks_in(node: cst.CSTNode, path: Path = ()) -> Iterator[tuple[Path, cst.Module | cst.IndentedBlock]]:
-    """Yield every block of statements at or below ``node`` with its path, outermost first; expressions are not entered."""
+    """Yield every block of statements at or below ``node`` with its path, outermost first."""
     if isinstance(node, (cst.Module, cst.IndentedBlock)):
         yield path, node
         for index, statement in enumerate(node.body):
@@ -108,7 +120,7 @@ def same(left: object, right: object) -> bool:
         return (
             isinstance(right, (tuple, list))
             and len(left) == len(right)
-            and all(same(a, b) for a, b in zip(left, right))
+            and all(same(a, b) for a, b in zip(left, right, strict=True))
         )
     return isinstance(left, cst.MaybeSentinel) or isinstance(right, cst.MaybeSentinel) or left == right
 
