@@ -1,4 +1,4 @@
-"""Patches are data: a folder with one ``patch.toml`` that says what, why, how risky, and which edits at which sites."""
+"""Patches are data: one ``patch.toml`` each says what, why, how risky, and which edits at which sites."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ if TYPE_CHECKING:
 
 
 class EditSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
-    """One semantic change at one site. ``file`` names the file, or the places it had over time, below the package.
+    """One semantic change at one site.
 
-    ``in`` is the dotted name of the class, function or method, or several of which the first that the tree has counts;
-    without it the module is the site's scope. ``shape`` names the shape of trees that have this site. ``optional`` is the reason why a tree may lack the site. ``own`` marks what goes
-    beyond upstream's change and is left out where that is in the tree. ``imports`` are imports that the new code needs.
+    ``file`` names the file, or the places it had over time, below the package. ``in`` is the dotted name of
+    the class, function or method, or several of which the first that the tree has counts; without it the file
+    is the site's scope. ``shape`` names the shape, or several, of trees that have this site. ``optional`` is
+    the reason why a tree may lack the site. ``own`` marks what goes beyond upstream's change and is left out
+    where that is in the tree. ``imports`` are imports that the new code needs.
     """
 
     name: str
     why: str
     file: str | tuple[str, ...]
     scope: str | tuple[str, ...] = msgspec.field(name="in", default="")
-    shape: str = ""
+    shape: str | tuple[str, ...] = ()
     optional: str = ""
     own: bool = False
     imports: tuple[str, ...] = ()
@@ -51,6 +53,11 @@ class EditSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
     def scopes(self) -> tuple[str, ...]:
         """The dotted names that the site may have."""
         return (self.scope,) if isinstance(self.scope, str) else self.scope
+
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """The shapes of trees that have this site; none: every tree has it."""
+        return (self.shape,) if isinstance(self.shape, str) else self.shape
 
     @property
     def description(self) -> str:
@@ -92,22 +99,25 @@ class _Statements(EditSpec, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         signs = [*(_sign(find, code) for find, code in self._pairs if code.strip()), *self.known]
         for variant in variants:
             if place == "replace" and variant.find.drops_statements and "$$found" not in variant.code:
-                raise ValueError("`find` passes over statements with `...`, which `code` would lose: name them `$$name`")
+                raise ValueError(
+                    "`find` passes over statements with `...`, which `code` would lose: name them `$$name`"
+                )
         known, given = (tuple(map(Pattern.compile, texts)) for texts in (signs, self.given))
         return Statements(variants, place, known, given, self.every)
 
 
 def _sign(find: str, code: str) -> str:
-    """Return the pattern of an edit already made: the new code with what was found written out in its place."""
+    """Return the pattern of an edit already made: the new code with what was found written out in it."""
+    found = textwrap.dedent(find).strip()
     lines = []
     for line in code.splitlines():
         indent = line[: len(line) - len(line.lstrip())]
-        lines += textwrap.indent(textwrap.dedent(find).strip(), indent).splitlines() if "$$found" in line else [line]
+        lines.append(textwrap.indent(found, indent) if "$$found" in line else line)
     return "\n".join(lines)
 
 
 class RewriteSpec(_Statements, frozen=True, kw_only=True, tag="rewrite", forbid_unknown_fields=True):
-    """Replace the statements or the expression that ``find`` matches; ``known`` lists other ways to have it done."""
+    """Replace the statements or the expression that ``find`` matches; ``known`` are other ways to have it."""
 
     def codemod(self) -> Codemod:
         """Build the codemod."""
@@ -253,7 +263,9 @@ class ArgumentSpec(EditSpec, frozen=True, kw_only=True, tag="call-argument", for
         return CallArgument(find, self.argument, known, self.every)
 
 
-class ArgumentValueSpec(EditSpec, frozen=True, kw_only=True, tag="argument-value", forbid_unknown_fields=True):
+class ArgumentValueSpec(
+    EditSpec, frozen=True, kw_only=True, tag="argument-value", forbid_unknown_fields=True
+):
     """Pass another value for a keyword argument of the call that ``find`` matches."""
 
     find: str
@@ -303,7 +315,7 @@ AnyEdit = (
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that is true of a tree: a file that exists, defines a dotted name, or has code like a pattern in a scope."""
+    """Something true of a tree: a file is there, defines a dotted name, or has code like a pattern."""
 
     file: str | tuple[str, ...]
     scope: str = msgspec.field(name="in", default="")
@@ -319,8 +331,9 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One upgrade: what, why, upstream link, risk, what it needs, its edits, and how to verify it.
 
-    ``needs`` are facts without which the patch does not apply to a tree. ``landed`` are facts that hold where upstream's own
-    change is in the tree; sites that upstream has since moved on from are then no conflict.
+    A shape is a set of facts that hold together; a tree with none of those in ``one_of`` is not understood.
+    ``needs`` are facts without which the patch does not apply to a tree. ``landed`` are facts that hold where
+    upstream's own change is in the tree; sites that upstream has since moved on from are then no conflict.
     """
 
     id: str
@@ -332,7 +345,8 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     default: bool = True
     requires: tuple[str, ...] = ()
     hardens: tuple[str, ...] = ()
-    shapes: dict[str, list[Fact]] = {}
+    shapes: dict[str, tuple[Fact, ...]] = {}
+    one_of: tuple[str, ...] = ()
     needs: tuple[Fact, ...] = ()
     landed: tuple[Fact, ...] = ()
     edits: tuple[AnyEdit, ...] = msgspec.field(name="edit")
@@ -343,7 +357,7 @@ if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; th
     BUILT_IN = Path(__file__).parents[1] / "patches"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def codemod_of(spec: AnyEdit) -> Codemod:
     """Return the codemod of an edit, built once a process."""
     return spec.codemod()
@@ -355,7 +369,9 @@ def _load_one(path: Path) -> tuple[Patch, bytes]:
         raw: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
         patch = msgspec.convert(raw, Patch)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}); check the folder given with --patches.") from None
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror}); check the folder given with --patches."
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not TOML ({error}); mend it and try again.") from None
     except msgspec.ValidationError as error:
@@ -365,9 +381,10 @@ def _load_one(path: Path) -> tuple[Patch, bytes]:
         where = f"{path}: edit[{index}] `{edit.name}`"
         if names.count(edit.name) > 1:
             raise UsageError(f"{where}: key `name`: used twice in this patch; give each edit its own name.")
-        if edit.shape and edit.shape not in patch.shapes:
-            known = ", ".join(sorted(patch.shapes)) or "none"
-            raise UsageError(f"{where}: key `shape`: `{edit.shape}` is not one of [shapes] ({known}).")
+        for shape in edit.shapes:
+            if shape not in patch.shapes:
+                known = ", ".join(sorted(patch.shapes)) or "none"
+                raise UsageError(f"{where}: key `shape`: `{shape}` is not one of [shapes] ({known}).")
     return patch, data
 
 
@@ -379,7 +396,9 @@ def check(patch: Patch, path: Path) -> None:
         try:
             codemod_of(edit)
         except (ValueError, KeyError) as error:
-            raise UsageError(f"{path}: edit[{index}] `{edit.name}`: {error}; mend it and try again.") from None
+            raise UsageError(
+                f"{path}: edit[{index}] `{edit.name}`: {error}; mend it and try again."
+            ) from None
     for fact in (*patch.needs, *patch.landed, *(fact for facts in patch.shapes.values() for fact in facts)):
         for key, text in (("has", fact.has), ("lacks", fact.lacks)):
             try:
@@ -413,8 +432,10 @@ class PatchSet:
         raise UsageError(f"no patch is called {identifier!r}; {hint}`patchkit list` names them all.")
 
     def select(self, identifiers: Sequence[str] = (), *, only: bool = False) -> tuple[Patch, ...]:
-        """Return patches in order of application: those named (none: all that are on by default) with what they require
-        and, unless ``only``, with what hardens them."""
+        """Return the patches named with what they require and, unless ``only``, what hardens them, in order.
+
+        No identifier stands for all that are on by default.
+        """
         wanted = {self.get(identifier).id for identifier in identifiers}
         wanted = wanted or {patch.id for patch in self if patch.default}
         grown = True
@@ -435,7 +456,9 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
         if patch.id in done:
             return
         if patch.id in trail:
-            raise UsageError(f"{paths[patch.id]}: key `requires`: the patches {' -> '.join(trail)} require each other.")
+            raise UsageError(
+                f"{paths[patch.id]}: key `requires`: the patches {' -> '.join(trail)} require each other."
+            )
         for needed in patch.requires:
             if needed not in patches:
                 raise UsageError(f"{paths[patch.id]}: key `requires`: no patch is called {needed!r}.")
@@ -456,15 +479,23 @@ def load(folders: Sequence[Path] = ()) -> PatchSet:
     paths: dict[str, Path] = {}
     digest = hashlib.sha256()
     for folder in (BUILT_IN, *folders):
-        files = [folder / "patch.toml"] if (folder / "patch.toml").is_file() else sorted(folder.glob("*/patch.toml"))
+        files = (
+            [folder / "patch.toml"]
+            if (folder / "patch.toml").is_file()
+            else sorted(folder.glob("*/patch.toml"))
+        )
         if not files:
-            raise UsageError(f"{folder}: no patch.toml there or one folder below; give --patches a folder with one.")
+            raise UsageError(
+                f"{folder}: no patch.toml there or one folder below; give --patches a folder with one."
+            )
         for path in files:
             patch, data = _load_one(path)
             if folder is not BUILT_IN:
                 check(patch, path)
             if patch.id in patches:
-                raise UsageError(f"{path}: key `id`: {patch.id!r} is taken by {paths[patch.id]}; choose another.")
+                raise UsageError(
+                    f"{path}: key `id`: {patch.id!r} is taken by {paths[patch.id]}; choose another."
+                )
             patches[patch.id], paths[patch.id] = patch, path
             digest.update(data)
     return PatchSet(_ordered(patches, paths), digest.hexdigest())

@@ -83,7 +83,7 @@ def marker(patch: Patch) -> str:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Building a syntax tree allocates millions of nodes that all stay: collecting between them doubles the time."""
+    """A syntax tree is millions of nodes that all stay: collecting garbage between them doubles the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -109,7 +109,7 @@ class Modules:
         return self._sources[file]
 
     def get(self, file: str) -> cst.Module | None:
-        """Return a file's syntax tree, ``None`` where the tree has no such file; TreeError where it does not parse."""
+        """Return a file's syntax tree, ``None`` if there is no such file; TreeError if it does not parse."""
         if file not in self._parsed:
             source = self.source(file)
             self._parsed[file] = None if source is None else self._parse(file, source)
@@ -120,9 +120,13 @@ class Modules:
             module = cst.parse_module(source)
         except cst.ParserSyntaxError as error:
             where = f"{file}:{error.raw_line}"
-            raise TreeError(f"{where}: not valid Python, so nothing can be planned; mend the file and try again.") from None
+            raise TreeError(
+                f"{where}: not valid Python, so nothing can be planned; mend the file and try again."
+            ) from None
         except (UnicodeDecodeError, LookupError, SyntaxError):
-            raise TreeError(f"{file}: not UTF-8 nor what its coding line says; save it as UTF-8 and try again.") from None
+            raise TreeError(
+                f"{file}: not UTF-8 nor what its coding line says; save it as UTF-8 and try again."
+            ) from None
         return module
 
     def defining(self, kind: str, name: str) -> list[str]:
@@ -166,7 +170,7 @@ class Workspace:
         return place
 
     def locate(self, files: Sequence[str], dotted: str) -> _Place | Finding:
-        """Find the one place in the tree with this dotted name, in ``files`` or wherever the tree has moved it."""
+        """Find the one place in the tree with this dotted name, in ``files`` or wherever it has moved."""
         there = [file for file in files if self.modules.source(file) is not None]
         if not dotted:
             places = [_Place(file, Scope(module, (), "")) for file in there if (module := self.get(file))]
@@ -174,8 +178,12 @@ class Workspace:
             places = [place for file in there for place in self._in_file(file, dotted)]
             if not places:
                 first = dotted.split(".", 1)[0]
-                moved = self.modules.defining("class" if "." in dotted or first[:1].isupper() else "def", first)
-                places = [place for file in moved if file not in there for place in self._in_file(file, dotted)]
+                moved = self.modules.defining(
+                    "class" if "." in dotted or first[:1].isupper() else "def", first
+                )
+                places = [
+                    place for file in moved if file not in there for place in self._in_file(file, dotted)
+                ]
         if len(places) == 1:
             return places[0]
         if places:
@@ -264,11 +272,8 @@ def _with_imports(module: cst.Module, spec: AnyEdit, finding: Finding) -> Findin
     return ready(rewrite)
 
 
-def _relevant(space: Workspace, patch: Patch, *, landed: bool) -> list[AnyEdit]:
-    shapes = {name for name, facts in patch.shapes.items() if all(space.holds(fact) for fact in facts)}
-    return [
-        spec for spec in patch.edits if (not spec.shape or spec.shape in shapes) and not (spec.own and landed)
-    ]
+def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
+    return frozenset(name for name, facts in patch.shapes.items() if all(space.holds(fact) for fact in facts))
 
 
 def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) -> State:
@@ -287,27 +292,41 @@ def _evaluate(space: Workspace, patch: Patch) -> PatchStatus:
         reason = f"the tree has no {f'`{wanted}` in ' if wanted else ''}{' or '.join(missing.files)}"
         return PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
     before = dict(space.edited)
-    # Marks of an edit in place are read off the tree itself: what an earlier patch of this plan brings is still to come.
+    # What marks an edit as in place is read off the tree itself: an earlier patch's edits are still to come.
     pristine = Workspace(space.modules)
     landed = bool(patch.landed) and all(pristine.holds(fact) for fact in patch.landed)
-    specs = _relevant(space, patch, landed=landed)
+    shapes = _shapes(space, patch)
+    if patch.one_of and not shapes & set(patch.one_of):
+        reason = f"the tree has none of the shapes that this patch knows ({', '.join(patch.one_of)})"
+        return PatchStatus(patch, State.CONFLICT, (), reason)
+    specs = [
+        spec
+        for spec in patch.edits
+        if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.own and landed)
+    ]
     statuses: list[EditStatus] = []
     for spec in specs:
         outcome = _examine(space, patch, spec)
         status, finding = outcome.status, outcome.finding
         if finding.standing is Standing.PRESENT:
             status = replace(status, state=State.APPLIED)
-            if status.file in before and _examine(pristine, patch, spec).finding.standing is not Standing.PRESENT:
+            if (
+                status.file in before
+                and _examine(pristine, patch, spec).finding.standing is not Standing.PRESENT
+            ):
                 status = replace(status, state=State.PENDING, reason="comes with a patch applied before it")
         elif finding.standing is Standing.READY and finding.rewrite is not None:
             status = replace(status, state=State.PENDING)
             space.edited[status.file] = finding.rewrite()
             again = _examine(space, patch, spec)
             if again.finding.standing is not Standing.PRESENT:
-                reason = f"the edit was made but is not found again ({again.finding.reason or 'it matches once more'})"
+                why = again.finding.reason or "it matches once more"
+                reason = f"the edit was made but is not found again ({why})"
                 status = replace(status, state=State.CONFLICT, reason=reason)
         elif finding.standing is Standing.ABSENT and landed:
-            status = replace(status, state=State.UPSTREAM, reason="upstream's change is there; it has moved on since")
+            status = replace(
+                status, state=State.UPSTREAM, reason="upstream's change is there; it has moved on since"
+            )
         elif finding.standing is Standing.ABSENT and spec.optional:
             status = replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
         statuses.append(status)
@@ -336,7 +355,9 @@ def _summarise(space: Workspace, patch: Patch, statuses: list[EditStatus]) -> Pa
     return PatchStatus(patch, State.APPLIED if State.APPLIED in states else State.UPSTREAM, settled)
 
 
-def _run(tree: Tree, patches: Sequence[Patch]) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
+def _run(
+    tree: Tree, patches: Sequence[Patch]
+) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
     space = Workspace(Modules(tree))
     touched: dict[str, list[str]] = {}
     statuses: list[PatchStatus] = []
@@ -350,7 +371,9 @@ def _run(tree: Tree, patches: Sequence[Patch]) -> tuple[Workspace, tuple[PatchSt
                 space.edited = before
                 blocker = next(s for s in statuses if s.patch.id == needed[0])
                 state = blocker.state
-                status = replace(status, state=state, reason=f"requires {needed[0]}, which is {state.value} here")
+                status = replace(
+                    status, state=state, reason=f"requires {needed[0]}, which is {state.value} here"
+                )
             statuses.append(status)
             for file, module in space.edited.items():
                 if before.get(file) is not module:
@@ -364,7 +387,7 @@ def inspect(tree: Tree, patches: Sequence[Patch]) -> tuple[PatchStatus, ...]:
 
 
 def make_plan(tree: Tree, patches: Sequence[Patch]) -> Plan:
-    """Return what applying ``patches``, in this order, to ``tree`` would do; conflicts are states, not errors.
+    """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, no errors.
 
     The changes leave out every patch that conflicts, and every patch that requires one that does.
     """
