@@ -1,0 +1,306 @@
+"""Compare sglang trees on one GPU: tokens, and the time, synchronisations and copies of a decode step.
+
+usage: python scripts/bench_decode.py --tree unpatched=A --tree patched=B [--tree ...] --out FOLDER
+
+Every tree has an EAGLE3 engine of its own, up at the same time as the others' on the same GPU, and they take
+turns run by run, A B A B. The first tree is the reference. The folder gets ``results.json`` and
+``table.txt``, both rewritten after every scenario, and each engine's log and traces. Exits 0 only if every
+tree gave the reference's tokens in every scenario and every faulty copy did not in at least one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import platform
+import shlex
+import signal
+import subprocess
+import sys
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from decode_bench.engines import Engine, EngineError
+from decode_bench.figures import read_run
+from decode_bench.results import Measured, Result, passed, result, table, write
+from decode_bench.scenarios import Scenario, Server, common_options, scenarios
+from decode_bench.trace import read_profile
+from decode_bench.trees import Contender, contender, faulty_copy, read_faults
+from rich.console import Console
+
+from patchkit.errors import PatchkitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+# Engines up at the same time, at most, where nothing is timed: what an H200's memory holds at eight layers.
+ENGINES = 9
+# Runs of a scenario that is not timed: the second shows whether the first can be repeated.
+UNTIMED_RUNS = 2
+
+
+@dataclass
+class Group:
+    """Scenarios that one set of engines can serve, one engine a tree."""
+
+    layers: int
+    server: Server
+    scenarios: list[Scenario] = field(default_factory=list)
+
+    @property
+    def timed(self) -> bool:
+        """Whether nothing else may run beside it."""
+        return any(scenario.batch for scenario in self.scenarios)
+
+    @property
+    def name(self) -> str:
+        """Name of the group's folder."""
+        return f"{self.layers}-layers-{self.scenarios[0].name}"
+
+
+def grouped(chosen: Sequence[Scenario], layers: Sequence[int]) -> list[Group]:
+    """Return the scenarios by number of layers and server; groups with something to time come first."""
+    groups: list[Group] = []
+    for count in layers:
+        for scenario in chosen:
+            group = next((g for g in groups if (g.layers, g.server) == (count, scenario.server)), None)
+            if group is None:
+                groups.append(group := Group(count, scenario.server))
+            group.scenarios.append(scenario)
+    return sorted(groups, key=lambda group: not group.timed)
+
+
+@dataclass
+class Field:
+    """The engines of one group, by tree; a tree whose engine failed stays, with what went wrong."""
+
+    group: Group
+    engines: dict[Contender, Engine]
+    step_events: dict[Contender, str] = field(default_factory=dict)
+    failures: dict[Contender, str] = field(default_factory=dict)
+
+    def await_start(self, report: Callable[[str], None], about: dict[str, Any]) -> None:
+        """Wait until every engine answers or has failed."""
+        for tree, engine in self.engines.items():
+            try:
+                start = engine.await_start()
+            except EngineError as failure:
+                self.failures[tree] = f"start: {failure}"
+                report(f"{self.group.name}: {tree.name} did not start: {failure}")
+                continue
+            self.step_events[tree] = start.step_event
+            about["machine"] |= start.versions
+            about["seconds_to_start"][f"{self.group.name} {tree.name}"] = round(start.seconds, 1)
+            report(f"{self.group.name}: {tree.name} up in {start.seconds:.1f} s")
+
+    def measure(self, scenario: Scenario, repeats: int) -> list[Measured]:
+        """Run one scenario in every engine, in turns, and return what each gave."""
+        measured = {tree: Measured(tree) for tree in self.engines}
+        marks = {tree: engine.log.stat().st_size for tree, engine in self.engines.items()}
+        for _ in range(1 + repeats if scenario.batch else UNTIMED_RUNS):
+            for tree, engine in self.engines.items():
+                with self._failing(tree, scenario):
+                    reply = engine.run(scenario.requests, logprobs=scenario.logprobs, pause=scenario.pause)
+                    measured[tree].runs.append(read_run(reply))
+        for tree, engine in self.engines.items():
+            if scenario.batch:
+                with self._failing(tree, scenario):
+                    folder = engine.log.with_name(f"trace-{scenario.batch}")
+                    engine.run(scenario.requests, profile=folder)
+                    traces = sorted(folder.glob("*.json.gz"))
+                    if not traces:
+                        raise EngineError(f"The engine wrote no trace to {folder}.")
+                    measured[tree].profile = read_profile(traces[-1], self.step_events[tree])
+            measured[tree].error = self.failures.get(tree)
+            with engine.log.open(errors="replace") as log:
+                log.seek(marks[tree])
+                measured[tree].log = log.read()
+        return list(measured.values())
+
+    def stop(self) -> None:
+        """End every engine."""
+        for engine in self.engines.values():
+            engine.stop()
+
+    @contextlib.contextmanager
+    def _failing(self, tree: Contender, scenario: Scenario) -> Iterator[None]:
+        # An engine that failed before fails here again, at once; what it failed of first is what counts.
+        try:
+            yield
+        except EngineError as failure:
+            self.failures.setdefault(tree, f"{scenario.label}: {failure}")
+
+
+def fits(group: Group, up: Sequence[Field], trees: int) -> bool:
+    """Whether the group's engines may start beside those of the groups that are up."""
+    if not up:
+        return True
+    if group.timed or any(other.group.timed for other in up):
+        return False
+    return (len(up) + 1) * trees <= ENGINES
+
+
+def compare(
+    groups: Sequence[Group],
+    start: Callable[[Group], Field],
+    *,
+    trees: int,
+    repeats: int,
+    report: Callable[[str], None],
+    about: dict[str, Any],
+) -> Iterator[list[Result]]:
+    """Yield each scenario's results, one a tree, as soon as it has run in all of them."""
+    waiting, up = deque(groups), deque[Field]()
+    try:
+        while waiting or up:
+            while waiting and fits(waiting[0], up, trees):
+                up.append(start(waiting.popleft()))
+            current = up[0]
+            current.await_start(report, about)
+            for scenario in current.group.scenarios:
+                report(f"{current.group.layers} layers, {scenario.label}")
+                measured = current.measure(scenario, repeats)
+                yield [result(scenario, current.group.layers, one, measured[0]) for one in measured]
+            up.popleft().stop()
+    finally:
+        for left in up:
+            left.stop()
+
+
+def write_checkpoint(folder: Path, layers: int) -> tuple[str, str]:
+    """Have ``checkpoint.py`` write target and draft, in a process that frees the GPU again, and name them."""
+    script = Path(__file__).with_name("checkpoint.py")
+    command: list[str | Path] = [sys.executable, script, folder, "--layers", str(layers)]
+    written = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    target, draft = written.stdout.splitlines()
+    return target, draft
+
+
+def named_tree(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> list[Contender]:
+    """Return the trees of ``NAME=PATH`` values."""
+    found = []
+    for value in values:
+        name, separator, path = value.partition("=")
+        if not separator:
+            raise click.BadParameter(f"{value} is not NAME=PATH.")
+        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            raise click.BadParameter(f"{name!r} names a folder: use letters, digits, '.', '_' and '-'.")
+        found.append(contender(name, Path(path)))
+    if len({tree.name for tree in found}) < len(found):
+        raise click.BadParameter("two trees have the same name.")
+    return found
+
+
+@click.command()
+@click.option(
+    "--tree", "trees", multiple=True, required=True, callback=named_tree, metavar="NAME=PATH",
+    help="A tree to compare; the first is the reference.",
+)  # fmt: skip
+@click.option(
+    "--faults", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="JSON file of faulty copies of the trees, whose tokens must come out different.",
+)  # fmt: skip
+@click.option(
+    "--site", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the packages that this machine lacks, as engine_bundle.py packs them.",
+)  # fmt: skip
+@click.option(
+    "--checkpoints", type=click.Path(file_okay=False, path_type=Path), required=True,
+    help="Folder for the checkpoints: 17 GB at 32 layers, 5 GB at 8; those that are there are used again.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for results."
+)
+@click.option(
+    "--scenario", "names", multiple=True, type=click.Choice([s.name for s in scenarios([1])]),
+    help="A scenario to run; all without it.",
+)  # fmt: skip
+@click.option(
+    "--layers", multiple=True, type=int, default=(32, 8), show_default=True, help="Layers of the target."
+)
+@click.option(
+    "--batch", "batches", multiple=True, type=int, default=(1, 8, 16), show_default=True,
+    help="A batch size of the straight scenario.",
+)  # fmt: skip
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=6, show_default=True, help="Timed runs a tree."
+)
+@click.option(
+    "--limit", type=float, default=240, show_default=True,
+    help="Seconds that an engine may take to start, and for any one run.",
+)  # fmt: skip
+def main(
+    *,
+    trees: list[Contender],
+    faults: Path | None,
+    site: Path | None,
+    checkpoints: Path,
+    out: Path,
+    names: tuple[str, ...],
+    layers: tuple[int, ...],
+    batches: tuple[int, ...],
+    repeats: int,
+    limit: float,
+) -> None:
+    """Compare sglang trees side by side: tokens, and what a decode step costs."""
+    # A time limit ends this process with a signal; the engines must not outlive it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    console = Console(stderr=True, width=240)
+    out.mkdir(parents=True, exist_ok=True)
+    trees += [faulty_copy(fault, trees, out / "faulty") for fault in (read_faults(faults) if faults else [])]
+    chosen = [scenario for scenario in scenarios(batches) if not names or scenario.name in names]
+    about: dict[str, Any] = {
+        "command": shlex.join(sys.orig_argv),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "machine": {"system": platform.platform(), "cores": os.cpu_count()},
+        "trees": [{"name": tree.name, "version": tree.version, "control": tree.control} for tree in trees],
+        "seconds_to_start": {},
+    }
+    checkpoint = {count: write_checkpoint(checkpoints, count) for count in layers}
+
+    def start(group: Group) -> Field:
+        options = common_options(*checkpoint[group.layers]) | dict(group.server.options)
+        environment = group.server.environment
+        return Field(
+            group,
+            {
+                tree: Engine(
+                    tree,
+                    options,
+                    environment,
+                    site=site,
+                    folder=out / "engines" / group.name / tree.name,
+                    limit=limit,
+                )
+                for tree in trees
+            },
+        )
+
+    results: list[Result] = []
+    for fresh in compare(
+        grouped(chosen, layers),
+        start,
+        trees=len(trees),
+        repeats=repeats,
+        report=console.log,
+        about=about,
+    ):
+        results += fresh
+        write(out, about, results)
+        console.print(table(fresh))
+    Console(width=240).print(table(results))
+    sys.exit(not passed(results))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except PatchkitError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(error.exit_code)

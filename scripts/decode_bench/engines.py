@@ -1,0 +1,159 @@
+"""Each tree's engine in a process of its own, which may crash or hang without taking the comparison along."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .figures import first_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .scenarios import Option, Request
+    from .trees import Contender
+
+_STARTUP = Path(__file__).parent / "startup"
+_REPOSITORY = Path(__file__).parents[2]
+# Of sglang, where the bundle's packages are not the releases it asks for but do.
+_ENVIRONMENT = {
+    "PYTHONUNBUFFERED": "1",
+    "SGLANG_DISABLE_CUDNN_CHECK": "1",
+    "SGLANG_SKIP_SGL_KERNEL_VERSION_CHECK": "1",
+}
+
+
+class EngineError(Exception):
+    """An engine crashed or outran its limit; the message is the log's first error, or what happened."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """An engine that is up."""
+
+    seconds: float
+    # Of the GPU, CUDA, PyTorch, Triton and Python.
+    versions: dict[str, str]
+    # Name of the trace event of a decode step.
+    step_event: str
+
+
+class Engine:
+    """One engine: started at once, to be awaited, used and stopped."""
+
+    def __init__(
+        self,
+        tree: Contender,
+        options: Mapping[str, Option],
+        environment: Mapping[str, str],
+        *,
+        site: Path | None,
+        folder: Path,
+        limit: float,
+    ) -> None:
+        """Start ``tree``'s engine in ``folder``, where its log grows; a reply may take ``limit`` seconds.
+
+        ``site`` holds the packages that the machine lacks; the tree's own ``sglang`` comes before any that it
+        has.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tree = tree
+        self.log = folder / "log.txt"
+        self._limit = limit
+        self._began = time.monotonic()
+        settings = folder / "settings.json"
+        settings.write_text(json.dumps(dict(options), indent=1))
+        path = [tree.folder, _STARTUP, *([site] if site else []), _REPOSITORY]
+        receiving, sending = os.pipe()
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, _STARTUP / "bench_engine.py", settings.resolve(), str(sending)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[sending],
+                cwd=folder,
+                env={
+                    **os.environ,
+                    **_ENVIRONMENT,
+                    **environment,
+                    "PYTHONPATH": os.pathsep.join(str(entry.resolve()) for entry in path),
+                },
+                # A group of its own, so that its scheduler ends with it.
+                start_new_session=True,
+                text=True,
+            )
+        os.close(sending)
+        self._replies: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, args=(receiving,), daemon=True).start()
+
+    def await_start(self) -> Start:
+        """Wait until the engine answers requests, and return what it says of itself."""
+        reply = self._reply(self._began + self._limit)
+        seconds = time.monotonic() - self._began
+        imported = Path(reply["sglang"]).resolve()
+        if not imported.is_relative_to(self.tree.folder.resolve()):
+            self.stop()
+            raise EngineError(f"{self.tree.name} imported sglang from {imported}, not from its own tree.")
+        return Start(seconds, reply["versions"], reply["step_event"])
+
+    def run(
+        self,
+        requests: Sequence[Request],
+        *,
+        logprobs: bool = False,
+        pause: int = 0,
+        profile: Path | None = None,
+    ) -> dict[str, Any]:
+        """Run the requests, return seconds, outputs and launches; a trace goes to the folder ``profile``."""
+        command = {
+            "requests": [asdict(request) for request in requests],
+            "logprobs": logprobs,
+            "pause": pause,
+            "profile": str(profile.resolve()) if profile else None,
+        }
+        if self._process.stdin is None or self._process.poll() is not None:
+            raise self._failure("The engine is no longer running.")
+        try:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._failure("The engine ended without an answer.") from None
+        return self._reply(time.monotonic() + self._limit)
+
+    def stop(self) -> None:
+        """End the engine and every process that it started, at once: none holds anything worth keeping."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _listen(self, receiving: int) -> None:
+        with os.fdopen(receiving) as replies:
+            for line in replies:
+                self._replies.put(line)
+        self._replies.put(None)
+
+    def _reply(self, until: float) -> dict[str, Any]:
+        try:
+            line = self._replies.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            raise self._failure(f"No answer within {self._limit:.0f} s.") from None
+        if line is None:
+            raise self._failure("The engine ended without an answer.")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _failure(self, happened: str) -> EngineError:
+        self.stop()
+        error = first_error(self.log.read_text(errors="replace"))
+        return EngineError(f"{happened} {error}" if error else happened)

@@ -1,0 +1,180 @@
+"""Everything that was measured, in one JSON file and one table, rewritten after every scenario."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .figures import (
+    Difference,
+    Spread,
+    accept_length,
+    distinct_tokens,
+    first_difference,
+    largest_logprob_difference,
+    milliseconds_per_step,
+    pair_ratios,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .figures import Run
+    from .scenarios import Scenario
+    from .trace import StepProfile
+    from .trees import Contender
+
+_RETRACTED = re.compile(r"#retracted_reqs: (\d+)")
+# Wide enough for every column: a table that wraps cannot be compared by eye.
+_WIDTH = 240
+
+
+@dataclass(frozen=True)
+class Result:
+    """One tree in one scenario."""
+
+    scenario: str
+    batch: int | None
+    layers: int
+    tree: str
+    control: bool
+    # What went wrong, if anything did; what was measured before it stands.
+    error: str | None
+    runs: int
+    # Seconds from a run's first request to its last answer.
+    seconds: Spread | None
+    # Milliseconds a decode step: one median a run.
+    step: Spread | None
+    # The same over the first tree's, pair by pair.
+    ratio: Spread | None
+    # None where there is nothing to compare.
+    identical: bool | None
+    # Whether every run of this tree gave the tokens of its first.
+    reproducible: bool
+    difference: Difference | None
+    logprob_difference: float | None
+    accept_length: float | None
+    distinct_tokens: int
+    # Requests taken back because the KV cache was full, as the engine's log has them.
+    retracted: int
+    profile: StepProfile | None
+
+
+@dataclass
+class Measured:
+    """One tree's runs of one scenario, as they come in."""
+
+    tree: Contender
+    runs: list[Run] = field(default_factory=list)
+    # Runs that are not timed: the first, which compiles and fills caches.
+    warm_up: int = 1
+    error: str | None = None
+    profile: StepProfile | None = None
+    # The engine's log during the scenario.
+    log: str = ""
+
+
+def result(scenario: Scenario, layers: int, measured: Measured, reference: Measured) -> Result:
+    """Return what a tree's runs come to, compared with the first tree's."""
+    runs = measured.runs
+    timed = milliseconds_per_step(runs[measured.warm_up :]) if scenario.batch else []
+    theirs = milliseconds_per_step(reference.runs[reference.warm_up :]) if scenario.batch else []
+    own = [first_difference(runs[0].outputs, run.outputs) for run in runs]
+    compared: list[Difference | None] = []
+    logprobs = None
+    if reference.runs and runs:
+        expected = reference.runs[0].outputs
+        compared = [first_difference(expected, run.outputs) for run in runs]
+        logprobs = largest_logprob_difference(expected, runs[0].outputs)
+    outputs = runs[0].outputs if runs else ()
+    return Result(
+        scenario=scenario.name,
+        batch=scenario.batch,
+        layers=layers,
+        tree=measured.tree.name,
+        control=measured.tree.control,
+        error=measured.error,
+        runs=len(runs),
+        seconds=Spread.of([run.seconds for run in runs]),
+        step=Spread.of(timed),
+        ratio=Spread.of(pair_ratios(theirs, timed)),
+        identical=not any(compared) if compared else None,
+        reproducible=not any(own),
+        difference=next(filter(None, compared), None),
+        logprob_difference=logprobs,
+        accept_length=accept_length(outputs),
+        distinct_tokens=distinct_tokens(outputs),
+        retracted=sum(map(int, _RETRACTED.findall(measured.log))),
+        profile=measured.profile,
+    )
+
+
+def passed(results: Sequence[Result]) -> bool:
+    """Whether all trees gave the first one's tokens in all scenarios, and each control did not in one."""
+    noticed = {result.tree: False for result in results if result.control}
+    for entry in results:
+        if entry.control:
+            noticed[entry.tree] |= entry.error is not None or entry.identical is False
+        elif entry.error is not None or not entry.identical or not entry.reproducible:
+            return False
+    return all(noticed.values())
+
+
+def write(folder: Path, about: dict[str, Any], results: Sequence[Result]) -> None:
+    """Write ``results.json`` and ``table.txt`` to the folder."""
+    content = {**about, "results": [asdict(entry) for entry in results]}
+    (folder / "results.json").write_text(json.dumps(content, indent=1))
+    with (folder / "table.txt").open("w") as file:
+        Console(file=file, width=_WIDTH).print(table(results))
+
+
+def table(results: Sequence[Result]) -> Table:
+    """Return the results as a table, one line a scenario, number of layers and tree."""
+    lines = Table(title="Milliseconds per decode step; counts and shares per step, from a profile")
+    for name in ("scenario", "layers", "tree"):
+        lines.add_column(name)
+    for name in ("median", "min", "spread", "ratio", "pairs", "accept", "syncs", "D2H", "GPU busy"):
+        lines.add_column(name, justify="right")
+    for name in ("tokens", "error"):
+        lines.add_column(name)
+    before = None
+    for entry in results:
+        here = (entry.scenario, entry.batch, entry.layers)
+        if before not in (None, here):
+            lines.add_section()
+        before = here
+        step, ratio, profile = entry.step, entry.ratio, entry.profile
+        lines.add_row(
+            entry.scenario if entry.batch is None else f"{entry.scenario} {entry.batch}",
+            str(entry.layers),
+            f"{entry.tree} (control)" if entry.control else entry.tree,
+            f"{step.median:.3f}" if step else "",
+            f"{step.lowest:.3f}" if step else "",
+            f"{step.highest - step.lowest:.3f}" if step else "",
+            f"{ratio.median:.4f}" if ratio else "",
+            f"{ratio.lowest:.4f}-{ratio.highest:.4f}" if ratio else "",
+            f"{entry.accept_length:.2f}" if entry.accept_length is not None else "",
+            f"{profile.synchronisations:.1f}" if profile else "",
+            f"{profile.copies_to_host:.1f}" if profile else "",
+            f"{profile.busy:.1%}" if profile else "",
+            _tokens(entry),
+            entry.error or "",
+        )
+    return lines
+
+
+def _tokens(entry: Result) -> str:
+    if not entry.reproducible:
+        return "not reproducible"
+    if entry.identical is None:
+        return "not compared"
+    if entry.difference is None:
+        return "identical"
+    found = entry.difference
+    return f"{found.requests} of {found.of} differ, first request {found.request} at token {found.position}"

@@ -1,0 +1,229 @@
+"""What is asked of every tree: each scenario's requests, from a fixed seed, and the server's settings."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+VOCABULARY = 32000
+# Requests that run at a time, at most.
+SLOTS = 16
+# Tokens of KV cache where a scenario is not about running out of them.
+ROOM = 40960
+# Clock cycles, about a millisecond: longer than the host takes to prepare a step, so every missing wait
+# shows.
+PAUSE = 2_000_000
+
+Option = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt and what becomes of it; steps are decode steps since the first batch of its run."""
+
+    prompt: tuple[int, ...]
+    new_tokens: int
+    enters: int = 0
+    # 0: never.
+    aborted: int = 0
+
+
+@dataclass(frozen=True)
+class Server:
+    """What an engine is started with besides the settings that every engine has."""
+
+    options: Mapping[str, Option] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Requests, the server that gets them, and what is taken down."""
+
+    name: str
+    requests: Sequence[Request]
+    server: Server = Server()
+    logprobs: bool = False
+    pause: int = 0
+    # Requests side by side from the first step on, and so many that a time per step is worth stating; else
+    # None.
+    batch: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The name, with the batch size where there is one."""
+        return self.name if self.batch is None else f"{self.name} {self.batch}"
+
+
+def common_options(target: str, draft: str) -> dict[str, Option]:
+    """Return the settings of every engine: EAGLE3 with three draft steps, on the Triton attention backend."""
+    return {
+        "model_path": target,
+        "speculative_draft_model_path": draft,
+        "speculative_algorithm": "EAGLE3",
+        "speculative_num_steps": 3,
+        "speculative_eagle_topk": 1,
+        "speculative_num_draft_tokens": 4,
+        "skip_tokenizer_init": True,
+        "attention_backend": "triton",
+        "sampling_backend": "pytorch",
+        "grammar_backend": "none",
+        "disable_piecewise_cuda_graph": True,
+        "disable_radix_cache": True,
+        "cuda_graph_max_bs": SLOTS,
+        "max_running_requests": SLOTS,
+        "context_length": 4096,
+        # Engines of several trees share the GPU: each takes what `max_total_tokens` says, not a share of what
+        # is free.
+        "mem_fraction_static": 0.8,
+        "max_total_tokens": ROOM,
+        "random_seed": 1,
+        "log_level": "info",
+    }
+
+
+class _Draw:
+    """Prompts and numbers that follow from the scenario's name alone."""
+
+    def __init__(self, name: str) -> None:
+        self._random = random.Random(name)
+
+    def prompt(self, length: int) -> tuple[int, ...]:
+        # The lowest ids are the special ones.
+        return tuple(self._random.randrange(3, VOCABULARY) for _ in range(length))
+
+    def number(self, low: int, high: int) -> int:
+        return self._random.randint(low, high)
+
+
+def _straight(batch: int) -> Scenario:
+    draw = _Draw("straight")
+    requests = [Request(draw.prompt(128), new_tokens=512) for _ in range(batch)]
+    return Scenario("straight", requests, batch=batch)
+
+
+def _staggered() -> Scenario:
+    draw = _Draw("staggered")
+    requests = [Request(draw.prompt(64 + 8 * i), new_tokens=16 + 17 * i) for i in range(SLOTS)]
+    return Scenario("staggered", requests)
+
+
+def _late() -> Scenario:
+    draw = _Draw("late")
+    requests = [
+        Request(draw.prompt(draw.number(16, 256)), new_tokens=160, enters=7 * i) for i in range(SLOTS)
+    ]
+    return Scenario("late", requests)
+
+
+def _abort() -> Scenario:
+    draw = _Draw("abort")
+    # While it waits for a slot; alone; two in one step; just after it was let in.
+    aborted = {16: 9, 1: 20, 4: 45, 5: 45, 18: 62}
+    enters = {16: 5, 17: 60, 18: 60, 19: 60}
+    requests = [
+        Request(draw.prompt(96), new_tokens=200, enters=enters.get(i, 0), aborted=aborted.get(i, 0))
+        for i in range(SLOTS + 4)
+    ]
+    return Scenario("abort", requests)
+
+
+def _mixture(name: str, longest: int = 192) -> list[Request]:
+    """Requests that finish, arrive and are aborted while others run."""
+    draw = _Draw(name)
+    requests = [
+        Request(draw.prompt(draw.number(16, longest)), draw.number(32, 224), enters=12 * max(0, i - 7))
+        for i in range(2 * SLOTS - 8)
+    ]
+    third = requests[2]
+    requests[2] = Request(third.prompt, new_tokens=224, aborted=30)
+    return requests
+
+
+def _random() -> Scenario:
+    draw = _Draw("random")
+    requests = [
+        Request(draw.prompt(draw.number(1, 400)), draw.number(1, 160), enters=draw.number(0, 900))
+        for _ in range(300)
+    ]
+    return Scenario("random", requests)
+
+
+def _shared_prefixes() -> list[Request]:
+    """Requests that begin alike, some beyond a page's end and some not, more than the cache can hold."""
+    draw = _Draw("radix")
+    prefixes = [draw.prompt(length) for length in (160, 200, 333)]
+    return [
+        Request(
+            prefixes[i % 3] + draw.prompt(draw.number(1, 120)), draw.number(48, 320), enters=9 * max(0, i - 9)
+        )
+        for i in range(40)
+    ]
+
+
+def _queueing() -> list[Request]:
+    draw = _Draw("queueing")
+    return [Request(draw.prompt(draw.number(64, 192)), draw.number(192, 384)) for _ in range(2 * SLOTS)]
+
+
+# So little room, and so hopeful an estimate of what a request will need, that running requests must be taken
+# back.
+_SCARCE: Mapping[str, Option] = {"max_total_tokens": 3072, "schedule_conservativeness": 0.1}
+
+
+def scenarios(batches: Sequence[int]) -> list[Scenario]:
+    """Return every scenario, the straight one once for each batch size."""
+    return [
+        *map(_straight, batches),
+        _staggered(),
+        _late(),
+        _abort(),
+        Scenario("delayed", _mixture("delayed"), pause=PAUSE),
+        Scenario("logprobs", _mixture("logprobs"), logprobs=True),
+        _random(),
+        Scenario("queueing", _queueing(), Server(_SCARCE)),
+        Scenario("no-graph", _mixture("no-graph"), Server({"disable_cuda_graph": True})),
+        Scenario("no-overlap", _mixture("no-overlap"), Server({"disable_overlap_schedule": True})),
+        Scenario(
+            "chunked",
+            _mixture("chunked", longest=1500),
+            Server({"chunked_prefill_size": 256, "enable_mixed_chunk": True}),
+        ),
+        Scenario(
+            "metrics",
+            _mixture("metrics"),
+            Server({"enable_metrics": True, "enable_forward_pass_metrics": True}),
+        ),
+        Scenario(
+            "plan-stream",
+            _mixture("plan-stream"),
+            Server(environment={"SGLANG_ENABLE_OVERLAP_PLAN_STREAM": "1"}),
+        ),
+        Scenario(
+            "radix",
+            _shared_prefixes(),
+            Server(
+                {
+                    "page_size": 16,
+                    "disable_radix_cache": False,
+                    "max_total_tokens": 4096,
+                    "schedule_conservativeness": 0.1,
+                }
+            ),
+        ),
+        Scenario(
+            "trtllm-mha",
+            _mixture("trtllm-mha"),
+            Server(
+                {
+                    "prefill_attention_backend": "triton",
+                    "decode_attention_backend": "trtllm_mha",
+                    "page_size": 64,
+                }
+            ),
+        ),
+    ]

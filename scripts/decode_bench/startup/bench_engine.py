@@ -1,0 +1,133 @@
+"""One sglang engine in a process of its own does what its input says, line by line, and answers in JSON.
+
+usage: bench_engine.py SETTINGS.json REPLIES, where REPLIES is the number of an inherited file descriptor.
+Batch launches are recorded beside the settings.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from bench_probe import DECODE_EVENT, RECORD, Ticket, read_launches
+
+# Seconds for the last batch in flight to drain before the cache can be emptied.
+DRAIN = 10.0
+# Batches in a profile: the prefill, and enough decode steps to leave the profiler's own start-up out.
+PROFILED = 28
+
+
+def flush(engine: Any) -> None:
+    """Give a run the same empty cache as every other; RuntimeError if the engine never becomes idle."""
+    until = time.monotonic() + DRAIN
+    while not engine.flush_cache().success:
+        if time.monotonic() > until:
+            raise RuntimeError(
+                f"The engine was not idle {DRAIN:.0f} s after its last run: see the scheduler's log."
+            )
+        time.sleep(0.05)
+
+
+def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dict[str, Any]:
+    """Run the requests of one command greedily, and return outputs and launches."""
+    requests = command["requests"]
+    flush(engine)
+    if command["profile"]:
+        engine.start_profile(
+            output_dir=command["profile"],
+            num_steps=PROFILED,
+            activities=["CPU", "GPU"],
+            with_stack=False,
+            record_shapes=False,
+        )
+    began = time.monotonic()
+    replies = engine.generate(
+        input_ids=[request["prompt"] for request in requests],
+        sampling_params=[
+            {"temperature": 0, "max_new_tokens": request["new_tokens"], "ignore_eos": True}
+            for request in requests
+        ],
+        rid=[
+            str(Ticket(run, index, len(requests), request["enters"], request["aborted"], command["pause"]))
+            for index, request in enumerate(requests)
+        ],
+        return_logprob=command["logprobs"],
+        top_logprobs_num=2 if command["logprobs"] else 0,
+    )
+    seconds = time.monotonic() - began
+    return {
+        "seconds": seconds,
+        "outputs": [output(reply) for reply in replies],
+        "launches": [asdict(launch) for launch in read_launches(record, run)],
+    }
+
+
+def output(reply: dict[str, Any]) -> dict[str, Any]:
+    """Return a request's tokens, why it ended, its verify steps, and log probabilities if asked for."""
+    meta = reply["meta_info"]
+    return {
+        "tokens": list(reply["output_ids"]),
+        "finish": meta["finish_reason"]["type"],
+        "steps": meta.get("spec_verify_ct", 0),
+        "logprobs": [entry[0] for entry in meta.get("output_token_logprobs", ())],
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return what a figure depends on besides the tree."""
+    import torch
+
+    gpu = driver = "none"
+    if torch.cuda.is_available():
+        pynvml = importlib.import_module("pynvml")
+        pynvml.nvmlInit()
+        gpu, driver = torch.cuda.get_device_name(), pynvml.nvmlSystemGetDriverVersion()
+    return {
+        "gpu": gpu,
+        "driver": driver,
+        "cuda": torch.version.cuda or "none",
+        "torch": torch.__version__,
+        "triton": installed("triton"),
+        "python": platform.python_version(),
+    }
+
+
+def installed(package: str) -> str:
+    """Return the package's version, "none" without it."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def main() -> None:
+    """Start the engine, then answer commands until the input ends."""
+    settings = Path(sys.argv[1])
+    descriptor = int(sys.argv[2])
+    os.set_inheritable(descriptor, False)
+    replies = os.fdopen(descriptor, "w")
+
+    def reply(content: dict[str, Any]) -> None:
+        replies.write(json.dumps(content) + "\n")
+        replies.flush()
+
+    sglang = importlib.import_module("sglang")
+    # The scheduler is a process of its own, which the probe enters because this is set.
+    record = os.environ[RECORD] = str(settings.with_name("launches"))
+    engine = sglang.Engine(**json.loads(settings.read_text()))
+    reply({"sglang": sglang.__file__, "versions": versions(), "step_event": DECODE_EVENT})
+    for run, line in enumerate(sys.stdin):
+        reply(generate(engine, json.loads(line), run, record))
+    engine.shutdown()
+
+
+if __name__ == "__main__":
+    main()

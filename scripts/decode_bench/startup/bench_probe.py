@@ -1,0 +1,216 @@
+"""A scheduler runs the same batches in every tree, and tells when each decode step was launched.
+
+Two things that an engine's own interface does not give:
+
+* requests enter, and are aborted, at a decode step that their id names, not at whatever moment they happen to
+  arrive. Batches, and with them the rounding of every matrix product, are then the same in every tree and in
+  every repeat, so that a token that differs is a defect and not noise;
+* the launch time of every batch, without waiting for anything: one small write, a few microseconds.
+
+A run may also ask for a pause on the GPU before each forward pass. It widens every race between the
+scheduler's stream and the forward pass's.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import os
+import re
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import ModuleType
+
+# Environment variable: the file that launch times are appended to.
+RECORD = "PATCHKIT_BENCH_RECORD"
+# Name of the trace event around the launch of a decode step.
+DECODE_EVENT = "patchkit.decode"
+SCHEDULER = "sglang.srt.managers.scheduler"
+MESSAGES = "sglang.srt.managers.io_struct"
+
+_LAUNCH = struct.Struct("<qqqq")
+_TICKET = re.compile(r"bench-(\d{4})-(\d{4})-(\d{4})-(\d{6})-(\d{6})-(\d{10})")
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """What a request's id says: which of a run's requests it is, when it enters, when it is aborted."""
+
+    run: int
+    index: int
+    count: int
+    # Decode steps since the run's first batch; an abort at step 0 is none.
+    enters: int
+    aborted: int
+    # Clock cycles that the GPU waits before each forward pass of the run.
+    pause: int
+
+    def __str__(self) -> str:
+        # Of fixed width: sglang aborts every request whose id starts with the given one.
+        return (
+            f"bench-{self.run:04d}-{self.index:04d}-{self.count:04d}"
+            f"-{self.enters:06d}-{self.aborted:06d}-{self.pause:010d}"
+        )
+
+    @classmethod
+    def parse(cls, request_id: object) -> Ticket | None:
+        """Return the ticket in a request's id, None if the id is none."""
+        found = _TICKET.fullmatch(request_id) if isinstance(request_id, str) else None
+        return cls(*map(int, found.groups())) if found else None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One batch given to the GPU."""
+
+    run: int
+    # Nanoseconds of the monotonic clock.
+    at: int
+    decode: bool
+    # Requests in the batch.
+    size: int
+
+
+def read_launches(record: str, run: int) -> list[Launch]:
+    """Return the launches of one run, oldest first, from the file that `RECORD` named."""
+    with open(record, "rb") as file:
+        return [
+            Launch(number, at, bool(decode), size)
+            for number, at, decode, size in _LAUNCH.iter_unpack(file.read())
+            if number == run
+        ]
+
+
+class Gate:
+    """Holds a run's requests back until all are there, then lets each in at its decode step."""
+
+    def __init__(self) -> None:
+        self.run = -1
+        self.pause = 0
+        self._step = 0
+        self._awaited = 0
+        self._launched = False
+        self._held: list[tuple[Ticket, Any]] = []
+        self._aborts: list[Ticket] = []
+
+    def admit(self, received: Iterable[Any], abort: Callable[[str], Any]) -> list[Any]:
+        """Return what the scheduler may see now of what it has received up to now.
+
+        ``abort`` makes an abort message of a request's id. To be called once a turn of the scheduler's loop.
+        """
+        passed = []
+        for message in received:
+            ticket = Ticket.parse(getattr(message, "rid", None))
+            if ticket is None:
+                passed.append(message)
+            else:
+                self._hold(ticket, message)
+        idle, self._launched = not self._launched, False
+        if self._awaited:
+            return passed
+        if idle and self._held and all(ticket.enters > self._step for ticket, _ in self._held):
+            # Nothing runs that would count the steps up to the next arrival.
+            self._step = min(ticket.enters for ticket, _ in self._held)
+        passed += [message for ticket, message in self._held if ticket.enters <= self._step]
+        passed += [abort(str(ticket)) for ticket in self._aborts if ticket.aborted <= self._step]
+        self._held = [pair for pair in self._held if pair[0].enters > self._step]
+        self._aborts = [ticket for ticket in self._aborts if ticket.aborted > self._step]
+        return passed
+
+    def launched(self, decode: bool) -> None:
+        """Count a batch that was given to the GPU."""
+        self._launched = True
+        self._step += decode
+
+    def _hold(self, ticket: Ticket, message: Any) -> None:
+        if ticket.run != self.run:
+            self.run, self.pause = ticket.run, ticket.pause
+            self._step, self._awaited = 0, ticket.count
+            self._held, self._aborts = [], []
+        self._awaited -= 1
+        self._held.append((ticket, message))
+        self._held.sort(key=lambda pair: pair[0].index)
+        if ticket.aborted:
+            self._aborts.append(ticket)
+
+
+def instrument(scheduler: Any, record: str) -> None:
+    """Put a gate before, and a clock around, the batches of an sglang scheduler class."""
+    import torch
+
+    gate = Gate()
+    file = os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    admit, launch = scheduler.process_input_requests, scheduler.run_batch
+
+    def abort(request_id: str) -> Any:
+        return importlib.import_module(MESSAGES).AbortReq(rid=request_id)
+
+    def pausing(forward: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(forward)
+        def paused(*arguments: Any, **options: Any) -> Any:
+            if gate.pause:
+                torch.cuda._sleep(gate.pause)  # type: ignore[no-untyped-call]
+            return forward(*arguments, **options)
+
+        paused.pausing = True  # type: ignore[attr-defined]
+        return paused
+
+    @functools.wraps(admit)
+    def process_input_requests(self: Any, received: list[Any]) -> Any:
+        return admit(self, gate.admit(received, abort))
+
+    @functools.wraps(launch)
+    def run_batch(self: Any, batch: Any, *arguments: Any, **options: Any) -> Any:
+        decode = bool(batch.forward_mode.is_decode())
+        os.write(file, _LAUNCH.pack(gate.run, time.monotonic_ns(), decode, len(batch.reqs)))
+        gate.launched(decode)
+        worker = self.model_worker
+        if not hasattr(worker.forward_batch_generation, "pausing"):
+            worker.forward_batch_generation = pausing(worker.forward_batch_generation)
+        if not decode:
+            return launch(self, batch, *arguments, **options)
+        with torch.profiler.record_function(DECODE_EVENT):
+            return launch(self, batch, *arguments, **options)
+
+    scheduler.process_input_requests = process_input_requests
+    scheduler.run_batch = run_batch
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: importlib.abc.Loader, record: str) -> None:
+        self._loader, self._record = loader, record
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        instrument(module.Scheduler, self._record)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, record: str) -> None:
+        self._record = record
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != SCHEDULER:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._record)
+        return spec
+
+
+def install(record: str) -> None:
+    """Instrument sglang's scheduler when it is imported; its launches are appended to the file ``record``."""
+    sys.meta_path.insert(0, _Finder(record))

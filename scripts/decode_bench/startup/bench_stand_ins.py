@@ -1,0 +1,68 @@
+"""Packages that sglang imports and a text-only engine never calls import as empty modules.
+
+The bundle leaves them out: they are large, or pull in much else.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEFT_OUT = frozenset(
+    {
+        "blobfile",
+        "datasets",
+        "modelscope",
+        "outlines",
+        "smg_grpc_servicer",
+        "soundfile",
+        "torchao",
+        "watchfiles",
+        "xgrammar",
+    }
+)
+
+
+class _StandIn(ModuleType):
+    # A package, so that its submodules are found too; newer than any minimum that is asked for.
+    __path__: list[str] = []  # noqa: RUF012 (the import system reads it off the module)
+    __version__ = "999.0"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value: Any = MagicMock(name=f"{self.__name__}.{name}")
+        if name == "StructuralTag":
+            # Annotates a field of a pydantic model, which has to know how to validate it.
+            value = dict
+        elif name[0].isupper():
+            value = type(name, (), {})
+        setattr(self, name, value)
+        return value
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname.partition(".")[0] not in LEFT_OUT:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return _StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+def install() -> None:
+    """Let the packages of `LEFT_OUT` import, unless the real ones are there."""
+    sys.meta_path.append(_Finder())

@@ -1,0 +1,80 @@
+"""Trees are compared as they are, or as copies with a known fault that the comparison must notice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchkit.errors import UsageError
+from patchkit.tree import open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A tree under its name in the results; a control should give other tokens than the first tree."""
+
+    name: str
+    # The folder that holds `sglang/`.
+    folder: Path
+    version: str | None
+    control: bool = False
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Expressions to replace in a tree; each must occur exactly once in its file."""
+
+    name: str
+    tree: str
+    # (file below the package folder, expression, replacement)
+    edits: Sequence[tuple[str, str, str]]
+
+
+def contender(name: str, path: Path, control: bool = False) -> Contender:
+    """Return the tree at ``path``; TreeError if there is none, UsageError if it cannot be imported."""
+    tree = open_tree(path)
+    if tree.package.name != "sglang":
+        raise UsageError(f"{path} is not a folder named sglang: Python could not import it; rename it.")
+    return Contender(name, tree.package.parent, tree.version, control)
+
+
+def read_faults(file: Path) -> list[Fault]:
+    """Read ``[{"name", "tree", "edits": [{"file", "old", "new"}]}]``; UsageError if it is something else."""
+    try:
+        return [
+            Fault(
+                entry["name"],
+                entry["tree"],
+                [(edit["file"], edit["old"], edit["new"]) for edit in entry["edits"]],
+            )
+            for entry in json.loads(file.read_text())
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{file} is not a list of faults ({error!r}): each has name, tree and edits (file, old, new)."
+        ) from error
+
+
+def faulty_copy(fault: Fault, contenders: Sequence[Contender], folder: Path) -> Contender:
+    """Copy the fault's tree below ``folder`` and put the fault in; UsageError if a place is not unique."""
+    original = next((tree for tree in contenders if tree.name == fault.tree), None)
+    if original is None:
+        raise UsageError(f"{fault.name} is to be made from {fault.tree}, which no --tree names: add it.")
+    copy = folder / fault.name / "sglang"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(original.folder / "sglang", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, old, new in fault.edits:
+        file = copy / name
+        text = file.read_text() if file.is_file() else ""
+        if text.count(old) != 1:
+            raise UsageError(
+                f"{old!r} occurs {text.count(old)} times in {fault.tree}'s {name}: give one that occurs once."
+            )
+        file.write_text(text.replace(old, new))
+    return Contender(fault.name, copy.parent, original.version, control=True)
