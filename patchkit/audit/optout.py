@@ -44,7 +44,7 @@ class OptOut:
 def suggest(program: Program) -> tuple[OptOut, ...]:
     """Return one entry per backend class of the tree, in source order.
 
-    Each class is analysed as if it, and no other, had set ``needs_cpu_seq_lens = False``: its own methods, those
+    Each class is analysed as if it, and no other, had set ``needs_cpu_seq_lens = False``: its methods, those
     it inherits, and what they call; a mirror handed to it as an argument counts as None.
     """
     reach = Reach(program)

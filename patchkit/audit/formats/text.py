@@ -52,7 +52,8 @@ def _show(finding: Finding, console: Console, lines: Sequence[str], explain: boo
 def _summary(report: Report) -> str:
     counts = Counter(finding.confidence for finding in report.findings)
     parts = [f"{counts[confidence]} {confidence.value}" for confidence in Confidence if counts[confidence]]
-    found = f"{len(report.findings)} findings ({', '.join(parts)})" if parts else "No findings"
+    word = "finding" if len(report.findings) == 1 else "findings"
+    found = f"{len(report.findings)} {word} ({', '.join(parts)})" if parts else "No findings"
     extras = [
         f"{count} {what}"
         for count, what in ((len(report.suppressed), "suppressed"), (len(report.known), "in the baseline"))

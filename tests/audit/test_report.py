@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from sources import MemoryTree, prelude, program
+
+from patchkit.audit import Confidence, audit
+from patchkit.audit.baseline import load
+from patchkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+READ = "def total(batch):\n    return batch.seq_lens_sum + 1"
+
+
+def test_a_comment_with_a_reason_suppresses_its_line() -> None:
+    report = audit(program(f"{READ}  # patchkit: mirror-present (prefill only)\n"))
+    assert report.findings == ()
+    assert [entry.reason for entry in report.suppressed] == ["prefill only"]
+
+
+def test_a_comment_alone_on_the_line_above_suppresses_too() -> None:
+    comment = "    # patchkit: mirror-present (prefill only)\n"
+    source = f"def total(batch):\n{comment}    return batch.seq_lens_sum + 1\n"
+    assert audit(program(source)).findings == ()
+
+
+@pytest.mark.parametrize("comment", ["# patchkit: mirror-present", "# patchkit: mirror-present ( )"])
+def test_a_comment_without_a_reason_suppresses_nothing_and_is_noted(comment: str) -> None:
+    report = audit(program(f"{READ}  {comment}\n"))
+    assert len(report.findings) == 1
+    assert any("needs its reason" in note for note in report.notes)
+
+
+def test_another_comment_suppresses_nothing() -> None:
+    assert len(audit(program(f"{READ}  # the mirror is present here\n")).findings) == 1
+
+
+def test_a_trailing_comment_does_not_suppress_the_line_below() -> None:
+    source = (
+        "def total(batch):\n    extra = 1  # patchkit: mirror-present (no)\n"
+        "    return batch.seq_lens_sum + extra\n"
+    )
+    assert len(audit(program(source)).findings) == 1
+
+
+def test_the_baseline_absorbs_as_many_findings_as_it_has() -> None:
+    twice = f"{READ}\n\n\ndef other(batch):\n    return batch.seq_lens_sum + 1\n"
+    known = audit(program(READ)).findings
+    report = audit(program(twice)).against(known)
+    assert [finding.function for finding in report.findings] == ["other"]
+    assert len(report.known) == 1
+
+
+def test_a_baseline_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text('{"findings": [{"rule": "PK101"}]}')
+    with pytest.raises(UsageError, match="no baseline"):
+        load(path)
+
+
+def test_confidence_can_be_asked_for() -> None:
+    report = audit(
+        program("# place: srt/models/fork.py\ndef f(forward_batch):\n    len(forward_batch.seq_lens_cpu)\n")
+    )
+    assert [finding.confidence for finding in report.findings] == [Confidence.POSSIBLE]
+    assert report.at_least(Confidence.LIKELY).findings == ()
+    assert report.at_least(Confidence.POSSIBLE) == report
+
+
+def test_a_tree_without_the_flag_has_nothing_to_report_and_says_so() -> None:
+    files = {name: text.replace("needs_cpu_seq_lens", "keeps") for name, text in prelude().items()}
+    report = audit(MemoryTree({**files, "srt/managers/example.py": f"{READ}\n"}))
+    assert report.findings == ()
+    assert any("every backend needs the mirror" in note for note in report.notes)
+
+
+def test_a_file_that_does_not_parse_is_noted_and_the_rest_is_audited() -> None:
+    files = {
+        **prelude(),
+        "srt/managers/broken.py": "seq_lens_cpu = (\n",
+        "srt/managers/example.py": f"{READ}\n",
+    }
+    report = audit(MemoryTree(files))
+    assert len(report.findings) == 1
+    assert any("srt/managers/broken.py does not parse" in note for note in report.notes)
+
+
+def test_the_path_leads_from_the_batch_to_the_use() -> None:
+    source = """\
+def plan(batch):
+    return outer(batch.seq_lens_cpu)
+
+
+def outer(values):
+    return inner(values)
+
+
+def inner(values):
+    return max(values)
+"""
+    (finding,) = audit(program(source)).findings
+    assert [step.line for step in finding.path] == [2, 2, 6]
+    assert "seq_lens_cpu is None" in finding.path[0].text
+    assert "passed to inner() as values" in finding.path[-1].text
+    assert "if values is not None" in finding.guard
+
+
+def test_the_audit_is_a_function_of_the_tree() -> None:
+    first, second = audit(program(READ)), audit(program(READ))
+    assert first.findings == second.findings
