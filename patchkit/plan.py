@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import gc
 import re
@@ -15,7 +16,7 @@ from patchkit.codemods.definitions import Import
 from patchkit.codemods.edit import Finding, Standing, absent, ambiguous, ready
 from patchkit.codemods.pattern import Pattern
 from patchkit.codemods.scope import Scope, base_names, resolve
-from patchkit.errors import TreeError
+from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import codemod_of
 
 if TYPE_CHECKING:
@@ -389,12 +390,24 @@ def inspect(tree: Tree, patches: Sequence[Patch]) -> tuple[PatchStatus, ...]:
 def make_plan(tree: Tree, patches: Sequence[Patch]) -> Plan:
     """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, no errors.
 
-    The changes leave out every patch that conflicts, and every patch that requires one that does.
+    The changes leave out every patch that conflicts, and every patch that requires one that does. ConflictError
+    if an edit, against all its checks, would leave a file that does not compile.
     """
     space, statuses, touched = _run(tree, patches)
-    changes = tuple(
-        FileChange(file, before, module.bytes, tuple(touched[file]))
-        for file, module in space.edited.items()
-        if (before := space.modules.source(file)) is not None and before != module.bytes
-    )
-    return Plan(tree, statuses, changes)
+    changes = []
+    for file, module in space.edited.items():
+        before, after = space.modules.source(file), module.bytes
+        if before is not None and before != after:
+            changes.append(FileChange(file, before, after, tuple(touched[file])))
+            _require_valid(changes[-1])
+    return Plan(tree, statuses, tuple(changes))
+
+
+def _require_valid(change: FileChange) -> None:
+    try:
+        ast.parse(change.after)
+    except SyntaxError as error:
+        raise ConflictError(
+            f"{change.file}:{error.lineno}: {', '.join(change.patches)} would leave this line invalid ({error.msg}), "
+            "so nothing was written; leave those patches out and report the file."
+        ) from None

@@ -62,11 +62,16 @@ def _line(width: int) -> cst.ParenthesizedWhitespace:
 
 def _break(node: cst.BaseExpression, indent: int, extra: int) -> cst.BaseExpression:
     if isinstance(node, cst.Call) and node.args:
+        last = node.args[-1]
+        # A bare generator is a call's only argument and takes no comma.
+        is_bare = isinstance(last.value, cst.GeneratorExp) and not last.value.lpar
         args = [
             arg.with_changes(
                 value=_break_if_long(arg.value, indent, extra + 4, arg.keyword),
-                comma=cst.Comma(whitespace_after=_line(extra if arg is node.args[-1] else extra + 4)),
-                whitespace_after_arg=cst.SimpleWhitespace(""),
+                comma=cst.MaybeSentinel.DEFAULT
+                if is_bare
+                else cst.Comma(whitespace_after=_line(extra if arg is last else extra + 4)),
+                whitespace_after_arg=_line(extra) if is_bare else cst.SimpleWhitespace(""),
             )
             for arg in node.args
         ]
