@@ -121,7 +121,7 @@ def list_(*, folders: Sequence[Path], as_json: bool) -> None:
 @click.argument("patch")
 @_options(_folders, _as_json)
 def show(*, patch: str, folders: Sequence[Path], as_json: bool) -> None:
-    """Say what PATCH changes and why, where it comes from, and what it risks."""
+    """Say what PATCH changes, why, and at what risk."""
     from patchkit import patchset, report
 
     report.print_patch(patchset.load(folders).get(patch), as_json=as_json)
@@ -210,7 +210,7 @@ def apply(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Apply each PATCH, with what it requires and what hardens it, or nothing at all."""
+    """Apply each PATCH with what it requires and what hardens it."""
     from patchkit import patchset, plan, report
     from patchkit.transaction import Applied, Transaction
 
@@ -241,7 +241,7 @@ def revert(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Take back each PATCH; files nobody edited since get their old bytes, edits made since stay."""
+    """Take back each PATCH; edits that a person made since stay."""
     from patchkit import patchset, report, transaction
 
     patches = patchset.load(folders)
@@ -262,7 +262,7 @@ def revert(
 @main.command()
 @_options(_tree, _installed, _as_json)
 def recover(*, tree: str | None, installed: bool, as_json: bool) -> None:
-    """Finish or roll back a write to TREE that was interrupted."""
+    """Finish or roll back an interrupted write to TREE."""
     from patchkit import report, transaction
 
     words = _Words(tree, installed, ())

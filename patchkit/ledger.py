@@ -17,6 +17,7 @@ import msgspec
 
 from patchkit import __version__, durable
 from patchkit.errors import TreeError
+from patchkit.tree import reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +62,20 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     patchkit: str
     time: str
 
+    def with_files(self, files: dict[str, AppliedFile]) -> Layer:
+        """Return the layer with these files alone and the patches that they list."""
+        listed = {name for file in files.values() for name in file.patches}
+        patches = tuple(
+            msgspec.structs.replace(patch, edits=tuple(edit for edit in patch.edits if edit.file in files))
+            for patch in self.patches
+            if patch.id in listed
+        )
+        return msgspec.structs.replace(self, files=files, patches=patches)
+
+    def made(self, file: str) -> frozenset[tuple[str, str]]:
+        """Return the edits made in ``file``, each as its patch's id and its name."""
+        return frozenset((p.id, edit.name) for p in self.patches for edit in p.edits if edit.file == file)
+
 
 class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that patchkit did to a tree and has not taken back, oldest layer first."""
@@ -90,8 +105,16 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the ledger after ``changes``, keyed by file, made by ``patches``.
 
         A file that stands as its layer left it stays in that layer, with its first original. If someone
-        changed one of the files since, it and the files new to the ledger get a layer of their own.
+        changed one of the files since, it and the files new to the ledger get a layer of their own. A file in
+        which every edit of a layer had to be made again was replaced since: that layer forgets it.
         """
+        made = frozenset((patch.id, edit.name) for patch in patches for edit in patch.edits)
+        replaced = Ledger(tuple(layer.with_files(_standing(layer, changes, made)) for layer in self.layers))
+        return replaced._with_applied(changes, patches, digest)
+
+    def _with_applied(
+        self, changes: Mapping[str, AppliedFile], patches: Sequence[AppliedPatch], digest: str
+    ) -> Ledger:
         levels = {file: self._level(file) for file in changes}
         rewritten = {
             file
@@ -104,7 +127,7 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for level in set(homes.values()):
             here = {file: changes[file] for file, home in homes.items() if home == level}
             layers[level] = _joined(layers[level], here, patches, digest)
-        return Ledger(tuple(layers))
+        return Ledger(tuple(layer for layer in layers if layer.files))
 
     def _level(self, file: str) -> int | None:
         return max((level for level, layer in enumerate(self.layers) if file in layer.files), default=None)
@@ -208,10 +231,8 @@ class Store:
 
     def get(self, digest: str) -> bytes:
         """Return the content with this digest; TreeError if it is missing or damaged."""
-        try:
+        with reading(self.path(digest)):
             content = self.path(digest).read_bytes()
-        except OSError as error:
-            raise TreeError(f"{self.path(digest)} cannot be read: {error.strerror}.") from error
         if digest_of(content) != digest:
             raise self._damaged(self.path(digest))
         return content
@@ -224,14 +245,12 @@ class Store:
             return False
 
     def _decode(self, path: Path, kind: type[_Kind]) -> _Kind | None:
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=kind)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise TreeError(f"{path} cannot be read: {error.strerror}.") from error
-        except msgspec.DecodeError:
-            raise self._damaged(path) from None
+        with reading(path), suppress(FileNotFoundError, NotADirectoryError):
+            try:
+                return msgspec.json.decode(path.read_bytes(), type=kind)
+            except msgspec.DecodeError:
+                raise self._damaged(path) from None
+        return None
 
     def _damaged(self, path: Path) -> TreeError:
         return TreeError(
@@ -246,6 +265,14 @@ def digest_of(content: bytes) -> str:
 
 def _encode(value: Ledger | Journal) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+def _standing(
+    layer: Layer, changes: Mapping[str, AppliedFile], made: frozenset[tuple[str, str]]
+) -> dict[str, AppliedFile]:
+    """Return the layer's files without those in which every edit is among ``made``."""
+    again = {file for file in changes if layer.made(file) and layer.made(file) <= made}
+    return {file: known for file, known in layer.files.items() if file not in again}
 
 
 def _joined(

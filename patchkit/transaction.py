@@ -260,9 +260,9 @@ def _dirty(tree: CheckoutTree, writes: Sequence[_Write]) -> list[str]:
     prefix = git(package, "rev-parse", "--show-prefix")
     status = git(package, "status", "--porcelain", "-z", "--untracked-files=all", "--", *names)
     if status.returncode or prefix.returncode:
-        if b"not a git repository" in status.stderr:
+        said = (prefix.stderr or status.stderr).decode(errors="replace").partition("\n")[0]
+        if "not a git repository" in said:
             return []
-        said = status.stderr.decode(errors="replace").strip().splitlines()[0]
         raise TreeError(
             f"git cannot tell what is uncommitted in {package} ({said}): pass --allow-dirty to go on."
         )

@@ -13,6 +13,7 @@ import posixpath
 import re
 import subprocess
 import sys
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 from patchkit.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -240,8 +241,9 @@ def open_tree(path: Path) -> CheckoutTree:
 
     ``path`` is a git checkout, its ``python`` folder, site-packages, an unpacked wheel, or the package.
     """
-    if not path.is_dir():
-        raise TreeError(f"{path} is not a folder: name an sglang checkout or package folder.")
+    with reading(path):
+        if not path.is_dir():
+            raise TreeError(f"{path} is not a folder: name an sglang checkout or package folder.")
     top = path.resolve()
     for package in (*(top / place for place in _PLACES), top):
         if _is_package(package):
@@ -258,6 +260,17 @@ def installed_tree() -> CheckoutTree:
         if _is_package(Path(place)):
             return _checkout(Path(place).resolve())
     raise TreeError(f"sglang is not installed in {sys.prefix}: pip install sglang there, or name a TREE.")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what keeps ``path`` from being read into a TreeError."""
+    try:
+        yield
+    except OSError as error:
+        raise TreeError(
+            f"{path} cannot be read: {error.strerror}: make it readable and try again."
+        ) from error
 
 
 def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -278,19 +291,14 @@ def _environment() -> dict[str, str]:
 
 
 def _read(path: Path) -> bytes | None:
-    try:
+    with reading(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return None
-    except OSError as error:
-        raise TreeError(f"{path} cannot be read: {error.strerror}.") from error
+    return None
 
 
 def _is_package(folder: Path) -> bool:
-    try:
+    with reading(folder):
         return (folder / "__init__.py").is_file() and (folder / "srt").is_dir()
-    except OSError as error:
-        raise TreeError(f"{folder} cannot be read: {error.strerror}.") from error
 
 
 def _checkout(package: Path) -> CheckoutTree:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from patchkit.errors import ConflictError
 from patchkit.ledger import AppliedFile, Ledger, digest_of
 
@@ -83,8 +81,7 @@ def unwind(
         }
         kept |= {digest_of(text): text for file in files for text in (moved[file], will[file])}
         if files:
-            patches = tuple(patch for patch in layer.patches if patch.id not in gone)
-            layers.append(msgspec.structs.replace(layer, files=files, patches=patches))
+            layers.append(layer.with_files(files))
     changes = {}
     for file, left in was.items():
         stands = read(file)
@@ -152,7 +149,7 @@ def _merge(file: str, base: bytes, ours: bytes, theirs: bytes) -> bytes:
         elif as_was.place(new_start, new_end) is None:
             raise ConflictError(
                 f"{file}:{as_left.line(start)}: patchkit's edit was itself edited since: put those lines "
-                "back as apply left them, revert, and make the edit again."
+                "back as apply left them, or, if the whole tree was replaced since, remove its .patchkit."
             )
     return b"".join(merged)
 

@@ -76,7 +76,7 @@ def toy_plan(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> Plan:
                 contents[file] = text.replace(old, new)
                 touched.setdefault(file, []).append(patch.id)
             edits.append(
-                EditStatus(f"swap {file}", file, "module", State.PENDING if pending else State.APPLIED)
+                EditStatus(f"swap {old!r}", file, "module", State.PENDING if pending else State.APPLIED)
             )
         states = {edit.state for edit in edits}
         statuses.append(PatchStatus(patch, states.pop() if len(states) == 1 else State.PARTIAL, tuple(edits)))

@@ -80,6 +80,26 @@ def test_file_new_to_the_ledger_joins_the_top_layer() -> None:
     assert set(ledger.layers[1].files) == {"x", "y"}
 
 
+def test_file_in_which_every_edit_was_made_again_begins_anew() -> None:
+    ledger = applied(applied(Ledger(), "one", x=(A, B), y=(A, B)), "one", x=(C, D))
+    (layer,) = ledger.layers
+    assert layer.files == {"y": AppliedFile(A, B, ("one",)), "x": AppliedFile(C, D, ("one",))}
+    assert layer.patches == (patch("one", "y", "x"),)
+
+
+def test_layer_below_forgets_a_file_in_which_its_edits_were_made_again() -> None:
+    ledger = applied(applied(Ledger(), "one", x=(A, B), y=(A, B)), "two", x=(C, D), y=(C, D))
+    below, between, above = applied(ledger, "one", x=(A, C)).layers
+    assert below.files == {"y": AppliedFile(A, B, ("one",))}
+    assert between == ledger.layers[1]
+    assert above.files == {"x": AppliedFile(A, C, ("one",))}
+
+
+def test_edits_made_again_in_one_file_leave_the_other_alone() -> None:
+    ledger = applied(applied(Ledger(), "one", x=(A, B), y=(A, B)), "one", y=(B, C))
+    assert ledger.layers[0].files["x"] == AppliedFile(A, B, ("one",))
+
+
 def test_ledger_is_read_as_it_was_written(store: Store) -> None:
     ledger = applied(applied(Ledger(), "one", x=(A, B)), "two", x=(C, D))
     store.stage(ledger)

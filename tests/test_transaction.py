@@ -17,6 +17,7 @@ from conftest import (
     SOURCES,
     ToyPatch,
     apply,
+    contents,
     edit,
     everything,
     git,
@@ -76,6 +77,20 @@ def test_modes_are_kept(tree: CheckoutTree, mode: int) -> None:
     assert (tree.package / MIRROR).stat().st_mode & 0o777 == mode
     take_back(tree)
     assert (tree.package / MIRROR).stat().st_mode & 0o777 == mode
+
+
+def test_owner_is_kept_where_that_is_allowed(tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def chown(path: Path, user: int, group: int) -> None:
+        given.append((user, group))
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(os, "chown", chown)
+    owner = (tree.package / MIRROR).stat()
+    apply(tree)
+    assert given == [(owner.st_uid, owner.st_gid)] * 3
+    assert contents(tree) == APPLIED
 
 
 def test_hard_link_in_a_package_cache_keeps_its_bytes(tree: CheckoutTree, tmp_path: Path) -> None:

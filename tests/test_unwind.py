@@ -23,6 +23,7 @@ from conftest import (
     git,
     take_back,
     toy_replay,
+    write_package,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -217,6 +218,26 @@ def test_lower_layer_goes_alone_and_the_rest_can_follow(tree: CheckoutTree, firs
     take_back(tree, second)
     assert tree.read(MIRROR) == mine
     assert recorded(tree) == ()
+
+
+def test_tree_that_was_replaced_and_patched_again_is_reverted_to_the_new_bytes(tree: CheckoutTree) -> None:
+    apply(tree)
+    released = {file: text.replace(b"class", b"class New") + b"# new\n" for file, text in SOURCES.items()}
+    released[MIRROR] = released[MIRROR].replace(b"copies = 0", b"mode = 1; copies = 0")
+    write_package(tree.package, released)
+    apply(tree)
+    take_back(tree)
+    assert {file: tree.read(file) for file in SOURCES} == released
+    assert recorded(tree) == ()
+
+
+def test_edit_undone_by_hand_and_made_again_keeps_the_first_bytes(tree: CheckoutTree) -> None:
+    both = ToyPatch("both", ((MIRROR, b"copies = 0", b"copies = None"), (MIRROR, b"depth = 1", b"depth = 2")))
+    apply(tree, both)
+    edit(tree, MIRROR, b"depth = 2", b"depth = 1")
+    apply(tree, both)
+    revert(tree, None, toy_replay(tree, (both,)))
+    assert tree.read(MIRROR) == SOURCES[MIRROR]
 
 
 def test_crlf_file_edited_since_keeps_its_line_endings(tree: CheckoutTree) -> None:
