@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchkit.runtime.api_1 import UNDECLARED, decide_needs_cpu_seq_lens, spec_v2_backends
+
+READS = SimpleNamespace(needs_cpu_seq_lens=True)
+OPTED_OUT = SimpleNamespace(needs_cpu_seq_lens=False)
+SLOTS = (None, READS, OPTED_OUT, UNDECLARED, SimpleNamespace())
+FREE = SimpleNamespace(enable_two_batch_overlap=False, disable_piecewise_cuda_graph=True)
+
+
+def needs(*backends: object, server: object = FREE) -> bool:
+    return decide_needs_cpu_seq_lens(server, backends)
+
+
+@pytest.mark.parametrize("backends", [*itertools.product(SLOTS, repeat=3)])
+def test_target_draft_and_draft_extend_in_every_combination(backends: tuple[object, ...]) -> None:
+    assert needs(*backends) is not all(backend is None or backend is OPTED_OUT for backend in backends)
+
+
+@given(st.lists(st.sampled_from(SLOTS), max_size=9))
+def test_a_worker_of_many_layers_needs_the_mirror_if_any_layer_does(backends: list[object]) -> None:
+    assert needs(*backends) is any(needs(backend) for backend in backends)
+
+
+@given(
+    st.lists(st.sampled_from(SLOTS), max_size=5).flatmap(
+        lambda slots: st.tuples(st.just(slots), st.permutations(slots))
+    )
+)
+def test_the_order_of_the_slots_does_not_matter(pair: tuple[list[object], list[object]]) -> None:
+    before, after = pair
+    assert needs(*before) is needs(*after)
+
+
+@pytest.mark.parametrize(
+    ("overlap", "no_piecewise", "forced"),
+    [(False, True, False), (False, False, True), (True, True, True), (True, False, True)],
+)
+def test_server_modes_that_read_the_mirror_outside_of_any_backend_force_it(
+    overlap: bool, no_piecewise: bool, forced: bool
+) -> None:
+    server = SimpleNamespace(enable_two_batch_overlap=overlap, disable_piecewise_cuda_graph=no_piecewise)
+    assert needs(OPTED_OUT, server=server) is forced
+    assert needs(READS, server=server) is True
+
+
+@pytest.mark.parametrize("setting", ["enable_two_batch_overlap", "disable_piecewise_cuda_graph"])
+def test_a_server_without_the_setting_keeps_the_mirror(setting: str) -> None:
+    known = {name: value for name, value in vars(FREE).items() if name != setting}
+    assert needs(OPTED_OUT, server=SimpleNamespace(**known)) is True
+
+
+def test_the_flag_of_a_base_class_holds_for_a_subclass() -> None:
+    class Base:
+        needs_cpu_seq_lens = False
+
+    class Fork(Base):
+        pass
+
+    class ForkThatReads(Base):
+        needs_cpu_seq_lens = True
+
+    assert needs(Fork()) is False
+    assert needs(ForkThatReads()) is True
+
+
+TARGET = SimpleNamespace(model_runner=SimpleNamespace(attn_backend=OPTED_OUT))
+
+
+def test_without_a_draft_worker_the_target_decides() -> None:
+    assert spec_v2_backends(None, TARGET) == (OPTED_OUT,)
+
+
+def test_a_draft_worker_names_its_backends() -> None:
+    worker = SimpleNamespace(spec_v2_attn_backends=[OPTED_OUT, None, READS])
+    assert spec_v2_backends(worker, TARGET) == (OPTED_OUT, None, READS)
+
+
+def test_a_draft_worker_that_names_none_keeps_the_mirror() -> None:
+    assert needs(*spec_v2_backends(SimpleNamespace(), TARGET)) is True

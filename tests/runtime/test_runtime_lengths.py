@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchkit.runtime import lengths
+
+MAX_CONTEXT = 4096
+LENS = st.lists(st.integers(0, MAX_CONTEXT), min_size=1, max_size=16)
+
+
+class Unread:
+    """Fails whoever looks at it: stands for a device tensor that must not be waited for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(f"{name} of a device tensor was read on the host")
+
+    def __getitem__(self, at: object) -> Any:
+        raise AssertionError(f"element {at} of a device tensor was read on the host")
+
+
+def int32(*lens: int) -> torch.Tensor:
+    return torch.tensor(lens, dtype=torch.int32)
+
+
+# A known total is used as it is, an unknown one bounded from above.
+
+
+@given(LENS)
+def test_a_known_total_is_kept_and_an_unknown_one_is_bounded(lens: list[int]) -> None:
+    assert lengths.total_or_bound(sum(lens), len(lens), MAX_CONTEXT) == sum(lens)
+    assert lengths.total_or_bound(None, len(lens), MAX_CONTEXT) >= sum(lens)
+
+
+@given(LENS)
+def test_host_lens_give_their_sum_and_missing_ones_the_bound(lens: list[int]) -> None:
+    assert lengths.host_total(lens, len(lens), MAX_CONTEXT) == sum(lens)
+    assert lengths.host_total(None, len(lens), MAX_CONTEXT) >= sum(lens)
+
+
+def test_the_bound_is_reached_when_every_request_is_full() -> None:
+    assert lengths.total_or_bound(None, 3, MAX_CONTEXT) == 3 * MAX_CONTEXT
+
+
+@pytest.mark.parametrize("total", [0, 5])
+def test_a_total_of_nothing_is_a_known_total(total: int) -> None:
+    assert lengths.total_or_bound(total, 4, MAX_CONTEXT) == total
+    assert lengths.host_total([], 0, MAX_CONTEXT) == 0
+
+
+@given(LENS)
+def test_the_end_of_the_offsets_sizes_a_batch_whose_total_is_known(lens: list[int]) -> None:
+    offsets = torch.tensor([0, *lens], dtype=torch.int32).cumsum(0, dtype=torch.int32)
+    batch = SimpleNamespace(seq_lens_sum=sum(lens), batch_size=len(lens))
+    assert lengths.end_or_bound(offsets, batch, MAX_CONTEXT) == sum(lens)
+
+
+@given(LENS)
+def test_the_bound_sizes_a_batch_whose_total_is_unknown_and_reads_no_offset(lens: list[int]) -> None:
+    batch = SimpleNamespace(seq_lens_sum=None, batch_size=len(lens))
+    assert lengths.end_or_bound(Unread(), batch, MAX_CONTEXT) >= sum(lens)
+
+
+@pytest.mark.parametrize(("total", "padded"), [(0, 3), (7, 10), (None, None)])
+def test_padding_counts_only_in_a_known_total(total: int | None, padded: int | None) -> None:
+    assert lengths.padded_total(total, 3) == padded
+
+
+def verifying(lens: list[int], *, known: bool, mask: object) -> tuple[Any, Any]:
+    batch = SimpleNamespace(seq_lens=int32(*lens), seq_lens_sum=sum(lens) if known else None)
+    backend = SimpleNamespace(
+        max_context_len=MAX_CONTEXT, get_verify_buffers_to_fill_after_draft=lambda: [mask, None]
+    )
+    return batch, backend
+
+
+@given(LENS, st.sampled_from([None, "a preallocated mask"]))
+def test_a_known_total_sizes_the_tree_mask(lens: list[int], mask: str | None) -> None:
+    assert lengths.tree_mask_total(*verifying(lens, known=True, mask=mask)) == sum(lens)
+
+
+@given(LENS)
+def test_an_unknown_total_bounds_the_tree_mask(lens: list[int]) -> None:
+    assert lengths.tree_mask_total(*verifying(lens, known=False, mask=None)) >= sum(lens)
+
+
+def test_an_unknown_total_sizes_nothing_where_the_tree_mask_is_preallocated() -> None:
+    assert lengths.tree_mask_total(*verifying([4, 9], known=False, mask=torch.zeros(1))) == 0
+
+
+def test_the_tree_mask_of_a_known_total_asks_the_backend_for_nothing() -> None:
+    batch = SimpleNamespace(seq_lens_sum=13)
+    assert lengths.tree_mask_total(batch, SimpleNamespace()) == 13
+
+
+# With and without the mirror: the same values where both exist.
+
+
+@given(LENS)
+def test_the_longest_is_the_same_on_the_host_and_on_the_device(lens: list[int]) -> None:
+    assert lengths.longest(lens, int32(*lens)) == lengths.longest(None, int32(*lens)) == max(lens)
+
+
+def test_the_longest_on_the_host_reads_no_device_tensor() -> None:
+    assert lengths.longest([3, 8, 5], Unread()) == 8
+
+
+@given(LENS)
+def test_the_sum_is_the_mirrors_and_unknown_without_it(lens: list[int]) -> None:
+    assert lengths.lens_sum(torch.tensor(lens)) == sum(lens)
+    assert type(lengths.lens_sum(torch.tensor(lens))) is int
+    assert lengths.lens_sum(None) is None
+
+
+@given(LENS)
+def test_lists_and_tensors_come_to_the_same_lens_on_the_device(lens: list[int]) -> None:
+    listed, tensor = lengths.lens_on_device(lens, "cpu"), lengths.lens_on_device(int32(*lens), "cpu")
+    assert listed.dtype == tensor.dtype == torch.int32
+    assert torch.equal(listed, tensor)
+
+
+def test_a_tensor_is_taken_to_be_on_the_device() -> None:
+    lens = int32(1, 2)
+    assert lengths.lens_on_device(lens, "cpu") is lens
+
+
+def test_only_lists_are_a_host_mirror() -> None:
+    listed = [1, 2]
+    assert lengths.host_lens(listed) is listed
+    assert lengths.host_lens(int32(1, 2)) is None
+
+
+@given(st.integers(1, 16), LENS)
+def test_draft_extend_lens_agree_with_and_without_the_mirror(stride: int, prefix: list[int]) -> None:
+    on_device = torch.tensor(prefix)
+    lens, prefix_lens = lengths.draft_extend_lens(stride, torch.tensor(prefix), Shape(len(prefix)))
+    device_lens, device_prefix_lens = lengths.draft_extend_lens(stride, None, on_device)
+    assert (lens, prefix_lens) == ([stride] * len(prefix), prefix)
+    assert (device_lens.tolist(), device_prefix_lens.tolist()) == (lens, prefix_lens)
+    assert device_lens.dtype == device_prefix_lens.dtype == torch.int32
+
+
+class Shape:
+    """A device tensor of which only the shape may be read."""
+
+    def __init__(self, count: int) -> None:
+        self.shape = (count,)
+
+
+def test_draft_extend_lens_leave_the_batchs_own_lens_alone() -> None:
+    prefix = torch.tensor([5, 6])
+    lengths.draft_extend_lens(3, None, prefix)
+    assert prefix.tolist() == [5, 6]
+    assert prefix.dtype == torch.int64
+
+
+@given(st.integers(1, 16), st.integers(1, 16))
+def test_uniform_extend_lens_are_mirrored_without_a_copy(stride: int, count: int) -> None:
+    batch = SimpleNamespace(
+        extend_seq_lens=Unread(),
+        extend_seq_lens_cpu=None,
+        extend_num_tokens=stride * count,
+        batch_size=count,
+    )
+    lengths.mirror_uniform_extend_lens(batch)
+    assert batch.extend_seq_lens_cpu == torch.full((count,), stride).tolist()
+
+
+def test_a_mirror_that_is_there_stays() -> None:
+    batch = SimpleNamespace(
+        extend_seq_lens=int32(1, 5), extend_seq_lens_cpu=[1, 5], extend_num_tokens=6, batch_size=2
+    )
+    lengths.mirror_uniform_extend_lens(batch)
+    assert batch.extend_seq_lens_cpu == [1, 5]
+
+
+def test_an_idle_batch_has_no_extend_lens_to_mirror() -> None:
+    batch = SimpleNamespace(
+        extend_seq_lens=None, extend_seq_lens_cpu=None, extend_num_tokens=None, batch_size=0
+    )
+    lengths.mirror_uniform_extend_lens(batch)
+    assert batch.extend_seq_lens_cpu is None
+
+
+# Code that computes on the host gets the lens back.
+
+
+@pytest.mark.parametrize(
+    ("extend", "prefix"), [("extend_seq_lens", "extend_prefix_lens"), ("extend_lens", "prefix_lens")]
+)
+def test_host_code_gets_lists_and_a_mirror_back(extend: str, prefix: str) -> None:
+    forward = SimpleNamespace(seq_lens=torch.tensor([7, 9]), seq_lens_cpu=None)
+    batch = SimpleNamespace(**{extend: int32(2, 2), prefix: int32(5, 7)})
+    lengths.restore_host_lens(forward, batch)
+    assert forward.seq_lens_cpu.device.type == "cpu"
+    assert forward.seq_lens_cpu.tolist() == [7, 9]
+    assert vars(batch) == {extend: [2, 2], prefix: [5, 7]}
+
+
+def test_what_is_on_the_host_already_stays_as_it_is() -> None:
+    mirror, extend = torch.tensor([7, 9]), [2, 2]
+    forward = SimpleNamespace(seq_lens=Unread(), seq_lens_cpu=mirror)
+    batch = SimpleNamespace(extend_seq_lens=extend, extend_prefix_lens=None)
+    lengths.restore_host_lens(forward, batch)
+    assert forward.seq_lens_cpu is mirror
+    assert batch.extend_seq_lens is extend
+    assert batch.extend_prefix_lens is None
