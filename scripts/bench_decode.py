@@ -231,10 +231,8 @@ def named_tree(
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=6, show_default=True, help="Timed runs a tree."
 )
-@click.option(
-    "--limit", type=float, default=240, show_default=True,
-    help="Seconds that an engine may take to start, and for any one run.",
-)  # fmt: skip
+@click.option("--start-limit", type=float, default=240, show_default=True, help="Seconds to start an engine.")
+@click.option("--run-limit", type=float, default=60, show_default=True, help="Seconds for any one run.")
 def main(
     *,
     trees: list[Contender],
@@ -246,7 +244,8 @@ def main(
     layers: tuple[int, ...],
     batches: tuple[int, ...],
     repeats: int,
-    limit: float,
+    start_limit: float,
+    run_limit: float,
 ) -> None:
     """Compare sglang trees side by side: tokens, and what a decode step costs."""
     # A time limit ends this process with a signal; the engines must not outlive it.
@@ -262,7 +261,10 @@ def main(
         "trees": [{"name": tree.name, "version": tree.version, "control": tree.control} for tree in trees],
         "seconds_to_start": {},
     }
-    checkpoint = {count: write_checkpoint(checkpoints, count) for count in layers}
+    checkpoint = {}
+    for count in layers:
+        console.log(f"checkpoint of {count} layers")
+        checkpoint[count] = write_checkpoint(checkpoints, count)
 
     def start(group: Group) -> Field:
         options = common_options(*checkpoint[group.layers]) | dict(group.server.options)
@@ -276,7 +278,8 @@ def main(
                     environment,
                     site=site,
                     folder=out / "engines" / group.name / tree.name,
-                    limit=limit,
+                    start_limit=start_limit,
+                    run_limit=run_limit,
                 )
                 for tree in trees
             },

@@ -35,8 +35,8 @@ from rich.console import Console  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# An engine of a few lines whose scheduler has sglang's names: at most two requests a batch, two tokens a step,
-# a next token that depends on the whole context.
+# An engine of a few lines whose scheduler has sglang's names: at most two requests a batch, two tokens a
+# step, a next token that depends on the whole context.
 FAKE_TREE = {
     "__init__.py": """
         import gzip, json, multiprocessing, os
@@ -708,7 +708,7 @@ SMALL = scenarios.Scenario(
 
 @pytest.fixture
 def compared(tmp_path: Path) -> Iterator[Any]:
-    def run(chosen: list[scenarios.Scenario], *contenders: trees.Contender, limit: float = 60.0) -> Any:
+    def run(chosen: list[scenarios.Scenario], *contenders: trees.Contender, **limits: float) -> Any:
         about: dict[str, Any] = {"machine": {}, "seconds_to_start": {}}
 
         def start(group: bench_decode.Group) -> bench_decode.Field:
@@ -716,12 +716,16 @@ def compared(tmp_path: Path) -> Iterator[Any]:
                 group,
                 {
                     tree: Engine(
-                        tree, {"model_path": "t"}, {}, site=None, folder=tmp_path / "out" / group.name / tree.name,
-                        limit=limit,
+                        tree,
+                        {"model_path": "t"},
+                        {},
+                        site=None,
+                        folder=tmp_path / "out" / group.name / tree.name,
+                        **({"start_limit": 60.0, "run_limit": 60.0} | limits),
                     )
                     for tree in contenders
                 },
-            )  # fmt: skip
+            )
 
         found = bench_decode.compare(
             bench_decode.grouped(chosen, [8]),
@@ -794,20 +798,28 @@ def test_an_engine_that_crashes_in_a_scenario_does_not_take_the_others_along(
     assert second.identical is None
 
 
-def test_an_engine_that_does_not_start_or_hangs_is_ended_at_its_limit(tmp_path: Path, compared: Any) -> None:
-    sleepy = trees.contender(
-        "sleepy", write_tree(tmp_path / "a", **{"__init__": "import time; time.sleep(600)"})
-    )
-    (found,), _ = compared([SMALL], sleepy, limit=3.0)
+def test_an_engine_that_does_not_start_is_ended_at_its_limit(tmp_path: Path, compared: Any) -> None:
+    changed = {"__init__": "import time; time.sleep(600)"}
+    sleepy = trees.contender("sleepy", write_tree(tmp_path / "a", **changed))
+    (found,), _ = compared([SMALL], sleepy, start_limit=3.0)
     assert found.error == "start: No answer within 3 s."
     assert found.runs == 0
+
+
+def test_an_engine_that_hangs_in_a_run_is_ended_at_its_limit(tmp_path: Path, compared: Any) -> None:
+    tree = trees.contender("tree", write_tree(tmp_path / "a"))
+    fault = trees.Fault(
+        "hangs", "tree", [("srt/managers/scheduler.py", "mail.pop()", "__import__('time').sleep(600)")]
+    )
+    (found,), _ = compared([SMALL], trees.faulty_copy(fault, [tree], tmp_path / "faulty"), run_limit=3.0)
+    assert found.error == "small: No answer within 3 s."
 
 
 def test_an_engine_that_takes_sglang_from_elsewhere_is_refused(tmp_path: Path) -> None:
     elsewhere = write_tree(tmp_path / "site")
     (tmp_path / "empty").mkdir()
     tree = trees.Contender("empty", tmp_path / "empty", None)
-    engine = Engine(tree, {}, {}, site=elsewhere, folder=tmp_path / "out", limit=60)
+    engine = Engine(tree, {}, {}, site=elsewhere, folder=tmp_path / "out", start_limit=60, run_limit=60)
     with pytest.raises(EngineError, match="not from its own tree"):
         engine.await_start()
 
@@ -815,7 +827,9 @@ def test_an_engine_that_takes_sglang_from_elsewhere_is_refused(tmp_path: Path) -
 def test_the_trees_own_sglang_comes_before_the_bundles(tmp_path: Path) -> None:
     site = write_tree(tmp_path / "site", **{"__init__": "raise RuntimeError"})
     tree = trees.contender("one", write_tree(tmp_path / "a"))
-    engine = Engine(tree, {}, {"EXTRA": "1"}, site=site, folder=tmp_path / "out", limit=60)
+    engine = Engine(
+        tree, {}, {"EXTRA": "1"}, site=site, folder=tmp_path / "out", start_limit=60, run_limit=60
+    )
     try:
         assert engine.await_start().step_event == bench_probe.DECODE_EVENT
         reply = engine.run(SMALL.requests, logprobs=True)

@@ -59,9 +59,10 @@ class Engine:
         *,
         site: Path | None,
         folder: Path,
-        limit: float,
+        start_limit: float,
+        run_limit: float,
     ) -> None:
-        """Start ``tree``'s engine in ``folder``, where its log grows; a reply may take ``limit`` seconds.
+        """Start ``tree``'s engine in ``folder``, where its log grows; the limits are in seconds.
 
         ``site`` holds the packages that the machine lacks; the tree's own ``sglang`` comes before any that it
         has.
@@ -69,7 +70,7 @@ class Engine:
         folder.mkdir(parents=True, exist_ok=True)
         self.tree = tree
         self.log = folder / "log.txt"
-        self._limit = limit
+        self._start_limit, self._run_limit = start_limit, run_limit
         self._began = time.monotonic()
         settings = folder / "settings.json"
         settings.write_text(json.dumps(dict(options), indent=1))
@@ -99,7 +100,7 @@ class Engine:
 
     def await_start(self) -> Start:
         """Wait until the engine answers requests, and return what it says of itself."""
-        reply = self._reply(self._began + self._limit)
+        reply = self._reply(self._began, self._start_limit)
         seconds = time.monotonic() - self._began
         imported = Path(reply["sglang"]).resolve()
         if not imported.is_relative_to(self.tree.folder.resolve()):
@@ -129,7 +130,7 @@ class Engine:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._failure("The engine ended without an answer.") from None
-        return self._reply(time.monotonic() + self._limit)
+        return self._reply(time.monotonic(), self._run_limit)
 
     def stop(self) -> None:
         """End the engine and every process that it started, at once: none holds anything worth keeping."""
@@ -143,11 +144,11 @@ class Engine:
                 self._replies.put(line)
         self._replies.put(None)
 
-    def _reply(self, until: float) -> dict[str, Any]:
+    def _reply(self, since: float, limit: float) -> dict[str, Any]:
         try:
-            line = self._replies.get(timeout=max(0.0, until - time.monotonic()))
+            line = self._replies.get(timeout=max(0.0, since + limit - time.monotonic()))
         except queue.Empty:
-            raise self._failure(f"No answer within {self._limit:.0f} s.") from None
+            raise self._failure(f"No answer within {limit:.0f} s.") from None
         if line is None:
             raise self._failure("The engine ended without an answer.")
         reply: dict[str, Any] = json.loads(line)
