@@ -70,38 +70,38 @@ class EditSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
 
 
 class VariantSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One known shape of a site."""
+    """One known shape of a site; ``target`` names the one expression of ``find`` that ``code`` replaces."""
 
     find: str
     code: str
+    target: str = ""
 
 
 class _Statements(EditSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     find: str = ""
     code: str = ""
+    target: str = ""
     variants: tuple[VariantSpec, ...] = ()
     known: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     every: bool = False
 
-    @property
-    def _pairs(self) -> list[tuple[str, str]]:
-        first = [(self.find, self.code)] if self.find else []
-        return [*first, *((variant.find, variant.code) for variant in self.variants)]
-
     def _build(self, place: str) -> Codemod:
         from patchkit.codemods.pattern import Pattern
         from patchkit.codemods.statements import Statements, Variant
 
-        variants = tuple(Variant(Pattern.compile(find), code) for find, code in self._pairs)
-        if not variants:
+        first = VariantSpec(find=self.find, code=self.code, target=self.target)
+        specs = [first, *self.variants] if self.find else self.variants
+        if not specs:
             raise ValueError("needs `find` and `code`, or `variants`")
-        signs = [*(_sign(find, code) for find, code in self._pairs if code.strip()), *self.known]
+        variants = tuple(Variant(Pattern.compile(spec.find), spec.code, spec.target) for spec in specs)
         for variant in variants:
-            if place == "replace" and variant.find.drops_statements and "$$found" not in variant.code:
+            kept = place != "replace" or variant.target or "$$found" in variant.code
+            if variant.find.drops_statements and not kept:
                 raise ValueError(
                     "`find` passes over statements with `...`, which `code` would lose: name them `$$name`"
                 )
+        signs = [*(_sign(spec.find, spec.code) for spec in specs if spec.code.strip()), *self.known]
         known, given = (tuple(map(Pattern.compile, texts)) for texts in (signs, self.given))
         return Statements(variants, place, known, given, self.every)
 

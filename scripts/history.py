@@ -32,12 +32,12 @@ def shape_of(tree: GitTree) -> str:
     """Return the tree's shape by the names of the upstream page: R, F1, F2 or F3."""
     overlap = tree.read("srt/managers/overlap_utils.py") or b""
     base = tree.read("srt/layers/attention/base_attn_backend.py") or b""
-    triton = tree.read("srt/layers/attention/triton_backend.py") or b""
+    mha = tree.read("srt/layers/attention/trtllm_mha_backend.py") or b""
     if b"def resolve_seq_lens" not in overlap:
         return "R"
     if b"def init_forward_metadata_out_graph" in base:
         return "F3"
-    return "F2" if b"def _apply_cuda_graph_metadata" in triton else "F1"
+    return "F2" if b"def _apply_cuda_graph_metadata" in mha else "F1"
 
 
 def examine(repository: str, row: Row) -> Result:
@@ -68,14 +68,18 @@ def examine(repository: str, row: Row) -> Result:
         elif told is None and status.state in {State.CONFLICT, State.PARTIAL}:
             faults.append(f"{identifier} {status.state.value}: {detail(status)}")
         if status.state is State.PENDING and after[identifier].state is not State.APPLIED:
-            faults.append(f"{identifier} after apply is {after[identifier].state.value}: {detail(after[identifier])}")
+            faults.append(
+                f"{identifier} after apply is {after[identifier].state.value}: {detail(after[identifier])}"
+            )
     return row["commit"], shape, {key: value.state.value for key, value in before.items()}, faults
 
 
 def detail(status: object) -> str:
     """Return the edits of a status that need a look."""
     edits = getattr(status, "edits", ())
-    parts = [f"{e.name} {e.state.value} ({e.reason})" for e in edits if e.state.value in {"conflict", "pending"}]
+    parts = [
+        f"{e.name} {e.state.value} ({e.reason})" for e in edits if e.state.value in {"conflict", "pending"}
+    ]
     return "; ".join(parts) or getattr(status, "reason", "")
 
 
@@ -91,7 +95,9 @@ def main() -> int:
     console = Console(stderr=True)
     with ProcessPoolExecutor(options.jobs) as pool:
         jobs = pool.map(examine, [options.git] * len(rows), rows)
-        results = list(track(jobs, "commits", total=len(rows), console=console, disable=not console.is_terminal))
+        results = list(
+            track(jobs, "commits", total=len(rows), console=console, disable=not console.is_terminal)
+        )
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     faulty = 0
     reasons: Counter[str] = Counter()
@@ -106,7 +112,9 @@ def main() -> int:
     shapes = sorted({shape for _, shape in counts})
     table = Table("patch", *shapes, title=f"{len(rows)} trees: state before apply")
     for identifier in dict.fromkeys(key for key, _ in counts):
-        cells = [", ".join(f"{n} {s}" for s, n in counts[identifier, shape].most_common()) for shape in shapes]
+        cells = [
+            ", ".join(f"{n} {s}" for s, n in counts[identifier, shape].most_common()) for shape in shapes
+        ]
         table.add_row(identifier, *cells)
     Console(width=110).print(table)
     print(f"{len(rows) - faulty} of {len(rows)} trees as the table says; {sum(reasons.values())} faults")

@@ -69,7 +69,8 @@ class CallArgument:
                         comma=between, whitespace_after_arg=cst.SimpleWhitespace("")
                     )
                 new = call.with_changes(args=[*args, fresh])
-                module = annotate_around(cast("cst.Module", syntax.replace_at(module, path, new)), path, note)
+                changed = cast("cst.Module", syntax.replace_at(module, path, new))
+                module = annotate_around(fit(changed, path), path, note)
             return module
 
         return edit.ready(rewrite)

@@ -1,12 +1,52 @@
-"""Inserted statements carry one comment that says which patch put them there and why."""
+"""A rewrite loses no comment, and adds one that says which patch it comes from and why."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections import Counter
+from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 Statement = TypeVar("Statement", bound=cst.BaseStatement)
+
+
+class _Collector(cst.CSTVisitor):
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def visit_Comment(self, node: cst.Comment) -> None:  # noqa: N802
+        self.found.append(node.value)
+
+
+def comments_in(nodes: Iterable[cst.CSTNode]) -> list[str]:
+    """Return the comments in ``nodes``, in source order."""
+    collector = _Collector()
+    for node in nodes:
+        node.visit(collector)
+    return collector.found
+
+
+def lost(before: Iterable[cst.CSTNode], after: Iterable[cst.CSTNode]) -> list[str]:
+    """Return the comments that are in ``before`` more often than in ``after``, in source order."""
+    old = comments_in(before)
+    if not old:
+        return []
+    kept = Counter(comments_in(after))
+    gone = []
+    for comment in old:
+        kept[comment] -= 1
+        if kept[comment] < 0:
+            gone.append(comment)
+    return gone
+
+
+def put_above(statement: Statement, comments: Sequence[str]) -> Statement:
+    """Return ``statement`` with ``comments`` as the last lines above it."""
+    lines = [cst.EmptyLine(comment=cst.Comment(comment)) for comment in comments]
+    return statement.with_changes(leading_lines=[*statement.leading_lines, *lines])  # type: ignore[attr-defined]
 
 
 def annotate(statement: Statement, note: str) -> Statement:
@@ -14,10 +54,7 @@ def annotate(statement: Statement, note: str) -> Statement:
 
     An equal comment is not repeated, an empty note not written.
     """
-    if not note:
-        return statement
-    lines = list(statement.leading_lines)  # type: ignore[attr-defined]
     line = f"# {note}"
-    if any(existing.comment is not None and existing.comment.value == line for existing in lines):
-        return statement
-    return statement.with_changes(leading_lines=[*lines, cst.EmptyLine(comment=cst.Comment(line))])
+    there = [existing.comment for existing in statement.leading_lines]  # type: ignore[attr-defined]
+    is_there = any(comment is not None and comment.value == line for comment in there)
+    return put_above(statement, [line] if note and not is_there else [])

@@ -1,22 +1,30 @@
-"""What a codemod writes stays within black's line length: a call too long for it gets one argument a line."""
+"""What a codemod writes is laid out as black would: broken where too long, appended as the list before it is."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import libcst as cst
 
 from patchkit.codemods import syntax
+from patchkit.codemods.comment import comments_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from patchkit.codemods.syntax import Path
+
+Item = TypeVar("Item", cst.Arg, cst.Param, cst.Element)
 
 LINE_LENGTH = 88
 _SENTINEL = "_patchkit_here_"
 
 
 def fit(module: cst.Module, path: Path) -> cst.Module:
-    """Return the module, the expression at ``path`` broken over lines where its statement is too wide."""
+    """Return the module, the expression at ``path`` broken over lines where its statement is too wide.
+
+    An expression with comments inside stays as it is.
+    """
     cut = next(
         end
         for end in range(len(path), -1, -1)
@@ -28,6 +36,8 @@ def fit(module: cst.Module, path: Path) -> cst.Module:
     if indent + max(map(len, syntax.code_of(statement).splitlines())) <= LINE_LENGTH:
         return module
     old = cast("cst.BaseExpression", syntax.node_at(statement, path[cut:]))
+    if comments_in([old]):
+        return module
     mark = cst.Name(_SENTINEL, lpar=old.lpar, rpar=old.rpar)
     marked = syntax.replace_at(statement, path[cut:], mark)
     line = next(line for line in syntax.code_of(marked).splitlines() if _SENTINEL in line)
@@ -44,6 +54,38 @@ def fit_statement(module: cst.Module, path: Path) -> cst.Module:
     ):
         return fit(module, (*path, ("body", 0), ("value", None)))
     return module
+
+
+def append(
+    items: Sequence[Item],
+    fresh: Item,
+    opening: cst.BaseParenthesizableWhitespace,
+    closing: cst.BaseParenthesizableWhitespace,
+) -> tuple[tuple[Item, ...], cst.BaseParenthesizableWhitespace]:
+    """Return comma-separated ``items`` with ``fresh`` behind them, and the white space that then closes the list.
+
+    ``fresh`` gets a line of its own, and a comma behind it, where the last of ``items`` has one; comments stay
+    with the item that they are beside. ``opening`` and ``closing`` are the white space inside the brackets.
+    """
+    if not items:
+        return (fresh,), closing
+    *before, last = items
+    end = last.comma.whitespace_after if isinstance(last.comma, cst.Comma) else closing
+    previous = before[-1].comma if before else None
+    step = previous.whitespace_after if isinstance(previous, cst.Comma) else opening
+    gap: cst.BaseParenthesizableWhitespace = cst.SimpleWhitespace(" ")
+    if isinstance(end, cst.ParenthesizedWhitespace) and isinstance(step, cst.ParenthesizedWhitespace):
+        gap = end.with_changes(indent=step.indent, last_line=step.last_line)
+    elif isinstance(end, cst.ParenthesizedWhitespace) and comments_in([end]):
+        gap = end
+    elif before and isinstance(step, cst.ParenthesizedWhitespace):
+        gap = cst.ParenthesizedWhitespace(indent=step.indent, last_line=step.last_line)
+    if isinstance(end, cst.ParenthesizedWhitespace):
+        end = cst.ParenthesizedWhitespace(indent=end.indent, last_line=end.last_line)
+    last_with_gap = last.with_changes(comma=cst.Comma(whitespace_after=gap))
+    if isinstance(last.comma, cst.Comma):
+        return (*before, last_with_gap, fresh.with_changes(comma=cst.Comma(whitespace_after=end))), closing
+    return (*before, last_with_gap, fresh), end
 
 
 def _bare(statement: cst.CSTNode) -> cst.CSTNode:

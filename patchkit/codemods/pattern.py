@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 import libcst as cst
 
 from patchkit.codemods import syntax
+from patchkit.codemods.precedence import as_argument, as_operand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -261,19 +262,6 @@ class Pattern:
                     at = max(hit[0], at + 1)
 
 
-_ATOMS = (
-    cst.Name,
-    cst.Attribute,
-    cst.Call,
-    cst.Subscript,
-    cst.Integer,
-    cst.Float,
-    cst.SimpleString,
-    cst.List,
-    cst.Dict,
-)
-
-
 def _expression(name: str, bindings: Bindings) -> cst.BaseExpression:
     value = bindings[name]
     if not isinstance(value, cst.BaseExpression):
@@ -291,21 +279,15 @@ class _Fill(cst.CSTTransformer):
         name = _variable(original_node)
         if name is None:
             return updated_node
-        value = _expression(name, self.bindings)
-        if isinstance(value, _ATOMS) or value.lpar:
-            return value.deep_clone()
-        return value.deep_clone().with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return as_operand(_expression(name, self.bindings).deep_clone())
 
     def leave_Arg(  # noqa: N802
         self, original_node: cst.Arg, updated_node: cst.Arg
     ) -> cst.Arg:
         name = _variable(original_node.value)
-        # A comma binds weaker than any operator: no parentheses are needed here.
-        return (
-            updated_node
-            if name is None
-            else updated_node.with_changes(value=_expression(name, self.bindings).deep_clone())
-        )
+        if name is None:
+            return updated_node
+        return updated_node.with_changes(value=as_argument(_expression(name, self.bindings).deep_clone()))
 
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
@@ -318,8 +300,8 @@ class _Fill(cst.CSTTransformer):
 
 
 def placeholders(text: str) -> frozenset[str]:
-    """Return the placeholder names in a pattern or template."""
-    return frozenset(match[2] for match in _PLACEHOLDER.finditer(text))
+    """Return the placeholders in a pattern or template, as they are written there."""
+    return frozenset(match[0] for match in _PLACEHOLDER.finditer(text))
 
 
 def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
@@ -335,8 +317,9 @@ def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
 
 
 def render_expression(template: str, bindings: Bindings) -> cst.BaseExpression:
-    """Return the one expression of ``template`` with every placeholder filled in."""
-    value = _lone_expression(render(template, bindings)[0])
+    """Return the one expression of ``template`` with all placeholders filled in."""
+    statements = render(template, bindings)
+    value = _lone_expression(statements[0]) if len(statements) == 1 else None
     if value is None:
         raise PatternError(f"not one expression: {template.strip()!r}")
     return value

@@ -37,9 +37,13 @@ class Scope:
 
     @property
     def body(self) -> tuple[cst.BaseStatement, ...]:
-        """The scope's own statements; empty for a body on the line of its header."""
-        statements = syntax.statements_of(syntax.node_at(self.module, self.block))
-        return tuple(statements or ())
+        """The scope's own statements, also where they stand on the line of its header."""
+        block = syntax.node_at(self.module, self.block)
+        if isinstance(block, cst.SimpleStatementSuite):
+            lines = [cst.SimpleStatementLine([small]) for small in block.body]
+            lines[-1] = lines[-1].with_changes(trailing_whitespace=block.trailing_whitespace)
+            return tuple(lines)
+        return tuple(syntax.statements_of(block) or ())
 
     def with_node(self, node: cst.CSTNode) -> cst.Module:
         """Return the module with this scope's definition replaced."""
@@ -48,6 +52,8 @@ class Scope:
     def with_body(self, statements: tuple[cst.BaseStatement, ...]) -> cst.Module:
         """Return the module with this scope's own statements replaced."""
         block = syntax.node_at(self.module, self.block)
+        if isinstance(block, cst.SimpleStatementSuite):
+            block = cst.IndentedBlock(())
         return self.replace(self.block, block.with_changes(body=statements))
 
     def replace(self, path: Path, node: cst.CSTNode) -> cst.Module:

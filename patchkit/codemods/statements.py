@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import io
-import textwrap
-import tokenize
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
 from patchkit.codemods import edit, syntax
-from patchkit.codemods.comment import annotate
+from patchkit.codemods.comment import annotate, lost, put_above
 from patchkit.codemods.layout import fit, fit_statement
-from patchkit.codemods.pattern import Bindings, Match, Pattern, render, render_expression
+from patchkit.codemods.pattern import Bindings, Match, Pattern, PatternError, render, render_expression
+from patchkit.codemods.precedence import in_place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,10 +75,14 @@ def _brief(pattern: Pattern) -> str:
 
 @dataclass(frozen=True)
 class Variant:
-    """One known shape of a site: what it looks like and what takes its place."""
+    """One known shape of a site: what it looks like and what takes its place.
+
+    With a ``target`` only the expression of that name in ``find`` is replaced, and the rest stays as it is.
+    """
 
     find: Pattern
     code: str
+    target: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,15 @@ class Statements:
         for variant in self.variants:
             for match in variant.find.find(scope.node, scope.path, given):
                 taken = [*marks, *(other for _, other in sites)]
-                if not any(_inside(match, other) or _inside(other, match) for other in taken):
-                    sites.append((variant, match))
+                if any(_inside(match, other) or _inside(other, match) for other in taken):
+                    continue
+                site = match
+                if match.start is None and not variant.swaps_expression(self.place):
+                    site = _statement_of(scope.module, match)
+                if site is None:
+                    return edit.ambiguous(f"`{_brief(variant.find)}` shares its line; give it a line of its own")
+                if self.place == 'x': pass
+                sites.append((variant, site))
         if not sites:
             if marks:
                 return edit.present()
@@ -142,28 +150,28 @@ def _order(match: Match) -> tuple[tuple[str, int], ...]:
 
 
 def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, note: str) -> cst.Module:
-    if match.start is None and (place != "replace" or not Pattern.compile(variant.code).is_expression):
+    if variant.target:
+        match = Match(_path_of(module, match, variant.target), match.bindings)
+    elif match.start is None and (place != "replace" or not Pattern.compile(variant.code).is_expression):
         match = _whole_statement(module, match)
     if match.start is None:
-        expression = render_expression(variant.code, match.bindings)
-        changed = cast("cst.Module", syntax.replace_at(module, match.path, expression))
-        return annotate_around(fit(changed, match.path), match.path, note)
+        return replace_expression(module, match.path, render_expression(variant.code, match.bindings), note)
     block = syntax.node_at(module, match.path)
     body = tuple(syntax.statements_of(block) or ())
     found = body[match.start : match.end]
     lead = _lead(found[0])
     bare = (_with_lead(found[0], ()), *found[1:])
     fresh = render(variant.code, {**match.bindings, "found": bare})
-    new: tuple[cst.BaseStatement, ...] = ()
+    new: tuple[cst.BaseStatement, ...]
     if place == "before":
         first = annotate(_with_lead(fresh[0], (*_blank(lead), *_lead(fresh[0]))), note)
         new = (first, *fresh[1:], _with_lead(found[0], _from_first_comment(lead)), *found[1:])
     elif place == "after":
         new = (*found, annotate(fresh[0], note), *fresh[1:])
-    elif fresh:
-        lost = _comments_of(bare) - _comments_of(fresh)
-        saved = tuple(cst.EmptyLine(comment=cst.Comment(text)) for text in sorted(lost))
-        new = (annotate(_with_lead(fresh[0], (*lead, *saved, *_lead(fresh[0]))), note), *fresh[1:])
+    else:
+        first = put_above(_with_lead(fresh[0], lead), lost(bare, fresh))
+        first = _with_lead(first, (*_lead(first), *_lead(fresh[0])))
+        new = (annotate(first, note), *fresh[1:])
     new_block = block.with_changes(body=(*body[: match.start], *new, *body[match.end :]))
     changed = cast("cst.Module", syntax.replace_at(module, match.path, new_block))
     for offset, statement in enumerate(new):
@@ -172,11 +180,11 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
     return changed
 
 
-def _comments_of(statements: Iterable[cst.BaseStatement]) -> Counter[str]:
-    """Count the comments in statements, which a rewrite must not lose."""
-    lines = "\n".join(syntax.code_of(statement) for statement in statements)
-    tokens = tokenize.generate_tokens(io.StringIO(textwrap.dedent(lines)).readline)
-    return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
+def _path_of(module: cst.Module, match: Match, name: str) -> Path:
+    """Return where the expression stands that a pattern bound to ``name``."""
+    wanted = match.bindings[name]
+    below = syntax.descend(syntax.node_at(module, match.path), match.path)
+    return next(path for path, node in below if node is wanted)
 
 
 def _with_lead(statement: cst.BaseStatement, lines: tuple[cst.EmptyLine, ...]) -> cst.BaseStatement:
@@ -211,18 +219,28 @@ def _from_first_comment(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, 
     return tuple(kept)
 
 
-def annotate_around(module: cst.Module, path: Path, note: str) -> cst.Module:
-    """Put the note above the statement that holds ``path``, for an ``elif`` above the first of its body."""
-    for cut in range(len(path), -1, -1):
+def replace_expression(module: cst.Module, path: Path, new: cst.BaseExpression, note: str) -> cst.Module:
+    """Return the module with the expression at ``path`` replaced, laid out, and noted above its statement."""
+    old = cast("cst.BaseExpression", syntax.node_at(module, path))
+    written = in_place_of(old, new, syntax.node_at(module, path[:-1]))
+    changed = fit(cast("cst.Module", syntax.replace_at(module, path, written)), path)
+    gone = lost([old], [syntax.node_at(changed, path)])
+    where = _noted_statement(changed, path)
+    statement = cast("cst.BaseStatement", syntax.node_at(changed, where))
+    noted = annotate(put_above(statement, gone), note)
+    return cast("cst.Module", syntax.replace_at(changed, where, noted))
+
+
+def _noted_statement(module: cst.Module, path: Path) -> Path:
+    """Return the address of the statement above which a note on ``path`` goes: for an ``elif`` its body's first."""
+    for cut in range(len(path), 0, -1):
         node = syntax.node_at(module, path[:cut])
-        if isinstance(node, cst.BaseStatement):
-            is_elif = isinstance(node, cst.If) and cut and path[cut - 1][0] == "orelse"
-            if not is_elif:
-                return cast("cst.Module", syntax.replace_at(module, path[:cut], annotate(node, note)))
-            inner = (*path[:cut], ("body", None), ("body", 0))
-            first = cast("cst.BaseStatement", syntax.node_at(module, inner))
-            return cast("cst.Module", syntax.replace_at(module, inner, annotate(first, note)))
-    return module
+        if isinstance(node, cst.If) and path[cut - 1][0] == "orelse":
+            if isinstance(node.body, cst.IndentedBlock):
+                return (*path[:cut], ("body", None), ("body", 0))
+        elif isinstance(node, cst.BaseStatement):
+            return path[:cut]
+    raise ValueError("an expression is part of a statement")
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,10 @@ def same(left: object, right: object) -> bool:
             and len(left) == len(right)
             and all(same(a, b) for a, b in zip(left, right, strict=True))
         )
-    return isinstance(left, cst.MaybeSentinel) or isinstance(right, cst.MaybeSentinel) or left == right
+    if isinstance(left, cst.MaybeSentinel) or isinstance(right, cst.MaybeSentinel):
+        # What libcst fills in on its own is punctuation, but for a parameter such as `*args`.
+        return not isinstance(left, cst.Param) and not isinstance(right, cst.Param)
+    return left == right
 
 
 _EMPTY = cst.Module(body=())

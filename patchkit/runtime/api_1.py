@@ -7,7 +7,6 @@ from patchkit.backends.draft_steps import init_draft_steps, out_graph_draft_step
 from patchkit.runtime.decision import UNDECLARED, decide_needs_cpu_seq_lens, spec_v2_backends
 from patchkit.runtime.lengths import (
     draft_extend_lens,
-    end_or_bound,
     host_lens,
     host_total,
     lens_on_device,
@@ -16,6 +15,7 @@ from patchkit.runtime.lengths import (
     mirror_uniform_extend_lens,
     padded_total,
     restore_host_lens,
+    size_or_bound,
     total_or_bound,
     tree_mask_total,
 )
@@ -30,7 +30,6 @@ __all__ = [
     "decode_seq_lens",
     "decode_total_seq_lens",
     "draft_extend_lens",
-    "end_or_bound",
     "fill_draft_extend_v2",
     "host_lens",
     "host_total",
@@ -46,6 +45,7 @@ __all__ = [
     "replay_draft_steps",
     "require_overlap_hook",
     "restore_host_lens",
+    "size_or_bound",
     "spec_v2_backends",
     "total_or_bound",
     "tree_mask_total",

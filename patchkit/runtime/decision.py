@@ -22,7 +22,9 @@ def decide_needs_cpu_seq_lens(server_args: Any, attn_backends: Iterable[Any]) ->
         return True
     if not getattr(server_args, "disable_piecewise_cuda_graph", False):
         return True
-    return any(getattr(backend, "needs_cpu_seq_lens", True) for backend in attn_backends if backend is not None)
+    return any(
+        getattr(backend, "needs_cpu_seq_lens", True) for backend in attn_backends if backend is not None
+    )
 
 
 def spec_v2_backends(draft_worker: Any, target_worker: Any) -> tuple[Any, ...]:

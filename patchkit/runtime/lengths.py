@@ -18,10 +18,12 @@ def total_or_bound(total: int | None, count: int, max_context_len: int) -> int:
     return count * max_context_len if total is None else total
 
 
-def end_or_bound(offsets: torch.Tensor, batch: Any, max_context_len: int) -> Any:
-    """Return the last of a batch's offsets (int32, shape [batch + 1], on the device), or the bound of
-    ``total_or_bound`` where the batch's total is unknown: sizing by a device value waits for the device."""
-    return offsets[-1] if batch.seq_lens_sum is not None else batch.batch_size * max_context_len
+def size_or_bound(size: Any, batch: Any, max_context_len: int) -> Any:
+    """Return ``size`` as it is, or the bound of ``total_or_bound`` where the batch's total is unknown.
+
+    ``size`` is an int or a device scalar, and sizing by the latter waits for the device. Source: pull request 26738.
+    """
+    return size if batch.seq_lens_sum is not None else batch.batch_size * max_context_len
 
 
 def host_total(lens: Sequence[int] | None, count: int, max_context_len: int) -> int:

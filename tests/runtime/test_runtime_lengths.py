@@ -57,13 +57,13 @@ def test_a_total_of_nothing_is_a_known_total(total: int) -> None:
 def test_the_end_of_the_offsets_sizes_a_batch_whose_total_is_known(lens: list[int]) -> None:
     offsets = torch.tensor([0, *lens], dtype=torch.int32).cumsum(0, dtype=torch.int32)
     batch = SimpleNamespace(seq_lens_sum=sum(lens), batch_size=len(lens))
-    assert lengths.end_or_bound(offsets, batch, MAX_CONTEXT) == sum(lens)
+    assert lengths.size_or_bound(offsets, batch, MAX_CONTEXT) == sum(lens)
 
 
 @given(LENS)
 def test_the_bound_sizes_a_batch_whose_total_is_unknown_and_reads_no_offset(lens: list[int]) -> None:
     batch = SimpleNamespace(seq_lens_sum=None, batch_size=len(lens))
-    assert lengths.end_or_bound(Unread(), batch, MAX_CONTEXT) >= sum(lens)
+    assert lengths.size_or_bound(Unread(), batch, MAX_CONTEXT) >= sum(lens)
 
 
 @pytest.mark.parametrize(("total", "padded"), [(0, 3), (7, 10), (None, None)])
