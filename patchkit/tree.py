@@ -277,7 +277,7 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run git in ``folder`` on the repository that the folder is in, taking no lock and writing no index."""
     try:
         return subprocess.run(
-            ["git", "--no-optional-locks", "--literal-pathspecs", "-C", str(folder), *arguments],
+            ["git", "--no-optional-locks", "-C", str(folder), *arguments],
             capture_output=True,
             check=False,
             env=_environment(),

@@ -188,6 +188,18 @@ def test_what_recover_asks_for_lets_it_finish(tmp_path: Path) -> None:
     assert contents(tree) == APPLIED
 
 
+def test_write_that_can_no_longer_be_finished_is_rolled_back(tmp_path: Path) -> None:
+    for number, tree in trees(tmp_path, nothing):
+        before = contents(tree)
+        assert killed(apply, tree, number)
+        if len(list((tree.package / "srt").rglob(".*.patchkit"))) == len(APPLIED):
+            break
+    assert contents(tree) == before
+    Store(tree.package).path(digest_of(APPLIED[MIRROR])).unlink()
+    assert recover(tree) == Recovery("rolled-back", tuple(APPLIED))
+    assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
+
+
 def test_interrupted_write_whose_contents_are_lost_is_refused(tmp_path: Path) -> None:
     tree = interrupted(tmp_path)
     for path in (tree.package / ".patchkit" / "objects").iterdir():

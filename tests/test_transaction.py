@@ -231,7 +231,7 @@ def test_wheel_unpacked_inside_another_repository_is_no_obstacle(tmp_path: Path,
     assert apply(tree)
 
 
-def test_name_that_git_would_take_for_a_pattern_is_taken_literally(checkout: CheckoutTree) -> None:
+def test_dirty_file_that_only_matches_the_name_of_a_target_is_no_obstacle(checkout: CheckoutTree) -> None:
     odd = replace(DEPTH, swaps=(("srt/[m]*.py", b"x = 1", b"x = 2"),))
     write_package(checkout.package, {"srt/[m]*.py": b"x = 1\n", "srt/m.py": b""})
     git(checkout.root, "add", ".")
