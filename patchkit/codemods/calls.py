@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, cast
 import libcst as cst
 
 from patchkit.codemods import edit, syntax
-from patchkit.codemods.layout import fit
+from patchkit.codemods.layout import append
 from patchkit.codemods.pattern import Pattern, match_node, render_expression
-from patchkit.codemods.statements import annotate_around, bindings_given, nearest
+from patchkit.codemods.precedence import as_argument
+from patchkit.codemods.statements import bindings_given, nearest, replace_expression, several
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from patchkit.codemods.scope import Scope
     from patchkit.codemods.syntax import Path
 
@@ -28,20 +31,18 @@ class CallArgument:
 
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Sort the matching calls into those that pass the argument and those that do not."""
-        wanted = cast("cst.Call", cst.parse_expression(f"f({self.argument})")).args[0]
+        wanted = cast("cst.Call", render_expression(f"f({self.argument})", {})).args[0]
         name = cast("cst.Name", wanted.keyword).value
-        missing: list[Path] = []
-        done = 0
+        missing: dict[Path, cst.Call] = {}
+        done: set[Path] = set()
         settled = {match.path for known in self.known for match in known.find(scope.node, scope.path)}
         for match in [match for find in self.find for match in find.find(scope.node, scope.path)]:
             call = cast("cst.Call", syntax.node_at(scope.module, match.path))
             found = next((a for a in call.args if a.keyword is not None and a.keyword.value == name), None)
-            if match.path in settled:
-                done += 1
+            if match.path in settled or (found is not None and syntax.same(found.value, wanted.value)):
+                done.add(match.path)
             elif found is None:
-                missing.append(match.path)
-            elif syntax.same(found.value, wanted.value):
-                done += 1
+                missing[match.path] = call
             else:
                 return edit.ambiguous(
                     f"`{syntax.code_of(call)}` passes another {name}, expected `{self.argument}`"
@@ -51,36 +52,36 @@ class CallArgument:
                 return edit.present()
             like = self.find[0].text.strip()
             return edit.absent(f"expected a call like `{like}`; {nearest(scope, like)}")
-        if not self.every and len(missing) + done > 1:
-            return edit.ambiguous(f"{len(missing) + done} calls match `{self.find[0].text.strip()}`")
+        if not self.every and len(missing) + len(done) > 1:
+            return edit.ambiguous(several(scope, [*done, *missing]))
 
         def rewrite() -> cst.Module:
             module = scope.module
-            for path in reversed(missing):
+            # An inner call comes before the outer one that holds it.
+            for path in sorted(missing, key=len, reverse=True):
                 call = cast("cst.Call", syntax.node_at(module, path))
-                args = list(call.args)
-                fresh = wanted
-                if args:
-                    fresh = wanted.with_changes(
-                        comma=args[-1].comma, whitespace_after_arg=args[-1].whitespace_after_arg
-                    )
-                    between = args[-2].comma if len(args) > 1 else cst.MaybeSentinel.DEFAULT
-                    args[-1] = args[-1].with_changes(
-                        comma=between, whitespace_after_arg=cst.SimpleWhitespace("")
-                    )
-                new = call.with_changes(args=[*args, fresh])
-                changed = cast("cst.Module", syntax.replace_at(module, path, new))
-                module = annotate_around(fit(changed, path), path, note)
+                module = replace_expression(module, path, _with_argument(call, wanted), note)
             return module
 
         return edit.ready(rewrite)
+
+
+def _with_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
+    if not call.args:
+        return call.with_changes(args=[argument])
+    args = [arg.with_changes(value=as_argument(arg.value)) for arg in call.args]
+    bare = args[-1].with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
+    grown, closing = append(
+        [*args[:-1], bare], argument, call.whitespace_before_args, args[-1].whitespace_after_arg
+    )
+    return call.with_changes(args=[*grown[:-1], grown[-1].with_changes(whitespace_after_arg=closing)])
 
 
 @dataclass(frozen=True)
 class ArgumentValue:
     """Pass another value for the keyword ``argument`` of the one call that ``find`` matches.
 
-    ``code`` is the value, in which ``$value`` is the one passed so far; ``given`` binds further names.
+    ``code`` is the value, in which ``$value`` is the one passed so far; ``given`` binds more names.
     """
 
     find: Pattern
@@ -92,29 +93,30 @@ class ArgumentValue:
         """Find the call and compare what it passes."""
         wanted = Pattern.compile(self.code).statements[0].body[0].value  # type: ignore[attr-defined]
         ready = []
-        done = 0
+        done: list[Path] = []
         for match in self.find.find(scope.node, scope.path):
             call = cast("cst.Call", syntax.node_at(scope.module, match.path))
             for index, arg in enumerate(call.args):
                 if arg.keyword is not None and arg.keyword.value == self.argument:
                     if match_node(wanted, arg.value, {}) is not None:
-                        done += 1
+                        done.append(match.path)
                     else:
-                        ready.append(((*match.path, ("args", index), ("value", None)), arg.value))
+                        value_path = (*match.path, ("args", index), ("value", None))
+                        ready.append((value_path, arg.value, match.bindings))
         if not ready:
             like = self.find.text.strip()
             missing = edit.absent(f"expected a call like `{like}`; {nearest(scope, like)}")
             return edit.present() if done else missing
-        if len(ready) + done > 1:
-            return edit.ambiguous(f"{len(ready) + done} calls match `{self.find.text.strip()}`")
+        if len(ready) + len(done) > 1:
+            return edit.ambiguous(several(scope, [*done, *(path for path, *_ in ready)]))
         given = bindings_given(scope, self.given)
         if isinstance(given, edit.Finding):
             return given
-        path, value = ready[0]
+        path, value, bindings = ready[0]
 
         def rewrite() -> cst.Module:
-            new = render_expression(self.code, {**given, "value": value})
-            return annotate_around(fit(scope.replace(path, new), path), path, note)
+            new = render_expression(self.code, {**bindings, **given, "value": value})
+            return replace_expression(scope.module, path, new, note)
 
         return edit.ready(rewrite)
 
@@ -128,13 +130,35 @@ def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExp
     second = node.args[1].value
     if isinstance(second, cst.Tuple):
         return node.args[0].value, [element.value for element in second.elements]
-    return node.args[0].value, [second]
+    return node.args[0].value, _united(second)
+
+
+def _united(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return the members of a union such as ``A | B``."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
+        return [*_united(node.left), *_united(node.right)]
+    return [node]
 
 
 def _alternatives(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or):
         return [*_alternatives(node.left), *_alternatives(node.right)]
     return [node]
+
+
+_MEMBERS = (("args", 1), ("value", None))
+
+
+def _with_member(listed: cst.Tuple, member: cst.BaseExpression) -> cst.Tuple:
+    opening, closing = listed.lpar[-1], listed.rpar[0]
+    elements, space = append(
+        cast("Sequence[cst.Element]", listed.elements),
+        cst.Element(member),
+        opening.whitespace_after,
+        closing.whitespace_before,
+    )
+    rpar = [closing.with_changes(whitespace_before=space), *listed.rpar[1:]]
+    return listed.with_changes(elements=elements, rpar=rpar)
 
 
 @dataclass(frozen=True)
@@ -150,7 +174,7 @@ class IsinstanceMember:
 
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Find the outermost test that has ``beside`` among its members."""
-        subject = cst.parse_expression(self.subject)
+        subject, member = (render_expression(text, {}) for text in (self.subject, self.member))
         sites: list[tuple[Path, list[cst.BaseExpression], cst.BaseExpression]] = []
         done = False
         for path, node in syntax.descend(scope.node, scope.path):
@@ -161,8 +185,8 @@ class IsinstanceMember:
             found = [test for test in tests if test is not None and syntax.same(test[0], subject)]
             if not found or len(found) != len(tests):
                 continue
-            members = [member for test in found for member in test[1]]
-            names = {syntax.code_of(member).rsplit(".", 1)[-1] for member in members}
+            members = [each for test in found for each in test[1]]
+            names = {syntax.code_of(each).rsplit(".", 1)[-1] for each in members}
             if self.beside in names:
                 done |= self.member in names
                 sites.append((path, members, found[0][0]))
@@ -170,16 +194,20 @@ class IsinstanceMember:
             wanted = f"isinstance({self.subject}, {self.beside})"
             return edit.absent(f"expected `{wanted}`; {nearest(scope, wanted)}")
         if len(sites) > 1:
-            return edit.ambiguous(f"{len(sites)} tests ask whether {self.subject} is a {self.beside}")
+            return edit.ambiguous(several(scope, [path for path, *_ in sites]))
         if done:
             return edit.present()
         path, members, found_subject = sites[0]
 
         def rewrite() -> cst.Module:
-            listed = ", ".join([*(syntax.code_of(member) for member in members), self.member])
-            test = cst.parse_expression(f"isinstance({syntax.code_of(found_subject)}, ({listed}))")
-            old = cast("cst.BaseExpression", syntax.node_at(scope.module, path))
-            outer = test.with_changes(lpar=old.lpar, rpar=old.rpar)
-            return annotate_around(fit(scope.replace(path, outer), path), path, note)
+            old = syntax.node_at(scope.module, path)
+            listed = old.args[1].value if isinstance(old, cst.Call) else None
+            if isinstance(listed, cst.Tuple) and listed.lpar:
+                test = syntax.replace_at(old, _MEMBERS, _with_member(listed, member))
+            else:
+                elements = [cst.Element(as_argument(each)) for each in (*members, member)]
+                args = [cst.Arg(found_subject), cst.Arg(cst.Tuple(elements))]
+                test = cst.Call(cst.Name("isinstance"), args)
+            return replace_expression(scope.module, path, cast("cst.Call", test), note)
 
         return edit.ready(rewrite)

@@ -1,4 +1,4 @@
-"""What a codemod writes is laid out as black would: broken where too long, appended as the list before it is."""
+"""What a codemod writes is laid out as black does: broken where too long, appended as its list is."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def append(
     opening: cst.BaseParenthesizableWhitespace,
     closing: cst.BaseParenthesizableWhitespace,
 ) -> tuple[tuple[Item, ...], cst.BaseParenthesizableWhitespace]:
-    """Return comma-separated ``items`` with ``fresh`` behind them, and the white space that then closes the list.
+    """Return comma-separated ``items`` with ``fresh`` behind them, and the white space that closes the list.
 
-    ``fresh`` gets a line of its own, and a comma behind it, where the last of ``items`` has one; comments stay
-    with the item that they are beside. ``opening`` and ``closing`` are the white space inside the brackets.
+    ``fresh`` gets a line of its own, and a comma behind it, where the last of ``items`` has one; comments
+    stay with the item beside them. ``opening`` and ``closing`` are the white space inside the brackets.
     """
     if not items:
         return (fresh,), closing

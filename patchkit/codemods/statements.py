@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import libcst as cst
 
 from patchkit.codemods import edit, syntax
 from patchkit.codemods.comment import annotate, lost, put_above
 from patchkit.codemods.layout import fit, fit_statement
-from patchkit.codemods.pattern import Bindings, Match, Pattern, PatternError, render, render_expression
+from patchkit.codemods.pattern import Bindings, Match, Pattern, render, render_expression
 from patchkit.codemods.precedence import in_place_of
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ def _line_of(scope: Scope, path: Path) -> str:
             code = syntax.code_of(node.with_changes(leading_lines=())).strip()
             return code.splitlines()[0]
     return scope.name
+
+
+def several(scope: Scope, paths: Iterable[Path]) -> str:
+    """Return the message that more than one place matches, with the line of each."""
+    lines = [f"`{_line_of(scope, path)}`" for path in paths]
+    return f"{len(lines)} places match: {', '.join(lines)}"
 
 
 def nearest(scope: Scope, wanted: str) -> str:
@@ -84,6 +90,23 @@ class Variant:
     code: str
     target: str = ""
 
+    def site(self, module: cst.Module, match: Match, place: str) -> Match | None:
+        """Return what is replaced, or gets statements beside it, for a match; None if that is no site."""
+        if self.target:
+            return Match(_path_of(module, match, self.target), match.bindings)
+        if match.start is not None or (place == "replace" and Pattern.compile(self.code).is_expression):
+            return match
+        whole = _whole_statement(module, match)
+        # Statements take the place of an expression only where that is a statement by itself.
+        alone = (*_statement_path(whole), ("body", 0), ("value", None))
+        return whole if place != "replace" or "$$found" in self.code or match.path == alone else None
+
+
+class _Site(NamedTuple):
+    variant: Variant
+    match: Match
+    place: Match
+
 
 @dataclass(frozen=True)
 class Statements:
@@ -108,36 +131,32 @@ class Statements:
         given = bindings_given(scope, self.given)
         if isinstance(given, edit.Finding):
             return edit.present() if marks else given
-        sites: list[tuple[Variant, Match]] = []
+        sites: list[_Site] = []
         for variant in self.variants:
             for match in variant.find.find(scope.node, scope.path, given):
-                taken = [*marks, *(other for _, other in sites)]
-                if any(_inside(match, other) or _inside(other, match) for other in taken):
-                    continue
-                site = match
-                if match.start is None and not variant.swaps_expression(self.place):
-                    site = _statement_of(scope.module, match)
-                if site is None:
-                    return edit.ambiguous(f"`{_brief(variant.find)}` shares its line; give it a line of its own")
-                if self.place == 'x': pass
-                sites.append((variant, site))
+                taken = [*marks, *(site.match for site in sites)]
+                place = variant.site(scope.module, match, self.place)
+                if place is not None and not any(_inside(match, o) or _inside(o, match) for o in taken):
+                    sites.append(_Site(variant, match, place))
         if not sites:
             if marks:
                 return edit.present()
             wanted = self.variants[0].find
             return edit.absent(f"expected `{_brief(wanted)}`; {nearest(scope, wanted.text)}")
         if not self.every and (len(sites) > 1 or marks):
-            lines = ", ".join(f"`{_line_of(scope, _statement_path(match))}`" for _, match in sites)
-            already = " besides the one already edited" if marks else ""
-            return edit.ambiguous(f"{len(sites)} places match{already}: {lines}")
+            return edit.ambiguous(several(scope, map(_statement_path, [*marks, *(s.place for s in sites)])))
+        for site in sites:
+            if site.match.start is None and site.place.start is not None and _shares_line(scope, site.match):
+                line = _line_of(scope, site.match.path)
+                return edit.ambiguous(f"`{line}` holds several statements, expected one a line")
         return edit.ready(lambda: self._rewrite(scope, sites, note))
 
-    def _rewrite(self, scope: Scope, sites: Iterable[tuple[Variant, Match]], note: str) -> cst.Module:
+    def _rewrite(self, scope: Scope, sites: Iterable[_Site], note: str) -> cst.Module:
         module = scope.module
-        ordered = sorted(sites, key=lambda site: _order(site[1]))
+        ordered = sorted(sites, key=lambda site: _order(site.place))
         # Last site first, so that the addresses of those before stay right; the first one carries the note.
-        for index, (variant, match) in reversed(list(enumerate(ordered))):
-            module = _edit_one(module, variant, match, self.place, note if index == 0 else "")
+        for index, site in reversed(list(enumerate(ordered))):
+            module = _edit_one(module, site.variant, site.place, self.place, note if index == 0 else "")
         return module
 
 
@@ -150,10 +169,6 @@ def _order(match: Match) -> tuple[tuple[str, int], ...]:
 
 
 def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, note: str) -> cst.Module:
-    if variant.target:
-        match = Match(_path_of(module, match, variant.target), match.bindings)
-    elif match.start is None and (place != "replace" or not Pattern.compile(variant.code).is_expression):
-        match = _whole_statement(module, match)
     if match.start is None:
         return replace_expression(module, match.path, render_expression(variant.code, match.bindings), note)
     block = syntax.node_at(module, match.path)
@@ -178,6 +193,16 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
         if statement not in found:
             changed = fit_statement(changed, (*match.path, ("body", match.start + offset)))
     return changed
+
+
+def _shares_line(scope: Scope, match: Match) -> bool:
+    """Tell whether an expression stands on a line with other statements or with the header of its block."""
+    above = [syntax.node_at(scope.module, match.path[:cut]) for cut in range(len(match.path))]
+    return any(
+        isinstance(node, cst.SimpleStatementSuite)
+        or (isinstance(node, cst.SimpleStatementLine) and len(node.body) > 1)
+        for node in above
+    )
 
 
 def _path_of(module: cst.Module, match: Match, name: str) -> Path:
@@ -232,7 +257,7 @@ def replace_expression(module: cst.Module, path: Path, new: cst.BaseExpression, 
 
 
 def _noted_statement(module: cst.Module, path: Path) -> Path:
-    """Return the address of the statement above which a note on ``path`` goes: for an ``elif`` its body's first."""
+    """Return the statement above which a note on ``path`` goes: for an ``elif`` the first of its body."""
     for cut in range(len(path), 0, -1):
         node = syntax.node_at(module, path[:cut])
         if isinstance(node, cst.If) and path[cut - 1][0] == "orelse":
@@ -254,14 +279,12 @@ class Opening:
         """Look for the statements; the function itself is the site."""
         if any(known.find(scope.node, scope.path) for known in self.known):
             return edit.present()
-        body = scope.body
-        if not body:
-            return edit.absent(f"{scope.name} has no block to open")
+        node, body = scope.node, scope.body
+        if not isinstance(node, cst.FunctionDef):
+            return edit.absent(f"{scope.name or 'the module'} is not a function")
 
         def rewrite() -> cst.Module:
-            at = (
-                1 if isinstance(scope.node, cst.FunctionDef) and scope.node.get_docstring() is not None else 0
-            )
+            at = 1 if node.get_docstring() is not None else 0
             fresh = render(self.code, {})
             return scope.with_body((*body[:at], annotate(fresh[0], note), *fresh[1:], *body[at:]))
 
