@@ -129,9 +129,9 @@ FAKE_TREE = {
                 self.waiting, self.running = [], []
 
             def serve(self, requests):
-                mail = list(requests)
+                # The first alone and the rest as one message, as the network might deliver them.
+                mail = [SimpleNamespace(batch=requests[1:]), requests[0]]
                 while any(request.finish is None for request in requests):
-                    # One message a turn, as the network might deliver them.
                     self.process_input_requests([mail.pop()] if mail else [])
                     new = self.waiting[: 2 - len(self.running)]
                     del self.waiting[: len(new)]
@@ -328,7 +328,8 @@ def test_a_trace_without_waits_counts_none() -> None:
     found = Trace.of_steps().profile()
     assert (found.steps, found.milliseconds) == (5, 0.1)
     assert (found.synchronisations, found.copies_to_host) == (0, 0)
-    assert (found.busy, found.gaps, found.longest_gap_us) == (pytest.approx(0.8), pytest.approx(0.8), 20.0)
+    assert found.busy_milliseconds == pytest.approx(0.08)
+    assert (found.gaps, found.longest_gap_us) == (pytest.approx(0.8), 20.0)
 
 
 def test_waits_are_counted_per_step_with_the_innermost_operator_that_made_them() -> None:
@@ -378,11 +379,11 @@ def test_kernels_that_overlap_keep_the_gpu_busy_once() -> None:
     steps = Trace.of_steps()
     for i in range(10):
         steps.add("memset", "gpu_memset", 100 * i + 50, 45, tid=71)
-    assert steps.profile().busy == pytest.approx(0.85)
+    assert steps.profile().busy_milliseconds == pytest.approx(0.085)
 
 
 def test_a_kernel_that_outlasts_the_window_counts_up_to_its_end() -> None:
-    assert Trace.of_steps(kernel=300.0).profile().busy == pytest.approx(1.0)
+    assert Trace.of_steps(kernel=300.0).profile().busy_milliseconds == pytest.approx(0.1)
 
 
 def test_too_few_steps_give_no_profile(tmp_path: Path) -> None:
@@ -439,6 +440,18 @@ def test_requests_are_held_until_all_have_come_and_enter_in_order() -> None:
     assert admitted(gate, message(first)) == []
     assert admitted(gate, message(second)) == [str(first), str(second), str(third)]
     assert admitted(gate) == []
+
+
+def test_requests_that_were_sent_together_are_taken_apart() -> None:
+    gate, (first, late) = bench_probe.Gate(), tickets(0, 1)
+    assert admitted(gate, SimpleNamespace(batch=[message(late), message(first)], rids=[])) == [str(first)]
+    gate.launched(True)
+    assert admitted(gate) == [str(late)]
+
+
+def test_a_batch_of_someone_elses_requests_passes_whole() -> None:
+    batch = SimpleNamespace(batch=[SimpleNamespace(rid="a"), SimpleNamespace(rid="b")])
+    assert bench_probe.Gate().admit([batch], str) == [batch]
 
 
 def test_a_request_enters_at_its_decode_step_whatever_prefills_run() -> None:
@@ -628,6 +641,14 @@ def test_a_tree_that_always_differs_is_reproducible() -> None:
     assert (found.identical, found.reproducible) == (False, True)
 
 
+def test_the_gpus_share_is_of_a_step_without_the_profiler() -> None:
+    profile = Trace.of_steps(kernel=50.0).profile()
+    found = results.result(
+        STRAIGHT, 8, measured(a_run([1]), a_run([1], step=0.08), profile=profile), measured()
+    )
+    assert found.gpu_busy == pytest.approx(0.05 / 0.08)
+
+
 def test_an_engine_that_never_ran_has_an_error_and_no_figures() -> None:
     found = results.result(STRAIGHT, 8, measured(error="start: it broke"), measured(a_run([1])))
     assert (found.step, found.identical, found.error) == (None, None, "start: it broke")
@@ -669,7 +690,10 @@ def test_trees_must_match_and_every_control_must_be_noticed(
 
 def test_the_table_and_the_json_say_what_was_found(tmp_path: Path) -> None:
     profile = Trace.of_steps().profile()
-    found = [the_result(profile=profile), the_result(token=2, tree="late", error="RuntimeError: boom")]
+    found = [
+        the_result(profile=profile, gpu_busy=0.8),
+        the_result(token=2, tree="late", error="RuntimeError: boom"),
+    ]
     results.write(tmp_path, {"command": "bench"}, found)
     lines = (tmp_path / "table.txt").read_text().splitlines()
     (good,) = [line for line in lines if "patched" in line]
@@ -681,7 +705,7 @@ def test_the_table_and_the_json_say_what_was_found(tmp_path: Path) -> None:
     assert "1 of 1 differ, first request 0 at token 0" in bad
     content = json.loads((tmp_path / "results.json").read_text())
     assert content["command"] == "bench"
-    assert content["results"][0]["profile"]["busy"] == pytest.approx(0.8)
+    assert content["results"][0]["profile"]["busy_milliseconds"] == pytest.approx(0.08)
     assert content["results"][1]["difference"]["got"] == 2
 
 
@@ -785,9 +809,7 @@ def test_an_engine_that_crashes_in_a_scenario_does_not_take_the_others_along(
     tmp_path: Path, compared: Any
 ) -> None:
     good = trees.contender("good", write_tree(tmp_path / "a"))
-    fault = trees.Fault(
-        "bad", "good", [("srt/managers/scheduler.py", "mail = list(requests)", "mail = requests / 2")]
-    )
+    fault = trees.Fault("bad", "good", [("srt/managers/scheduler.py", "[mail.pop()]", "mail / 2")])
     bad = replace(trees.faulty_copy(fault, [good], tmp_path / "faulty"), control=False)
     (first, second, third, fourth), _ = compared([SMALL, replace(SMALL, name="again")], good, bad)
     assert (first.error, third.error) == (None, None)
@@ -813,6 +835,16 @@ def test_an_engine_that_hangs_in_a_run_is_ended_at_its_limit(tmp_path: Path, com
     )
     (found,), _ = compared([SMALL], trees.faulty_copy(fault, [tree], tmp_path / "faulty"), run_limit=3.0)
     assert found.error == "small: No answer within 3 s."
+
+
+def test_a_tree_whose_requests_the_probe_does_not_see_is_no_silent_success(
+    tmp_path: Path, compared: Any
+) -> None:
+    tree = trees.contender("tree", write_tree(tmp_path / "a"))
+    fault = trees.Fault("other", "tree", [("__init__.py", "rid=r,", "rid='other ' + r,")])
+    (found,), _ = compared([SMALL], trees.faulty_copy(fault, [tree], tmp_path / "faulty"))
+    assert found.error is not None
+    assert "The probe did not recognise the requests" in found.error
 
 
 def test_an_engine_that_takes_sglang_from_elsewhere_is_refused(tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ class Result:
     distinct_tokens: int
     # Requests taken back because the KV cache was full, as the engine's log has them.
     retracted: int
+    # Share of a step in which the GPU runs something: busy time from the profile, over a step without it.
+    gpu_busy: float | None
     profile: StepProfile | None
 
 
@@ -93,6 +95,7 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         compared = [first_difference(expected, run.outputs) for run in runs]
         logprobs = largest_logprob_difference(expected, runs[0].outputs)
     outputs = runs[0].outputs if runs else ()
+    step, profile = Spread.of(timed), measured.profile
     return Result(
         scenario=scenario.name,
         batch=scenario.batch,
@@ -102,7 +105,7 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         error=measured.error,
         runs=len(runs),
         seconds=Spread.of([run.seconds for run in runs]),
-        step=Spread.of(timed),
+        step=step,
         ratio=Spread.of(pair_ratios(theirs, timed)),
         identical=not any(compared) if compared else None,
         reproducible=not any(own),
@@ -111,7 +114,8 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         accept_length=accept_length(outputs),
         distinct_tokens=distinct_tokens(outputs),
         retracted=sum(map(int, _RETRACTED.findall(measured.log))),
-        profile=measured.profile,
+        gpu_busy=profile.busy_milliseconds / step.median if profile and step else None,
+        profile=profile,
     )
 
 
@@ -162,7 +166,7 @@ def table(results: Sequence[Result]) -> Table:
             f"{entry.accept_length:.2f}" if entry.accept_length is not None else "",
             f"{profile.synchronisations:.1f}" if profile else "",
             f"{profile.copies_to_host:.1f}" if profile else "",
-            f"{profile.busy:.1%}" if profile else "",
+            f"{entry.gpu_busy:.1%}" if entry.gpu_busy is not None else "",
             _tokens(entry),
             entry.error or "",
         )

@@ -50,8 +50,9 @@ class StepProfile:
     # The same by call or size and the operator that made it.
     synchronisation_sources: dict[str, float]
     copy_sources: dict[str, float]
-    # Share of the time in which the GPU runs at least one kernel or copy.
-    busy: float
+    # Time a step in which the GPU runs at least one kernel or copy. Unlike the step itself, the profiler does
+    # not stretch it.
+    busy_milliseconds: float
     gaps: float
     longest_gap_us: float
     # One step, the middle one by duration: (start, duration) in microseconds after its launch began.
@@ -117,7 +118,7 @@ def profile(events: Sequence[Event], step: str) -> StepProfile | None:
             ),
             steps,
         ),
-        busy=sum(stop - start for start, stop in busy) / (last - first),
+        busy_milliseconds=sum(stop - start for start, stop in busy) / steps / 1000,
         gaps=len(gaps) / steps,
         longest_gap_us=max(gaps, default=0.0),
         timeline_gpu=_within(merged(busy, _JOIN), begin, end),

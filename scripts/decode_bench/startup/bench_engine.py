@@ -63,10 +63,15 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dic
         top_logprobs_num=2 if command["logprobs"] else 0,
     )
     seconds = time.monotonic() - began
+    launches = read_launches(record, run)
+    if not launches:
+        raise RuntimeError(
+            "The probe did not recognise the requests in this tree's scheduler: adapt its gate."
+        )
     return {
         "seconds": seconds,
         "outputs": [output(reply) for reply in replies],
-        "launches": [asdict(launch) for launch in read_launches(record, run)],
+        "launches": [asdict(launch) for launch in launches],
     }
 
 

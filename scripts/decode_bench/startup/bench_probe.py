@@ -108,11 +108,14 @@ class Gate:
         """
         passed = []
         for message in received:
-            ticket = Ticket.parse(getattr(message, "rid", None))
-            if ticket is None:
+            # Requests that were sent together come as one message.
+            parts = list(getattr(message, "batch", [message]))
+            tickets = [Ticket.parse(getattr(part, "rid", None)) for part in parts]
+            for ticket, part in zip(tickets, parts, strict=True):
+                if ticket is not None:
+                    self._hold(ticket, part)
+            if None in tickets:
                 passed.append(message)
-            else:
-                self._hold(ticket, message)
         idle, self._launched = not self._launched, False
         if self._awaited:
             return passed
