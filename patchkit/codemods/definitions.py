@@ -9,7 +9,8 @@ import libcst as cst
 
 from patchkit.codemods import edit, syntax
 from patchkit.codemods.comment import annotate
-from patchkit.codemods.pattern import render
+from patchkit.codemods.layout import append
+from patchkit.codemods.pattern import PatternError, render, render_expression
 from patchkit.codemods.scope import base_names, members
 
 if TYPE_CHECKING:
@@ -30,18 +31,39 @@ def _assigned(statement: cst.CSTNode) -> tuple[str, cst.BaseExpression | None] |
     return None
 
 
+def _bound_name(statement: cst.CSTNode) -> str | None:
+    if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+        return statement.name.value
+    assigned = _assigned(statement)
+    return assigned[0] if assigned is not None else None
+
+
+def _bound_names(scope: Scope) -> set[str]:
+    """Return the names that a scope's own statements bind to a definition or a value."""
+    assigned = {name for name in map(_bound_name, scope.body) if name is not None}
+    return assigned | {node.name.value for _, node in members(scope)}
+
+
 @dataclass(frozen=True)
 class ClassAttribute:
     """Give a class one attribute (``code`` is its assignment); another value for it there is a conflict."""
 
     code: str
 
+    def __post_init__(self) -> None:
+        statements = render(self.code, {})
+        assigned = _assigned(statements[0]) if len(statements) == 1 else None
+        if assigned is None or assigned[1] is None:
+            raise PatternError(f"not one assignment to a name: {self.code.strip()!r}")
+
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Look for the attribute in the class body."""
         if not isinstance(scope.node, cst.ClassDef):
-            return edit.absent(f"{scope.name} is not a class")
+            return edit.absent(f"{scope.name or 'the module'} is not a class")
         (statement,) = render(self.code, {})
         wanted = cast("tuple[str, cst.BaseExpression]", _assigned(statement))
+        if any(node.name.value == wanted[0] for _, node in members(scope)):
+            return edit.ambiguous(f"{scope.name} defines {wanted[0]}, expected `{self.code.strip()}`")
         for existing in scope.body:
             found = _assigned(existing)
             if found is not None and found[0] == wanted[0]:
@@ -66,19 +88,23 @@ class ClassAttribute:
 
 @dataclass(frozen=True)
 class Method:
-    """Give a class the methods in ``code``; a method of that name defined there is left as it is."""
+    """Give a class the methods in ``code``; what has the name of one there is left as it is."""
 
     code: str
+
+    def __post_init__(self) -> None:
+        if (
+            not all(isinstance(node, cst.FunctionDef) for node in render(self.code, {}))
+            or not self.code.strip()
+        ):
+            raise PatternError(f"not only methods: {self.code.strip()!r}")
 
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Look for the methods in the class body."""
         if not isinstance(scope.node, cst.ClassDef):
-            return edit.absent(f"{scope.name} is not a class")
-        fresh = render(self.code, {})
-        there = {node.name.value for _, node in members(scope)}
-        missing = [
-            node for node in fresh if isinstance(node, cst.FunctionDef) and node.name.value not in there
-        ]
+            return edit.absent(f"{scope.name or 'the module'} is not a class")
+        there = _bound_names(scope)
+        missing = [node for node in render(self.code, {}) if _bound_name(node) not in there]
         if not missing:
             return edit.present()
         spaced = [
@@ -94,14 +120,17 @@ class Base:
 
     base: str
 
+    def __post_init__(self) -> None:
+        render_expression(self.base, {})
+
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Look among the bases."""
         node = scope.node
         if not isinstance(node, cst.ClassDef):
-            return edit.absent(f"{scope.name} is not a class")
+            return edit.absent(f"{scope.name or 'the module'} is not a class")
         if self.base.rsplit(".", 1)[-1] in base_names(node):
             return edit.present()
-        bases = (cst.Arg(cst.parse_expression(self.base)), *node.bases)
+        bases = (cst.Arg(render_expression(self.base, {})), *node.bases)
         return edit.ready(lambda: scope.with_node(annotate(node.with_changes(bases=bases), note)))
 
 
@@ -111,62 +140,69 @@ class Parameter:
 
     code: str
 
+    def __post_init__(self) -> None:
+        if len(self._rendered.params) != 1 or self._rendered.params[0].default is None:
+            raise PatternError(f"not one parameter with a default: {self.code.strip()!r}")
+
+    @property
+    def _rendered(self) -> cst.Parameters:
+        (function,) = render(f"def f({self.code}): ...", {})
+        return cast("cst.FunctionDef", function).params
+
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Look for a parameter of that name."""
         node = scope.node
         if not isinstance(node, cst.FunctionDef):
-            return edit.absent(f"{scope.name} is not a function")
-        wanted = cast("cst.FunctionDef", cst.parse_statement(f"def f({self.code}): ...")).params.params[0]
-        every = (*node.params.params, *node.params.kwonly_params)
+            return edit.absent(f"{scope.name or 'the module'} is not a function")
+        wanted = self._rendered.params[0]
+        there = node.params
+        every = (*there.posonly_params, *there.params, *there.kwonly_params)
         if any(parameter.name.value == wanted.name.value for parameter in every):
             return edit.present()
-        keyword_only = bool(node.params.kwonly_params) or isinstance(
-            node.params.star_arg, (cst.Param, cst.ParamStar)
-        )
+        keyword_only = bool(there.kwonly_params) or isinstance(there.star_arg, (cst.Param, cst.ParamStar))
         field = "kwonly_params" if keyword_only else "params"
-        before = list(getattr(node.params, field))
-        fresh = wanted.with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        before = getattr(there, field)
         if before:
-            # The newcomer ends the list as its last parameter did: same line break, same trailing comma.
-            last = before[-1]
-            between = before[-2].comma if len(before) > 1 else cst.MaybeSentinel.DEFAULT
-            fresh = fresh.with_changes(comma=last.comma)
-            before[-1] = last.with_changes(comma=between)
-        params = node.params.with_changes(**{field: (*before, fresh)})
+            bare = before[-1].with_changes(whitespace_after_param=cst.SimpleWhitespace(""))
+            grown, closing = append(
+                (*before[:-1], bare),
+                wanted,
+                node.whitespace_before_params,
+                before[-1].whitespace_after_param,
+            )
+            after = (*grown[:-1], grown[-1].with_changes(whitespace_after_param=closing))
+        else:
+            after = (wanted,)
+        params = there.with_changes(**{field: after})
         return edit.ready(lambda: scope.with_node(annotate(node.with_changes(params=params), note)))
 
 
 @dataclass(frozen=True)
 class ModuleCode:
-    """Give a module the definitions or assignments in ``code``, below its imports."""
+    """Give a module the definitions and assignments in ``code``, below its imports; what it has stays."""
 
     code: str
 
+    def __post_init__(self) -> None:
+        if not all(map(_bound_name, render(self.code, {}))) or not self.code.strip():
+            raise PatternError(f"not only definitions and assignments: {self.code.strip()!r}")
+
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Look for the names that the code binds."""
-        fresh = render(self.code, {})
-        wanted = {name for name in map(_bound_name, fresh) if name is not None}
-        bound = {name for name in map(_bound_name, scope.body) if name is not None}
-        bound |= {node.name.value for _, node in members(scope)} | imported_names(scope.module)
-        if wanted <= bound:
+        there = _bound_names(scope) | imported_names(scope.module)
+        missing = [statement for statement in render(self.code, {}) if _bound_name(statement) not in there]
+        if not missing:
             return edit.present()
 
         def rewrite() -> cst.Module:
             at = after_imports(scope.module)
             body = scope.body
             blank = cst.EmptyLine(indent=False)
-            gap = (blank, blank) if isinstance(fresh[0], (cst.FunctionDef, cst.ClassDef)) else (blank,)
-            first = annotate(fresh[0].with_changes(leading_lines=gap), note)
-            return scope.with_body((*body[:at], first, *fresh[1:], *body[at:]))
+            gap = (blank, blank) if isinstance(missing[0], (cst.FunctionDef, cst.ClassDef)) else (blank,)
+            first = annotate(missing[0].with_changes(leading_lines=gap), note)
+            return scope.with_body((*body[:at], first, *missing[1:], *body[at:]))
 
         return edit.ready(rewrite)
-
-
-def _bound_name(statement: cst.CSTNode) -> str | None:
-    if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-        return statement.name.value
-    assigned = _assigned(statement)
-    return assigned[0] if assigned is not None else None
 
 
 def _imports(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:
@@ -206,6 +242,12 @@ class Import:
     """Import names (``code`` is one import statement) unless the module imports them already."""
 
     code: str
+
+    def __post_init__(self) -> None:
+        statements = render(self.code, {})
+        found = _imports(statements[0]) if len(statements) == 1 else []
+        if len(found) != 1 or isinstance(found[0].names, cst.ImportStar):
+            raise PatternError(f"not one import of names: {self.code.strip()!r}")
 
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Look among the module's own imports."""
