@@ -149,7 +149,7 @@ FAKE_TREE = {
             def process_input_requests(self, messages):
                 for message in messages:
                     if not isinstance(message, AbortReq):
-                        self.waiting.append(message)
+                        self.waiting += getattr(message, "batch", [message])
                     for request in self.waiting + self.running:
                         if isinstance(message, AbortReq) and request.rid.startswith(message.rid):
                             request.finish = "abort"
