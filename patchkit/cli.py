@@ -130,7 +130,7 @@ def show(*, patch: str, folders: Sequence[Path], as_json: bool) -> None:
 @main.command()
 @_options(
     _tree,
-    click.option("--check", is_flag=True, help="Exit 1 unless every patch is applied or upstream's own."),
+    click.option("--check", is_flag=True, help="Exit 1 unless every patch that fits TREE is in it."),
     _installed,
     _folders,
     _as_json,
@@ -154,7 +154,8 @@ def status(
     with report.working(opened):
         statuses = plan.inspect(opened, tuple(patches))
     report.print_status(opened, statuses, words.tail, as_json=as_json)
-    done = {plan.State.APPLIED, plan.State.UPSTREAM}
+    # What is not applicable has nothing to do here, so it cannot fail a check either.
+    done = {plan.State.APPLIED, plan.State.UPSTREAM, plan.State.NOT_APPLICABLE}
     if check and any(status.patch.default and status.state not in done for status in statuses):
         context.exit(1)
 

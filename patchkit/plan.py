@@ -247,25 +247,25 @@ def _examine(space: Workspace, patch: Patch, spec: AnyEdit) -> _Outcome:
         return _Outcome(status, place)
     finding = codemod_of(spec).examine(place.scope, f"{marker(patch)} {spec.why}")
     if spec.imports:
-        finding = _with_imports(place.scope.module, spec, finding)
+        finding = _with_imports(place.scope, spec, finding)
     status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT, finding.reason)
     return _Outcome(status, finding)
 
 
-def _with_imports(module: cst.Module, spec: AnyEdit, finding: Finding) -> Finding:
+def _with_imports(scope: Scope, spec: AnyEdit, finding: Finding) -> Finding:
     """Have an edit bring its imports; one in place by patchkit's own code also needs them to be there."""
     imports = [Import(code) for code in spec.imports]
     if finding.standing is Standing.PRESENT:
-        unmet = [need for need in imports if need.used_but_missing(module)]
+        unmet = [need for need in imports if need.used_but_missing(scope)]
     elif finding.standing is Standing.READY:
-        unmet = [need for need in imports if need.missing(module)]
+        unmet = [need for need in imports if need.missing(scope.module)]
     else:
         return finding
     if not unmet:
         return finding
 
     def rewrite() -> cst.Module:
-        changed = finding.rewrite() if finding.rewrite is not None else module
+        changed = finding.rewrite() if finding.rewrite is not None else scope.module
         for need in unmet:
             changed = need.add(changed)
         return changed
@@ -278,8 +278,11 @@ def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
 
 
 def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) -> State:
-    """Edits in place are patchkit's where one of them carries the patch's marker, otherwise upstream's."""
-    sign = marker(patch).encode()
+    """Edits in place are patchkit's where one of them carries the patch's marker, otherwise upstream's.
+
+    A patch that upstream never had (no ``landed``) is also patchkit's where another patch of it made the edit.
+    """
+    sign = (marker(patch) if patch.landed else "# patchkit ").encode()
     files = {status.file for status in statuses}
     ours = any(sign in (space.modules.source(file) or b"") for file in files)
     return State.APPLIED if ours else State.UPSTREAM
