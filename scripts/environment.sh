@@ -1,5 +1,8 @@
 # Makes the virtual environments of scripts/test and scripts/quickstart; they source this file and name themselves in $0.
 
+# For every pip that they start, and those that pip itself starts.
+export PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_RETRIES=2
+
 fail() {
     echo "$(basename "$0"): $1" >&2
     exit 1
@@ -26,6 +29,6 @@ make_environment() {
         "$python" -m venv --clear "$folder" ||
             fail "$python cannot make a virtual environment: install its venv module (Debian: python3-venv) and run this again."
     fi
-    "$folder/bin/python" -m pip install -qq --no-input --disable-pip-version-check --retries 2 "$@" ||
+    "$folder/bin/python" -m pip install -qq "$@" ||
         fail "pip could not install what is needed, for the reason above: see that the package index is reachable and run this again."
 }
