@@ -275,10 +275,14 @@ class Import:
         """Tell whether the module does not import all of the names."""
         return not self.names <= imported_names(module)
 
-    def used_but_missing(self, module: cst.Module) -> bool:
-        """Tell whether the module uses one of the names without importing it."""
-        absent = self.names - imported_names(module)
-        return bool(absent) and any(f"{name}." in module.code or f"{name}(" in module.code for name in absent)
+    def used_but_missing(self, scope: Scope) -> bool:
+        """Tell whether the scope uses one of the names that neither it nor the module imports."""
+        absent = self.names - imported_names(scope.module)
+        if not absent:
+            return False
+        nodes = [node for _, node in syntax.descend(scope.node)]
+        absent -= {bound_as(node) for node in nodes if isinstance(node, cst.ImportAlias)}
+        return any(isinstance(node, cst.Name) and node.value in absent for node in nodes)
 
     def add(self, module: cst.Module) -> cst.Module:
         """Return the module with the import, in place among its sorted imports."""
