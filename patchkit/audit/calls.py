@@ -11,7 +11,7 @@ from patchkit.audit import facts
 from patchkit.audit.expressions import Hit, Summary
 from patchkit.audit.flow import Interpreter
 from patchkit.audit.modes import Modes
-from patchkit.audit.program import class_of_annotation, last_name
+from patchkit.audit.program import class_of_annotation, last_name, root
 from patchkit.audit.values import ANY, NONE, PRESENT, State, Step, Value, join
 
 if TYPE_CHECKING:
@@ -200,7 +200,10 @@ class Solver:
         """Return what ``base.name(...)`` can run: by class if known, else by a telling name."""
         name = function.attr
         if facts.BACKEND_NAME.search(last_name(function.value)):
-            methods = [(self.program.method(cls, name), cls.name) for cls in self.reach.active_backends]
+            own = None
+            if last_name(root(function.value)) == "self":
+                own = self.class_named(self.class_of_self(context))
+            methods = [(self.program.method(cls, name), cls.name) for cls in self.reach.made_by(own)]
             return [(method, cls) for method, cls in methods if method is not None]
         cls = self.class_named(base.cls)
         if cls is not None:

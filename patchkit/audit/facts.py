@@ -42,6 +42,10 @@ ALWAYS_FALSE = frozenset({FLAG})
 ALGORITHM_NAME = re.compile(r"(?:^|_)(?:spec_algorithm|spec_algo|speculative_algorithm)$")
 
 
+CAPTURE = re.compile(r"(?:^|_)(?:capture|dummy)(?:_|$)")
+"""A function with such a name runs a batch that was made for it, with its mirror."""
+
+
 def tracked_pattern() -> re.Pattern[bytes]:
     """Return a pattern that matches a file that can hold a finding: one that names the mirror or the flag."""
     names = "|".join(sorted(TRACKED | {FLAG}))

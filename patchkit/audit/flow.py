@@ -45,7 +45,7 @@ class Interpreter(Expressions):
             name = parameter.arg
             self.parameters[name] = f"param:{name}"
             value = context.entry.get(name)
-            if value is None:
+            if value is None or (value.modes is None and _is_mode(parameter)):
                 value = self._default_parameter(index, parameter)
             if self.solver.is_decision(context.function) and facts.BACKEND_NAME.search(name):
                 value = Value(SOME, kind="backend slots")
@@ -75,9 +75,9 @@ class Interpreter(Expressions):
             return Value(SOME, cls=self.solver.class_of_self(context))
         if name in facts.TRACKED:
             return self.solver.default_argument(context, name, self.step(parameter, ""))
-        hint = class_of_annotation(parameter.annotation)
-        if name == "forward_mode" or hint == facts.MODE_CLASS:
+        if _is_mode(parameter):
             return Value(SOME, modes=frozenset({context.step}))
+        hint = class_of_annotation(parameter.annotation)
         return Value(ANY, cls=self.solver.class_of_name(name, hint))
 
     def _leave(self, value: Value, state: State) -> None:
@@ -445,6 +445,10 @@ class Interpreter(Expressions):
             return None, state
         present, _ = self._split(value, state)
         return present, state.copy()
+
+
+def _is_mode(parameter: ast.arg) -> bool:
+    return parameter.arg == "forward_mode" or class_of_annotation(parameter.annotation) == facts.MODE_CLASS
 
 
 def _is_none(node: ast.expr) -> bool:

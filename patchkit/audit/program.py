@@ -153,6 +153,13 @@ def last_name(node: ast.expr) -> str:
     return ""
 
 
+def root(node: ast.expr) -> ast.expr:
+    """Return the leftmost part of a chain of attributes, calls and subscripts."""
+    while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node
+
+
 def class_of_annotation(node: ast.expr | None) -> str | None:
     """Return the class that an annotation names, looking through Optional, unions with None and quotes."""
     if node is None:

@@ -151,6 +151,15 @@ class Reach:
     def _backend_names(self) -> frozenset[str]:
         return frozenset(cls.name for cls in self.backends)
 
+    def made_by(self, cls: Class | None) -> list[Class]:
+        """Return the backends that the constructor of a class makes and that can run without the mirror."""
+        for known in self._program.mro(cls) if cls is not None else ():
+            init = known.methods.get("__init__")
+            names = {name for _, name in init.called_names} if init is not None else set()
+            if names & self._backend_names:
+                return [backend for backend in self.active_backends if backend.name in names]
+        return self.active_backends
+
     def excluded(self, function: Function, self_class: str | None) -> bool:
         """Say whether a function cannot run without the mirror."""
         if self.feature_forced(function.module):
@@ -301,7 +310,9 @@ class Reach:
         for cls in self.active_backends:
             for name in {name for known in self._program.mro(cls) for name in known.methods}:
                 method = self._program.method(cls, name)
-                if method is None or name.startswith("_") or method not in self.relevant:
+                if method is None or name.startswith("_") or facts.CAPTURE.search(name):
+                    continue
+                if method not in self.relevant:
                     continue
                 callers = self.callers_of(method)
                 if not callers or not all(sure for _, sure in callers):
@@ -338,6 +349,7 @@ class Reach:
             function
             for function in self.relevant
             if not self.excluded(function, None)
+            and not facts.CAPTURE.search(function.name)
             and not (function.owner is not None and function.owner.name in self._backend_names)
         ]
 
