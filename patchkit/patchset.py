@@ -7,8 +7,9 @@ import functools
 import hashlib
 import sys
 import textwrap
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -20,9 +21,10 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from patchkit.codemods.edit import Codemod
+    from patchkit.codemods.pattern import Pattern
 
 
 class EditSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
@@ -37,7 +39,7 @@ class EditSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
 
     name: str
     why: str
-    file: str | tuple[str, ...]
+    file: str | Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     scope: str | tuple[str, ...] = msgspec.field(name="in", default="")
     shape: str | tuple[str, ...] = ()
     optional: str = ""
@@ -84,26 +86,65 @@ class _Statements(EditSpec, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     variants: tuple[VariantSpec, ...] = ()
     known: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
-    every: bool = False
 
-    def _build(self, place: str) -> Codemod:
-        from patchkit.codemods.pattern import Pattern
+    def _build(self, place: str, *, every: bool = False) -> Codemod:
         from patchkit.codemods.statements import Statements, Variant
 
+        given = _compile("given", *self.given)
         first = VariantSpec(find=self.find, code=self.code, target=self.target)
-        specs = [first, *self.variants] if self.find else self.variants
-        if not specs:
-            raise ValueError("needs `find` and `code`, or `variants`")
-        variants = tuple(Variant(Pattern.compile(spec.find), spec.code, spec.target) for spec in specs)
-        for variant in variants:
-            kept = place != "replace" or variant.target or "$$found" in variant.code
-            if variant.find.drops_statements and not kept:
+        specs = [first, *self.variants] if self.find or not self.variants else self.variants
+        variants = []
+        for spec in specs:
+            (find,) = _compile("find", spec.find)
+            _compile("code", spec.code)
+            if spec.target and (place != "replace" or f"${spec.target}" not in spec.find):
+                raise ValueError(f"key `target`: `find` has no ${spec.target} to replace")
+            if place == "replace" and not spec.target and "$$found" not in spec.code and find.passes_over:
                 raise ValueError(
-                    "`find` passes over statements with `...`, which `code` would lose: name them `$$name`"
+                    "key `find`: `code` would lose what `...` passes over; name it `$$name` or `$name`"
                 )
-        signs = [*(_sign(spec.find, spec.code) for spec in specs if spec.code.strip()), *self.known]
-        known, given = (tuple(map(Pattern.compile, texts)) for texts in (signs, self.given))
-        return Statements(variants, place, known, given, self.every)
+            _require_bound("code", spec.code, spec.find, *self.given, *([] if spec.target else ["$$found"]))
+            variants.append(Variant(find, spec.code, spec.target))
+        signs = _compile("code", *(_sign(spec.find, spec.code) for spec in specs))
+        return Statements(tuple(variants), place, signs + _compile("known", *self.known), given, every)
+
+
+@contextmanager
+def _naming(key: str) -> Iterator[None]:
+    """Have what is wrong with a value say under which key the value stands."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"key `{key}`: {error}") from None
+
+
+def _compile(key: str, *texts: str) -> tuple[Pattern, ...]:
+    from patchkit.codemods.pattern import Pattern
+
+    with _naming(key):
+        return tuple(map(Pattern.compile, texts))
+
+
+def _compile_calls(key: str, *texts: str) -> tuple[Pattern, ...]:
+    patterns = _compile(key, *texts)
+    for pattern in patterns:
+        if not pattern.is_call:
+            raise ValueError(f"key `{key}`: not one call: {pattern.text.strip()!r}")
+    return patterns
+
+
+def _require_module(scope: str | tuple[str, ...]) -> None:
+    if scope:
+        raise ValueError(f"key `in`: {scope!r} is not the module, which is where this kind of edit belongs")
+
+
+def _require_bound(key: str, code: str, *binding: str) -> None:
+    """Refuse code with a placeholder that none of the texts in ``binding`` has."""
+    from patchkit.codemods.pattern import placeholders
+
+    bound = placeholders("\n".join(binding)) - {"$_", "$$_"}
+    for name in sorted(placeholders(code) - bound):
+        raise ValueError(f"key `{key}`: nothing binds {name}")
 
 
 def _sign(find: str, code: str) -> str:
@@ -119,9 +160,11 @@ def _sign(find: str, code: str) -> str:
 class RewriteSpec(_Statements, frozen=True, kw_only=True, tag="rewrite", forbid_unknown_fields=True):
     """Replace the statements or the expression that ``find`` matches; ``known`` are other ways to have it."""
 
+    every: bool = False
+
     def codemod(self) -> Codemod:
         """Build the codemod."""
-        return self._build("replace")
+        return self._build("replace", every=self.every)
 
 
 class BeforeSpec(_Statements, frozen=True, kw_only=True, tag="insert-before", forbid_unknown_fields=True):
@@ -149,14 +192,15 @@ class GuardSpec(EditSpec, frozen=True, kw_only=True, tag="none-guard", forbid_un
 
     def codemod(self) -> Codemod:
         """Build the codemod."""
-        from patchkit.codemods.pattern import Pattern
         from patchkit.codemods.statements import Statements, Variant
 
+        _require_bound("value", self.value, self.find)
+        (find,) = _compile("find", self.find)
+        _compile("value", self.value)
         guarded = f"if {self.value} is not None:\n    $$found\n"
         inner = textwrap.indent(textwrap.dedent(self.find).strip(), "    ")
-        signs = f"if {self.value} is not None:\n    ...\n{inner}\n    ..."
-        known = tuple(map(Pattern.compile, [signs, *self.known]))
-        return Statements((Variant(Pattern.compile(self.find), guarded),), "replace", known)
+        signs = _compile("value", f"if {self.value} is not None:\n    ...\n{inner}\n    ...")
+        return Statements((Variant(find, guarded),), "replace", signs + _compile("known", *self.known))
 
 
 class OpeningSpec(EditSpec, frozen=True, kw_only=True, tag="insert-first", forbid_unknown_fields=True):
@@ -167,10 +211,10 @@ class OpeningSpec(EditSpec, frozen=True, kw_only=True, tag="insert-first", forbi
 
     def codemod(self) -> Codemod:
         """Build the codemod."""
-        from patchkit.codemods.pattern import Pattern
         from patchkit.codemods.statements import Opening
 
-        return Opening(self.code, tuple(map(Pattern.compile, [self.code, *self.known])))
+        _require_bound("code", self.code)
+        return Opening(self.code, _compile("code", self.code) + _compile("known", *self.known))
 
 
 class AttributeSpec(EditSpec, frozen=True, kw_only=True, tag="class-attribute", forbid_unknown_fields=True):
@@ -182,7 +226,8 @@ class AttributeSpec(EditSpec, frozen=True, kw_only=True, tag="class-attribute", 
         """Build the codemod."""
         from patchkit.codemods.definitions import ClassAttribute
 
-        return ClassAttribute(self.code)
+        with _naming("code"):
+            return ClassAttribute(self.code)
 
 
 class MethodSpec(EditSpec, frozen=True, kw_only=True, tag="method", forbid_unknown_fields=True):
@@ -194,7 +239,8 @@ class MethodSpec(EditSpec, frozen=True, kw_only=True, tag="method", forbid_unkno
         """Build the codemod."""
         from patchkit.codemods.definitions import Method
 
-        return Method(self.code)
+        with _naming("code"):
+            return Method(self.code)
 
 
 class BaseSpec(EditSpec, frozen=True, kw_only=True, tag="base-class", forbid_unknown_fields=True):
@@ -206,7 +252,8 @@ class BaseSpec(EditSpec, frozen=True, kw_only=True, tag="base-class", forbid_unk
         """Build the codemod."""
         from patchkit.codemods.definitions import Base
 
-        return Base(self.base)
+        with _naming("base"):
+            return Base(self.base)
 
 
 class ParameterSpec(EditSpec, frozen=True, kw_only=True, tag="parameter", forbid_unknown_fields=True):
@@ -218,7 +265,8 @@ class ParameterSpec(EditSpec, frozen=True, kw_only=True, tag="parameter", forbid
         """Build the codemod."""
         from patchkit.codemods.definitions import Parameter
 
-        return Parameter(self.code)
+        with _naming("code"):
+            return Parameter(self.code)
 
 
 class ModuleSpec(EditSpec, frozen=True, kw_only=True, tag="module-code", forbid_unknown_fields=True):
@@ -230,7 +278,9 @@ class ModuleSpec(EditSpec, frozen=True, kw_only=True, tag="module-code", forbid_
         """Build the codemod."""
         from patchkit.codemods.definitions import ModuleCode
 
-        return ModuleCode(self.code)
+        _require_module(self.scope)
+        with _naming("code"):
+            return ModuleCode(self.code)
 
 
 class ImportSpec(EditSpec, frozen=True, kw_only=True, tag="import", forbid_unknown_fields=True):
@@ -242,7 +292,9 @@ class ImportSpec(EditSpec, frozen=True, kw_only=True, tag="import", forbid_unkno
         """Build the codemod."""
         from patchkit.codemods.definitions import Import
 
-        return Import(self.code)
+        _require_module(self.scope)
+        with _naming("code"):
+            return Import(self.code)
 
 
 class ArgumentSpec(EditSpec, frozen=True, kw_only=True, tag="call-argument", forbid_unknown_fields=True):
@@ -256,11 +308,11 @@ class ArgumentSpec(EditSpec, frozen=True, kw_only=True, tag="call-argument", for
     def codemod(self) -> Codemod:
         """Build the codemod."""
         from patchkit.codemods.calls import CallArgument
-        from patchkit.codemods.pattern import Pattern
 
-        finds = [self.find] if isinstance(self.find, str) else self.find
-        find, known = (tuple(map(Pattern.compile, texts)) for texts in (finds, self.known))
-        return CallArgument(find, self.argument, known, self.every)
+        find = _compile_calls("find", *([self.find] if isinstance(self.find, str) else self.find))
+        known = _compile_calls("known", *self.known)
+        with _naming("argument"):
+            return CallArgument(find, self.argument, known, self.every)
 
 
 class ArgumentValueSpec(
@@ -276,10 +328,13 @@ class ArgumentValueSpec(
     def codemod(self) -> Codemod:
         """Build the codemod."""
         from patchkit.codemods.calls import ArgumentValue
-        from patchkit.codemods.pattern import Pattern
 
-        given = tuple(map(Pattern.compile, self.given))
-        return ArgumentValue(Pattern.compile(self.find), self.argument, self.code, given)
+        (find,) = _compile_calls("find", self.find)
+        (code,) = _compile("code", self.code)
+        if not code.is_expression:
+            raise ValueError(f"key `code`: not one expression: {self.code.strip()!r}")
+        _require_bound("code", self.code, self.find, *self.given, "$value")
+        return ArgumentValue(find, self.argument, self.code, _compile("given", *self.given))
 
 
 class MemberSpec(EditSpec, frozen=True, kw_only=True, tag="isinstance-member", forbid_unknown_fields=True):
@@ -293,7 +348,8 @@ class MemberSpec(EditSpec, frozen=True, kw_only=True, tag="isinstance-member", f
         """Build the codemod."""
         from patchkit.codemods.calls import IsinstanceMember
 
-        return IsinstanceMember(self.subject, self.beside, self.member)
+        with _naming("subject`, `beside` or `member"):
+            return IsinstanceMember(self.subject, self.beside, self.member)
 
 
 AnyEdit = (
@@ -317,7 +373,7 @@ AnyEdit = (
 class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something true of a tree: a file is there, defines a dotted name, or has code like a pattern."""
 
-    file: str | tuple[str, ...]
+    file: str | Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     scope: str = msgspec.field(name="in", default="")
     has: str = ""
     lacks: str = ""
@@ -336,7 +392,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     upstream's own change is in the tree; sites that upstream has since moved on from are then no conflict.
     """
 
-    id: str
+    id: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     title: str
     why: str
     risk: str
@@ -349,7 +405,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     one_of: tuple[str, ...] = ()
     needs: tuple[Fact, ...] = ()
     landed: tuple[Fact, ...] = ()
-    edits: tuple[AnyEdit, ...] = msgspec.field(name="edit")
+    edits: Annotated[tuple[AnyEdit, ...], msgspec.Meta(min_length=1)] = msgspec.field(name="edit")
 
 
 BUILT_IN = Path(__file__).parent / "patches"
@@ -381,31 +437,50 @@ def _load_one(path: Path) -> tuple[Patch, bytes]:
         where = f"{path}: edit[{index}] `{edit.name}`"
         if names.count(edit.name) > 1:
             raise UsageError(f"{where}: key `name`: used twice in this patch; give each edit its own name.")
-        for shape in edit.shapes:
-            if shape not in patch.shapes:
-                known = ", ".join(sorted(patch.shapes)) or "none"
-                raise UsageError(f"{where}: key `shape`: `{shape}` is not one of [shapes] ({known}).")
+        _require_shapes(patch, edit.shapes, f"{where}: key `shape`")
+    _require_shapes(patch, patch.one_of, f"{path}: key `one_of`")
     return patch, data
+
+
+def _require_shapes(patch: Patch, shapes: Iterable[str], where: str) -> None:
+    for shape in shapes:
+        if shape not in patch.shapes:
+            known = ", ".join(sorted(patch.shapes)) or "none"
+            raise UsageError(f"{where}: `{shape}` is not one of [shapes] ({known}).")
 
 
 def check(patch: Patch, path: Path) -> None:
     """Build every codemod and every fact's pattern of a patch; UsageError names file, key and reason."""
-    from patchkit.codemods.pattern import Pattern
+    from patchkit.codemods.definitions import Import
 
     for index, edit in enumerate(patch.edits):
         try:
+            _require_inside(edit.files)
+            if "\n" in edit.why:
+                raise ValueError("key `why`: more than one line, which a comment cannot hold")
             codemod_of(edit)
-        except (ValueError, KeyError) as error:
+            with _naming("imports"):
+                for code in edit.imports:
+                    Import(code)
+        except ValueError as error:
             raise UsageError(
                 f"{path}: edit[{index}] `{edit.name}`: {error}; mend it and try again."
             ) from None
     for fact in (*patch.needs, *patch.landed, *(fact for facts in patch.shapes.values() for fact in facts)):
-        for key, text in (("has", fact.has), ("lacks", fact.lacks)):
-            try:
-                if text:
-                    Pattern.compile(text)
-            except ValueError as error:
-                raise UsageError(f"{path}: key `{key}` of a fact: {error}; mend it and try again.") from None
+        try:
+            _require_inside(fact.files)
+            for key, text in (("has", fact.has), ("lacks", fact.lacks)):
+                _compile(key, *([text] if text else []))
+        except ValueError as error:
+            raise UsageError(f"{path}: fact about {fact.files[0]}: {error}; mend it and try again.") from None
+
+
+def _require_inside(files: Sequence[str]) -> None:
+    """Refuse files that are not named relative to the package folder and below it."""
+    for file in files:
+        place = PurePosixPath(file)
+        if place.is_absolute() or ".." in place.parts or place.suffix != ".py":
+            raise ValueError(f"key `file`: {file!r} is not a Python file below the package folder")
 
 
 class PatchSet:
@@ -459,9 +534,11 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
             raise UsageError(
                 f"{paths[patch.id]}: key `requires`: the patches {' -> '.join(trail)} require each other."
             )
+        for key, others in (("requires", patch.requires), ("hardens", patch.hardens)):
+            for other in others:
+                if other not in patches:
+                    raise UsageError(f"{paths[patch.id]}: key `{key}`: no patch is called {other!r}.")
         for needed in patch.requires:
-            if needed not in patches:
-                raise UsageError(f"{paths[patch.id]}: key `requires`: no patch is called {needed!r}.")
             visit(patches[needed], (*trail, patch.id))
         done[patch.id] = patch
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from patchkit.codemods import edit, syntax
 from patchkit.codemods.layout import append
-from patchkit.codemods.pattern import Pattern, match_node, render_expression
+from patchkit.codemods.pattern import Pattern, PatternError, match_node, render_expression
 from patchkit.codemods.precedence import as_argument
 from patchkit.codemods.statements import bindings_given, nearest, replace_expression, several
 
@@ -28,6 +28,11 @@ class CallArgument:
     argument: str
     known: tuple[Pattern, ...] = ()
     every: bool = False
+
+    def __post_init__(self) -> None:
+        args = cast("cst.Call", render_expression(f"f({self.argument})", {})).args
+        if len(args) != 1 or args[0].keyword is None:
+            raise PatternError(f"not one `name=value`: {self.argument!r}")
 
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Sort the matching calls into those that pass the argument and those that do not."""
@@ -171,6 +176,10 @@ class IsinstanceMember:
     subject: str
     beside: str
     member: str
+
+    def __post_init__(self) -> None:
+        for text in (self.subject, self.beside, self.member):
+            render_expression(text, {})
 
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Find the outermost test that has ``beside`` among its members."""

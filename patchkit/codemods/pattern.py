@@ -83,11 +83,16 @@ def _bind(name: str, value: Value, bindings: Bindings) -> Bindings | None:
     return {**bindings, name: value}
 
 
+def _is_open(node: object) -> bool:
+    """Tell whether this is the argument ``...``."""
+    return isinstance(node, cst.Arg) and isinstance(node.value, cst.Ellipsis) and node.keyword is None
+
+
 def _match_arguments(
     pattern: Sequence[cst.Arg], args: Sequence[cst.Arg], bindings: Bindings
 ) -> Bindings | None:
-    is_open = any(isinstance(arg.value, cst.Ellipsis) and arg.keyword is None for arg in pattern)
-    wanted = [arg for arg in pattern if not (isinstance(arg.value, cst.Ellipsis) and arg.keyword is None)]
+    wanted = [arg for arg in pattern if not _is_open(arg)]
+    is_open = len(wanted) < len(pattern)
     keywords = {arg.keyword.value: arg for arg in args if arg.keyword is not None}
     positional = [arg for arg in args if arg.keyword is None]
     if not is_open and len(wanted) != len(args):
@@ -227,11 +232,15 @@ class Pattern:
         )
 
     @property
-    def drops_statements(self) -> bool:
-        """Whether it passes over statements without a name, so that a template cannot write them back."""
-        return any(
-            _run_name(node) == "_" for statement in self.statements for _, node in syntax.descend(statement)
-        )
+    def is_call(self) -> bool:
+        """Whether this is a single call."""
+        return len(self.statements) == 1 and isinstance(_lone_expression(self.statements[0]), cst.Call)
+
+    @property
+    def passes_over(self) -> bool:
+        """Whether it passes over statements or arguments without a name, which no template can write back."""
+        nodes = [node for statement in self.statements for _, node in syntax.descend(statement)]
+        return any(_run_name(node) == "_" or _is_open(node) for node in nodes)
 
     def find(self, root: cst.CSTNode, path: Path = (), given: Bindings | None = None) -> list[Match]:
         """Return every match at or below ``root``, in source order.
@@ -263,9 +272,9 @@ class Pattern:
 
 
 def _expression(name: str, bindings: Bindings) -> cst.BaseExpression:
-    value = bindings[name]
+    value = bindings.get(name)
     if not isinstance(value, cst.BaseExpression):
-        raise PatternError(f"${name} stands for statements, not for an expression")
+        raise PatternError(f"${name} does not stand for an expression here")
     return value
 
 
@@ -295,8 +304,10 @@ class _Fill(cst.CSTTransformer):
         name = _run_name(original_node)
         if name is None or name == "_":
             return updated_node
-        kept = cast("tuple[cst.BaseStatement, ...]", self.bindings[name])
-        return cst.FlattenSentinel(kept)
+        kept = self.bindings.get(name)
+        if not isinstance(kept, tuple):
+            raise PatternError(f"$${name} does not stand for statements here")
+        return cst.FlattenSentinel(cast("tuple[cst.BaseStatement, ...]", kept))
 
 
 def placeholders(text: str) -> frozenset[str]:
@@ -305,7 +316,7 @@ def placeholders(text: str) -> frozenset[str]:
 
 
 def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
-    """Return the statements of ``template`` with all placeholders filled in; KeyError names a missing one."""
+    """Return the statements of ``template`` with its placeholders filled in; PatternError names a missing one."""
     module = _parse(template)
     header = module.header
     filled = module.with_changes(header=()).visit(_Fill(bindings))
