@@ -316,7 +316,7 @@ def placeholders(text: str) -> frozenset[str]:
 
 
 def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
-    """Return the statements of ``template`` with its placeholders filled in; PatternError names a missing one."""
+    """Return statements of ``template`` with its placeholders filled in; PatternError for a missing one."""
     module = _parse(template)
     header = module.header
     filled = module.with_changes(header=()).visit(_Fill(bindings))

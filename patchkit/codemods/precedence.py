@@ -16,7 +16,15 @@ _ATOMS = (
     cst.BaseDict,
 )
 _LOOSER_THAN_ARGUMENTS = (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield)
-_OPERAND_PLACES = (cst.BaseExpression, cst.ComparisonTarget, cst.CompFor, cst.CompIf, cst.StarredElement)
+_OPERAND_PLACES = (
+    cst.BaseExpression,
+    cst.ComparisonTarget,
+    cst.CompFor,
+    cst.CompIf,
+    cst.StarredElement,
+    cst.StarredDictElement,
+    cst.FormattedStringExpression,
+)
 
 
 def as_operand(value: cst.BaseExpression) -> cst.BaseExpression:

@@ -1,0 +1,60 @@
+"""Two helpers: a codemod leaves a program alone, or makes another of it."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+import tokenize
+from collections import Counter
+
+import libcst as cst
+
+from patchkit.codemods.edit import Codemod, Finding, Standing
+from patchkit.codemods.scope import Scope, resolve
+
+NOTE = "toy: so that it shows"
+
+
+def program(text: str) -> str:
+    return textwrap.dedent(text).lstrip("\n")
+
+
+def scope_in(source: str, at: str = "") -> Scope:
+    (scope,) = resolve(cst.parse_module(source), at)
+    return scope
+
+
+def examine(codemod: Codemod, source: str, at: str = "") -> Finding:
+    return codemod.examine(scope_in(source, at), NOTE)
+
+
+def comments(source: str) -> Counter[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
+
+
+def rewritten(codemod: Codemod, source: str, at: str = "") -> str:
+    """Make the edit and assert what holds of every edit: it compiles, keeps comments, and is found again."""
+    finding = examine(codemod, source, at)
+    assert finding.standing is Standing.READY, finding.reason
+    assert finding.rewrite is not None
+    after = finding.rewrite().code
+    compile(after, "program.py", "exec")
+    assert not comments(source) - comments(after), f"a comment is lost:\n{after}"
+    again = examine(codemod, after, at)
+    assert again.standing is Standing.PRESENT, f"{again.reason} in\n{after}"
+    assert finding.rewrite().code == after
+    return after
+
+
+def check_transformed(codemod: Codemod, before: str, after: str, at: str = "") -> None:
+    assert rewritten(codemod, program(before), at) == program(after)
+
+
+def check_noop(codemod: Codemod, source: str, standing: Standing, at: str = "", reason: str = "") -> None:
+    """Assert that the program is left alone, and that a refusal says ``reason``."""
+    finding = examine(codemod, program(source), at)
+    assert finding.standing is standing, finding.reason
+    assert finding.rewrite is None
+    assert reason in finding.reason
+    assert bool(finding.reason) is (standing is not Standing.PRESENT)
