@@ -298,6 +298,12 @@ class _Fill(cst.CSTTransformer):
             return updated_node
         return updated_node.with_changes(value=as_argument(_expression(name, self.bindings).deep_clone()))
 
+    def leave_EmptyLine(  # noqa: N802
+        self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
+    ) -> cst.EmptyLine:
+        # A blank line at the margin of a template stays blank where the template is indented.
+        return updated_node if original_node.comment else updated_node.with_changes(indent=False)
+
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:

@@ -40,7 +40,8 @@ class Scope:
         """The scope's own statements, also where they stand on the line of its header."""
         block = syntax.node_at(self.module, self.block)
         if isinstance(block, cst.SimpleStatementSuite):
-            lines = [cst.SimpleStatementLine([small]) for small in block.body]
+            alone = [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small in block.body]
+            lines = [cst.SimpleStatementLine([small]) for small in alone]
             lines[-1] = lines[-1].with_changes(trailing_whitespace=block.trailing_whitespace)
             return tuple(lines)
         return tuple(syntax.statements_of(block) or ())
@@ -98,5 +99,8 @@ def resolve(module: cst.Module, dotted: str) -> list[Scope]:
 
 
 def base_names(definition: cst.ClassDef) -> tuple[str, ...]:
-    """Return the last names of a class's bases: ``("Base",)`` for ``class A(module.Base)``."""
-    return tuple(syntax.code_of(arg.value).rsplit(".", 1)[-1] for arg in definition.bases)
+    """Return the last names of a class's bases: ``("Base",)`` for ``class A(module.Base[int])``."""
+    values = [
+        arg.value.value if isinstance(arg.value, cst.Subscript) else arg.value for arg in definition.bases
+    ]
+    return tuple(syntax.code_of(value).rsplit(".", 1)[-1] for value in values)

@@ -15,13 +15,16 @@ def code(node: cst.CSTNode) -> str:
 
 
 @pytest.mark.parametrize(
-    "text", ["a", "a.b", "a(b)", "a[b]", "1", "1.5j", "'a'", "'a' 'b'", "f'{a}'", "[a]", "{a}", "{a: b}", "(a + b)"]
+    "text",
+    ["a", "a.b", "a(b)", "a[b]", "1", "1.5j", "'a'", "'a' 'b'", "f'{a}'", "[a]", "{a}", "{a: b}", "(a + b)"],
 )
 def test_what_binds_tightly_gets_no_parentheses(text: str) -> None:
     assert code(as_operand(cst.parse_expression(text))) == text
 
 
-@pytest.mark.parametrize("text", ["a + b", "not a", "a if b else c", "a, b", "lambda: a", "await a", "a or b"])
+@pytest.mark.parametrize(
+    "text", ["a + b", "not a", "a if b else c", "a, b", "lambda: a", "await a", "a or b"]
+)
 def test_what_binds_loosely_gets_parentheses(text: str) -> None:
     assert code(as_operand(cst.parse_expression(text))) == f"({text})"
 
@@ -75,7 +78,9 @@ def test_argument_that_a_comma_would_divide_gets_them() -> None:
         "x = (yield {})",
     ],
 )
-@pytest.mark.parametrize("new", ["old if ready() else spare", "old, spare", "old or spare", "-old", "lambda: old"])
+@pytest.mark.parametrize(
+    "new", ["old if ready() else spare", "old, spare", "old or spare", "-old", "lambda: old"]
+)
 def test_meaning_is_that_of_the_new_expression_in_parentheses(place: str, new: str) -> None:
     spec = RewriteSpec(
         name="n", why="w", file="f.py", find="$book.old", code=new.replace("old", "$book.latest"), every=True
