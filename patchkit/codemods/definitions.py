@@ -280,7 +280,12 @@ class Import:
         absent = self.names - imported_names(scope.module)
         if not absent:
             return False
-        nodes = [node for _, node in syntax.descend(scope.node)]
+        # The name of an attribute or of a keyword argument is no use of a variable.
+        nodes = [
+            node
+            for path, node in syntax.descend(scope.node, scope.path)
+            if not path or path[-1][0] not in {"attr", "keyword"}
+        ]
         absent -= {bound_as(node) for node in nodes if isinstance(node, cst.ImportAlias)}
         return any(isinstance(node, cst.Name) and node.value in absent for node in nodes)
 
