@@ -39,7 +39,7 @@ _NONE_RULES = (
 
 
 def measure(tree: CheckoutTree) -> tuple[Report, float, float, float]:
-    """Return the report with wall seconds, CPU seconds, and the wall seconds of a second run from the cache."""
+    """Return the report with wall and CPU seconds, and the wall seconds of a run from the cache."""
     started, cpu = time.perf_counter(), time.process_time()
     sources = read_sources(tree)
     report = audit_program(Program(sources), started)

@@ -125,28 +125,41 @@ class Solver:
 
     # Calls
 
+    def settled(
+        self, caller: Context, method: Function, self_class: str | None, steps: Sequence[str]
+    ) -> list[Summary] | None:
+        """Return the outcomes of a call that adds nothing to what is known; None when it may."""
+        if self._not_followed(method, self_class) or method not in self.reach.relevant:
+            return []
+        self_class = _distinct(method, self_class)
+        found = []
+        for step in steps:
+            context = self.contexts.get((method, self_class, step, False))
+            if context is None:
+                return None
+            context.callers.add(caller)
+            found.append(context.summary)
+        return found
+
+    def _not_followed(self, method: Function, self_class: str | None) -> bool:
+        return self._depth > _MAX_DEPTH or self.reach.excluded(method, self_class)
+
     def call(
         self,
         caller: Context,
         method: Function,
         self_class: str | None,
+        steps: Sequence[str],
+        *,
         entry: dict[str, Value],
         entry_fields: dict[tuple[str, str], Value],
     ) -> list[Summary]:
         """Pass a call's facts on and return what is known of its outcome; nothing if not followed."""
-        if self._depth > _MAX_DEPTH or self.reach.excluded(method, self_class):
-            return []
-        if method not in self.reach.relevant and not any(value.missing for value in entry.values()):
+        if self._not_followed(method, self_class):
             return []
         self_class = _distinct(method, self_class)
-        plain = not any(value.missing for value in entry.values())
         found = []
-        for step in self._steps(caller, entry, entry_fields):
-            default = self.contexts.get((method, self_class, step, False))
-            if plain and default is not None:
-                default.callers.add(caller)
-                found.append(default.summary)
-                continue
+        for step in steps:
             key = (method, self_class, step, True)
             context = self.contexts.get(key)
             if context is None:
@@ -161,17 +174,6 @@ class Solver:
                 self._run(context)
             found.append(context.summary)
         return found
-
-    def _steps(
-        self, caller: Context, entry: dict[str, Value], entry_fields: dict[tuple[str, str], Value]
-    ) -> Sequence[str]:
-        for name, value in entry.items():
-            modes = value.modes
-            if modes is None and value.cls in facts.BATCH_CLASSES and (name, "forward_mode") in entry_fields:
-                modes = entry_fields[(name, "forward_mode")].modes
-            if modes is not None:
-                return [step for step in self.modes.mirrorless if step in modes]
-        return [caller.step]
 
     @staticmethod
     def _widen(context: Context, entry: dict[str, Value], entry_fields: dict[tuple[str, str], Value]) -> bool:

@@ -24,7 +24,7 @@ _MAX_EXPRESSION = 120
 
 
 def audit(tree: SourceTree) -> Report:
-    """Audit the ``srt`` package of a tree. Raises nothing of its own: files that do not parse are notes."""
+    """Audit the ``srt`` package of a tree; files that do not parse are notes, not errors."""
     started = time.perf_counter()
     return audit_program(Program(read_sources(tree)), started)
 
@@ -59,7 +59,8 @@ def audit_program(program: Program, started: float) -> Report:
     lines = {finding.file: program.lines(finding.file) for finding in findings}
     kept, suppressed, complaints = suppress.split(findings, lines)
     seconds = time.perf_counter() - started
-    return Report(kept, len(program.sources), seconds, suppressed, (*notes, *complaints))
+    scanned = sum(file.startswith(f"{facts.PACKAGE_FOLDER}/") for file in program.sources)
+    return Report(kept, scanned, seconds, suppressed, (*notes, *complaints))
 
 
 def collect(solver: Solver) -> tuple[Finding, ...]:

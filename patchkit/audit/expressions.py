@@ -637,17 +637,16 @@ class Expressions:
         state: State,
     ) -> Value:
         results: list[Value] = []
+        plain = not any(value.missing for _, _, value in arguments)
         for method, cls, base in targets:
             bound = bind(method, base, arguments)
-            entry_fields: dict[tuple[str, str], Value] = {}
-            entry: dict[str, Value] = {}
-            for name, value in bound.items():
-                text = f"passed to {method.qualname}() as {name}"
-                step = self.step(node, text)
-                entry[name] = value.via(step)
-                for attribute, held in self.handed_over(value, state).items():
-                    entry_fields[(name, attribute)] = held.via(step)
-            summaries = self.solver.call(self.context, method, cls, entry, entry_fields)
+            steps = self._steps(bound, state)
+            summaries = self.solver.settled(self.context, method, cls, steps) if plain else None
+            if summaries is None:
+                entry, fields = self._entry_of(method, bound, node, state)
+                summaries = self.solver.call(
+                    self.context, method, cls, steps, entry=entry, entry_fields=fields
+                )
             for summary in summaries:
                 self._return(summary, method, bound, node, state)
                 results.append(self._result(summary, method, node, state))
@@ -657,6 +656,28 @@ class Expressions:
         for result in results[1:]:
             merged = join(merged, result)
         return merged
+
+    def _steps(self, bound: dict[str, Value], state: State) -> Sequence[str]:
+        """Return the kinds of step in which a callee runs: those of the mode or of the batch handed to it."""
+        for value in bound.values():
+            modes = value.modes
+            if modes is None and value.cls in facts.BATCH_CLASSES and value.obj is not None:
+                modes = self.read_field(value, "forward_mode", state).modes
+            if modes is not None:
+                return [step for step in self.solver.modes.mirrorless if step in modes]
+        return [self.context.step]
+
+    def _entry_of(
+        self, method: Function, bound: dict[str, Value], node: ast.Call, state: State
+    ) -> tuple[dict[str, Value], dict[tuple[str, str], Value]]:
+        entry: dict[str, Value] = {}
+        entry_fields: dict[tuple[str, str], Value] = {}
+        for name, value in bound.items():
+            step = self.step(node, f"passed to {method.qualname}() as {name}")
+            entry[name] = value.via(step)
+            for attribute, held in self.handed_over(value, state).items():
+                entry_fields[(name, attribute)] = held.via(step)
+        return entry, entry_fields
 
     def handed_over(self, value: Value, state: State) -> dict[str, Value]:
         """Return the attributes of an argument about which the callee should know."""

@@ -11,6 +11,10 @@ from __future__ import annotations
 import re
 
 PACKAGE_FOLDER = "srt"
+VENDORED_RUNTIME = "_patchkit"
+RUNTIME = "patchkit/runtime"
+"""Where patched code finds what it calls: inside the package folder, or installed beside it."""
+
 FLAG = "needs_cpu_seq_lens"
 
 MIRROR = ("seq_lens_cpu", "seq_lens_sum")
@@ -47,6 +51,6 @@ CAPTURE = re.compile(r"(?:^|_)(?:capture|dummy)(?:_|$)")
 
 
 def tracked_pattern() -> re.Pattern[bytes]:
-    """Return a pattern that matches a file that can hold a finding: one that names the mirror or the flag."""
+    """Return a pattern of the files that matter: they name the mirror, the flag or the runtime."""
     names = "|".join(sorted(TRACKED | {FLAG}))
-    return re.compile(rf"\b(?:{names})\b".encode())
+    return re.compile(rf"\b(?:{names})\b|\bpatchkit\.runtime\b|\b_patchkit\b".encode())

@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.audit import facts
@@ -181,12 +182,20 @@ def class_of_annotation(node: ast.expr | None) -> str | None:
 
 
 def read_sources(tree: SourceTree) -> dict[str, bytes]:
-    """Return every Python file of the package folder that the audit covers, by name."""
+    """Return the Python files that the audit covers, by name: the package folder and patchkit's runtime.
+
+    A patched tree calls the runtime: the copy that it carries or, where it imports it, the installed one.
+    """
     found = {}
-    for file in tree.files(facts.PACKAGE_FOLDER, ".py"):
-        text = tree.read(file)
-        if text is not None:
-            found[file] = text
+    for folder in (facts.PACKAGE_FOLDER, facts.VENDORED_RUNTIME):
+        for file in tree.files(folder, ".py"):
+            text = tree.read(file)
+            if text is not None:
+                found[file] = text
+    importer = facts.RUNTIME.replace("/", ".").encode()
+    if any(importer in text for text in found.values()):
+        for path in sorted((Path(__file__).parent.parent / "runtime").glob("*.py")):
+            found[f"{facts.RUNTIME}/{path.name}"] = path.read_bytes()
     return found
 
 
@@ -263,7 +272,7 @@ class Program:
     def _by_dotted(self, dotted: str, parse: bool) -> Module | None:
         if dotted not in self._files:
             path = dotted.removeprefix("sglang.").replace(".", "/")
-            names = (f"{path}.py", f"{path}/__init__.py") if dotted.startswith("sglang.") else ()
+            names = (f"{path}.py", f"{path}/__init__.py")
             self._files[dotted] = next((file for file in names if file in self._sources), None)
         file = self._files[dotted]
         if file is None or (not parse and file not in self._modules):
@@ -310,7 +319,8 @@ class Program:
 def index_module(file: str, text: bytes) -> Module:
     """Parse one file. Raises SyntaxError or ValueError when this interpreter cannot parse it."""
     module = Module(file, text, ast.parse(text))
-    package = ["sglang", *file.split("/")[:-1]]
+    folders = file.split("/")[:-1]
+    package = folders if file.startswith(f"{facts.RUNTIME}/") else ["sglang", *folders]
     for node in _top_level(module.tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             module.functions[node.name] = Function(module, node, None)

@@ -94,9 +94,9 @@ class Reach:
                 if isinstance(statement, ast.If) and _returns_true(statement):
                     for test in _alternatives(statement.test):
                         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-                            true.add(last_name(test.operand))
+                            true.add(_tested(test.operand))
                         else:
-                            false.add(last_name(test))
+                            false.add(_tested(test))
         return frozenset(false - {""}), frozenset(true - {""})
 
     @cached_property
@@ -371,6 +371,13 @@ def _alternatives(test: ast.expr) -> list[ast.expr]:
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
         return [inner for value in test.values for inner in _alternatives(value)]
     return [test] if not isinstance(test, (ast.BoolOp, ast.Compare)) else []
+
+
+def _tested(node: ast.expr) -> str:
+    """Return the name of the setting that a test reads, directly or with ``getattr``."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "getattr" and len(node.args) > 1:
+        return last_name(node.args[1])
+    return last_name(node)
 
 
 def _is_own_flag(target: ast.expr) -> bool:
