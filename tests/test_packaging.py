@@ -1,0 +1,76 @@
+"""What is built from a checkout works without it, patches included."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from patchkit import patchset
+
+REPOSITORY = Path(__file__).parents[1]
+MODULES = sorted((REPOSITORY / "patchkit").rglob("*.py"))
+
+
+def build(project: Path, target: str, folder: Path) -> Path:
+    """Return the wheel or source distribution of a project."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    subprocess.run(command, cwd=project, check=True, capture_output=True)
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def unpacked_sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    with tarfile.open(build(REPOSITORY, "sdist", folder / "built")) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    (project,) = (folder / "unpacked").iterdir()
+    return project
+
+
+@pytest.mark.parametrize("source", ["checkout", "sdist"])
+def test_an_installed_wheel_brings_its_patches(source: str, unpacked_sdist: Path, tmp_path: Path) -> None:
+    project = REPOSITORY if source == "checkout" else unpacked_sdist
+    wheel = build(project, "wheel", tmp_path / "built")
+    site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-index", "--target", str(site)]
+    subprocess.run([*pip, str(wheel)], check=True)
+    listed = subprocess.run(
+        [sys.executable, "-m", "patchkit", "list"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert [line.split()[0] for line in listed.stdout.splitlines() if line[:1].strip()][:-1] == list(
+        patchset.load().ids
+    )
+    assert sorted(
+        path.parent.name for path in (site / "patchkit" / "patches").glob("*/patch.toml")
+    ) == sorted(patchset.load().ids)
+    assert (site / "patchkit" / "py.typed").is_file()
+    assert (site / "bin" / "patchkit").is_file()
+
+
+def test_a_source_distribution_has_the_licence_the_tests_and_the_docs(unpacked_sdist: Path) -> None:
+    wanted = (
+        "LICENSE",
+        "README.md",
+        "docs/patches.md",
+        "patches/26128/patch.toml",
+        "scripts/test",
+        "tests/conftest.py",
+    )
+    assert [name for name in wanted if not (unpacked_sdist / name).is_file()] == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.relative_to(REPOSITORY).as_posix())
+def test_every_module_parses_on_the_oldest_python(module: Path) -> None:
+    ast.parse(module.read_text(encoding="utf-8"), feature_version=(3, 10))
