@@ -70,7 +70,12 @@ def append(
     if not items:
         return (fresh,), closing
     *before, last = items
-    end = last.comma.whitespace_after if isinstance(last.comma, cst.Comma) else closing
+    # Behind a last comma the white space is the comma's in a call, and the bracket's in a tuple.
+    has_comma = isinstance(last.comma, cst.Comma)
+    behind_comma = (
+        last.comma.whitespace_after if isinstance(last.comma, cst.Comma) else cst.SimpleWhitespace("")
+    )
+    end = closing if behind_comma.empty else behind_comma
     previous = before[-1].comma if before else None
     step = previous.whitespace_after if isinstance(previous, cst.Comma) else opening
     gap: cst.BaseParenthesizableWhitespace = cst.SimpleWhitespace(" ")
@@ -82,10 +87,10 @@ def append(
         gap = cst.ParenthesizedWhitespace(indent=step.indent, last_line=step.last_line)
     if isinstance(end, cst.ParenthesizedWhitespace):
         end = cst.ParenthesizedWhitespace(indent=end.indent, last_line=end.last_line)
-    last_with_gap = last.with_changes(comma=cst.Comma(whitespace_after=gap))
-    if isinstance(last.comma, cst.Comma):
-        return (*before, last_with_gap, fresh.with_changes(comma=cst.Comma(whitespace_after=end))), closing
-    return (*before, last_with_gap, fresh), end
+    kept = last.with_changes(comma=cst.Comma(whitespace_after=gap))
+    if not behind_comma.empty:
+        return (*before, kept, fresh.with_changes(comma=cst.Comma(whitespace_after=end))), closing
+    return (*before, kept, fresh.with_changes(comma=cst.Comma()) if has_comma else fresh), end
 
 
 def _bare(statement: cst.CSTNode) -> cst.CSTNode:
