@@ -1,0 +1,157 @@
+"""Releases of sglang: each wheel is downloaded once, and every test that changes a tree has its own copy.
+
+The wheels lie in the folder that PATCHKIT_TEST_CACHE names, in the checkout's `.cache` if it names none. Only
+the Python files of the package and the metadata are unpacked.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+import pytest
+from click.testing import CliRunner
+
+from patchkit import patchset
+from patchkit.cli import main
+from patchkit.plan import Plan, make_plan
+from patchkit.tree import CheckoutTree, OverlayTree, Tree, open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from click.testing import Result
+
+    from patchkit.patchset import Patch
+
+LACKING = ("0.5.11", "0.5.12", "0.5.12.post1")
+"""Releases that have none of upstream's pull requests."""
+HAVING = ("0.5.13", "0.5.13.post1", "0.5.14")
+"""Releases that have all of them."""
+LATEST = "0.5.23"
+REFERENCE = "0.5.12.post1"
+UPSTREAM = ("25002", "25925", "26128", "26241", "26738", "26824")
+OWN = ("pk-dead-work", "pk-metrics", "pk-overlap-hook")
+
+PATCHES: tuple[Patch, ...] = tuple(patchset.load())
+
+
+def wheel(version: str) -> Path:
+    """Return the wheel of a release, downloading it if the cache has none."""
+    cache = Path(os.environ.get("PATCHKIT_TEST_CACHE") or Path(__file__).parents[1] / ".cache")
+    cache.mkdir(parents=True, exist_ok=True)
+    name = f"sglang-{version}-*.whl"
+    if not any(cache.glob(name)):
+        # The wheels are of one Python and one platform; no code of theirs runs here.
+        target = ("--python-version", "3.11", "--platform", "manylinux_2_34_x86_64")
+        pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check")
+        with tempfile.TemporaryDirectory(dir=cache) as fresh:
+            wanted = ("--no-deps", "--only-binary=:all:", *target, "--dest", fresh, f"sglang=={version}")
+            subprocess.run((*pip, *wanted), check=True)
+            (downloaded,) = Path(fresh).glob(name)
+            downloaded.replace(cache / downloaded.name)
+    (found,) = cache.glob(name)
+    return found
+
+
+def unpack(version: str, folder: Path) -> None:
+    """Unpack a wheel's Python files and metadata below ``folder``, with the modes that it gives them."""
+    with zipfile.ZipFile(wheel(version)) as archive:
+        for member in archive.infolist():
+            is_code = member.filename.startswith("sglang/") and member.filename.endswith(".py")
+            if is_code or member.filename.startswith(f"sglang-{version}.dist-info/"):
+                path = Path(archive.extract(member, folder))
+                path.chmod((member.external_attr >> 16) & 0o777 or 0o644)
+
+
+class Releases:
+    """Unpacked releases, which nobody may change, and what patchkit plans for them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @functools.cache  # noqa: B019 - lives as long as the test session
+    def tree(self, version: str) -> CheckoutTree:
+        """Return a release as the wheel has it."""
+        unpack(version, self._folder / version)
+        return open_tree(self._folder / version)
+
+    @functools.cache  # noqa: B019
+    def plan(self, version: str) -> Plan:
+        """Return the plan of all patches for a release."""
+        return make_plan(self.tree(version), PATCHES)
+
+    @functools.cache  # noqa: B019
+    def patched(self, version: str) -> OverlayTree:
+        """Return a release with all patches, which is nowhere on disk."""
+        return after(self.plan(version))
+
+    def copy(self, version: str, folder: Path) -> CheckoutTree:
+        """Return a release unpacked below ``folder`` for one test to change."""
+        shutil.copytree(self.tree(version).root, folder, dirs_exist_ok=True)
+        return open_tree(folder)
+
+
+def after(plan: Plan) -> OverlayTree:
+    """Return the plan's tree as applying the plan leaves it."""
+    return OverlayTree(plan.tree, {change.file: change.after for change in plan.changes})
+
+
+def states(tree: Tree, patches: tuple[Patch, ...] = PATCHES) -> dict[str, str]:
+    """Return each patch's state on a tree."""
+    return {status.patch.id: status.state.value for status in make_plan(tree, patches).patches}
+
+
+def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:
+    """Return the mode and SHA-256 of every file below ``folder``, the modes of folders too."""
+    found = {}
+    for path in folder.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        found[path.relative_to(folder).as_posix()] = path.lstat().st_mode, hashlib.sha256(content).hexdigest()
+    return found
+
+
+def without_ledger(prints: Mapping[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
+    """Leave out the folder that patchkit keeps its ledger in."""
+    return {name: value for name, value in prints.items() if ".patchkit" not in name.split("/")}
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    """Run a command of patchkit, which has to end with ``code``."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def answer(*arguments: object, code: int = 0) -> Any:
+    """Return what a command of patchkit answers in JSON."""
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+def states_in(reply: Mapping[str, Any]) -> dict[str, str]:
+    """Return each patch's state in a command's answer."""
+    return {patch["id"]: patch["state"] for patch in reply["patches"]}
+
+
+@pytest.fixture(scope="session")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
+    """The releases of sglang that tests look at."""
+    return Releases(tmp_path_factory.mktemp("releases"))
+
+
+@pytest.fixture(scope="module")
+def _parsed_once() -> Iterator[None]:
+    """Syntax trees are immutable, so that one parse of a file serves every test that plans for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cst, "parse_module", functools.lru_cache(maxsize=64)(cst.parse_module))
+        yield
