@@ -32,20 +32,25 @@ def _inside(site: Match, outer: Match) -> bool:
     return site.start is not None and outer.start <= site.start < outer.end
 
 
+def _statement_at(module: cst.Module, path: Path) -> Path:
+    """Return the address of the innermost statement that holds ``path``; of the module where none does."""
+    for cut in range(len(path), 0, -1):
+        if isinstance(syntax.node_at(module, path[:cut]), cst.BaseStatement):
+            return path[:cut]
+    return ()
+
+
 def _line_of(scope: Scope, path: Path) -> str:
-    """Return the first source line of the statement that holds ``path``, for a message."""
-    for cut in range(len(path), -1, -1):
-        node = syntax.node_at(scope.module, path[:cut])
-        if isinstance(node, cst.BaseStatement):
-            code = syntax.code_of(node.with_changes(leading_lines=())).strip()
-            return code.splitlines()[0]
-    return scope.name
+    """Return the first line of the statement that holds ``path``, for a message."""
+    statement = syntax.node_at(scope.module, _statement_at(scope.module, path))
+    return syntax.code_of(statement.with_changes(leading_lines=())).strip().splitlines()[0]
 
 
 def several(scope: Scope, paths: Iterable[Path]) -> str:
     """Return the message that more than one place matches, with the line of each."""
-    lines = [f"`{_line_of(scope, path)}`" for path in paths]
-    return f"{len(lines)} places match: {', '.join(lines)}"
+    places = dict.fromkeys(_statement_at(scope.module, path) for path in paths)
+    lines = ", ".join(f"`{_line_of(scope, place)}`" for place in sorted(places, key=_order))
+    return f"several places match, expected one: {lines}"
 
 
 def nearest(scope: Scope, wanted: str) -> str:
@@ -96,10 +101,10 @@ class Variant:
             return Match(_path_of(module, match, self.target), match.bindings)
         if match.start is not None or (place == "replace" and Pattern.compile(self.code).is_expression):
             return match
-        whole = _whole_statement(module, match)
         # Statements take the place of an expression only where that is a statement by itself.
-        alone = (*_statement_path(whole), ("body", 0), ("value", None))
-        return whole if place != "replace" or "$$found" in self.code or match.path == alone else None
+        alone = isinstance(syntax.node_at(module, match.path[:-1]), cst.Expr)
+        is_site = place != "replace" or "$$found" in self.code or alone
+        return _whole_statement(module, match) if is_site else None
 
 
 class _Site(NamedTuple):
@@ -153,7 +158,7 @@ class Statements:
 
     def _rewrite(self, scope: Scope, sites: Iterable[_Site], note: str) -> cst.Module:
         module = scope.module
-        ordered = sorted(sites, key=lambda site: _order(site.place))
+        ordered = sorted(sites, key=lambda site: _order(_statement_path(site.place)))
         # Last site first, so that the addresses of those before stay right; the first one carries the note.
         for index, site in reversed(list(enumerate(ordered))):
             module = _edit_one(module, site.variant, site.place, self.place, note if index == 0 else "")
@@ -164,8 +169,8 @@ def _statement_path(match: Match) -> Path:
     return match.path if match.start is None else (*match.path, ("body", match.start))
 
 
-def _order(match: Match) -> tuple[tuple[str, int], ...]:
-    return tuple((name, -1 if index is None else index) for name, index in _statement_path(match))
+def _order(path: Path) -> tuple[tuple[str, int], ...]:
+    return tuple((name, -1 if index is None else index) for name, index in path)
 
 
 def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, note: str) -> cst.Module:
@@ -258,14 +263,12 @@ def replace_expression(module: cst.Module, path: Path, new: cst.BaseExpression, 
 
 def _noted_statement(module: cst.Module, path: Path) -> Path:
     """Return the statement above which a note on ``path`` goes: for an ``elif`` the first of its body."""
-    for cut in range(len(path), 0, -1):
-        node = syntax.node_at(module, path[:cut])
-        if isinstance(node, cst.If) and path[cut - 1][0] == "orelse":
-            if isinstance(node.body, cst.IndentedBlock):
-                return (*path[:cut], ("body", None), ("body", 0))
-        elif isinstance(node, cst.BaseStatement):
-            return path[:cut]
-    raise ValueError("an expression is part of a statement")
+    where = _statement_at(module, path)
+    node = syntax.node_at(module, where)
+    if not (isinstance(node, cst.If) and where[-1][0] == "orelse"):
+        return where
+    inside = isinstance(node.body, cst.IndentedBlock)
+    return (*where, ("body", None), ("body", 0)) if inside else _noted_statement(module, where[:-1])
 
 
 @dataclass(frozen=True)
