@@ -1,0 +1,110 @@
+"""A paged backend's graph metadata is made from lengths on the device, by one kernel or by torch alike."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+
+class Batch(NamedTuple):
+    """Requests whose metadata is to be written.
+
+    ``seq_lens`` and ``req_pool_indices`` are integer, of shape [>= size], contiguous, on the device; what is
+    behind ``size`` is not read. Each request attends to its length plus ``extra`` tokens.
+    """
+
+    seq_lens: torch.Tensor
+    req_pool_indices: torch.Tensor
+    size: int
+    extra: int
+
+
+class Lengths(NamedTuple):
+    """Where lengths and offsets go: int32, contiguous, on the device; None where a backend has none.
+
+    ``keys`` [>= size] gets the tokens that each request attends to, and ``key_offsets`` [>= size + 1], only
+    with ``keys``, their prefix sums from 0. ``queries`` [>= size] gets ``query_stride``, and
+    ``query_offsets`` [>= size + 1] the prefix sums, from 0, of ``accepted`` (integer, [>= size]) or, where
+    that is None, of ``query_stride``.
+    """
+
+    keys: torch.Tensor | None = None
+    key_offsets: torch.Tensor | None = None
+    queries: torch.Tensor | None = None
+    query_offsets: torch.Tensor | None = None
+    query_stride: int = 0
+    accepted: torch.Tensor | None = None
+
+
+class PageTables(NamedTuple):
+    """Where page numbers come from and where they go, on the device.
+
+    ``req_to_token`` (integer, [requests, tokens], rows contiguous) has the slot of each request's every
+    token, of which every ``page_size``-th begins a page. ``pages`` (int32, [>= size, pages], contiguous)
+    gets their page numbers. ``swa_pages`` (the same; None without a sliding-window pool) gets those of their
+    counterparts in ``full_to_swa`` (integer, [slots]); a negative slot has none, and its page there is -1.
+    """
+
+    req_to_token: torch.Tensor
+    page_size: int
+    pages: torch.Tensor
+    full_to_swa: torch.Tensor | None = None
+    swa_pages: torch.Tensor | None = None
+
+
+def fill(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
+    """Write ``lengths`` and ``tables`` for ``batch``: on a GPU one launch, and the host waits for nothing.
+
+    ``lengths.keys`` may be ``batch.seq_lens`` itself where ``batch.extra`` is 0.
+
+    Of a page table's row only the columns of the request's own pages are written, as many as the table has
+    at most. The others keep what they hold: 0, as allocated, or the page that they had for an earlier batch.
+    Either is a page of the pool (slot 0 is its padding), so that a kernel which fetches a page before it
+    looks at the length still fetches memory that is there. Code that writes every row up to the longest
+    request's last page leaves behind a shorter one's last page what its row of ``req_to_token`` holds there,
+    no less stale.
+    """
+    if batch.seq_lens.is_cuda:
+        from patchkit.backends.paged_kernel import fill_by_kernel
+
+        fill_by_kernel(batch, lengths, tables)
+    else:
+        fill_by_torch(batch, lengths, tables)
+
+
+def fill_by_torch(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
+    """Do what ``fill`` promises by torch operations."""
+    keys = batch.seq_lens[: batch.size].to(torch.int32) + batch.extra
+    stride = torch.full_like(keys, lengths.query_stride)
+    if lengths.keys is not None:
+        lengths.keys[: batch.size] = keys
+        if lengths.key_offsets is not None:
+            _write_offsets(lengths.key_offsets, keys)
+    if lengths.queries is not None:
+        lengths.queries[: batch.size] = stride
+    if lengths.query_offsets is not None:
+        taken = stride if lengths.accepted is None else lengths.accepted[: batch.size]
+        _write_offsets(lengths.query_offsets, taken)
+    first = torch.arange(tables.pages.shape[1], device=keys.device) * tables.page_size
+    live = first < keys[:, None]
+    # A table may be padded to more columns than a request has tokens.
+    column = first.clamp(max=tables.req_to_token.shape[1] - 1)
+    slots = tables.req_to_token[batch.req_pool_indices[: batch.size].long()[:, None], column].long()
+    _write_pages(tables.pages, slots, live, tables.page_size)
+    if tables.full_to_swa is not None and tables.swa_pages is not None:
+        # Only a live column is sure to hold a slot.
+        counterparts = tables.full_to_swa[torch.where(live, slots, 0).clamp(min=0)]
+        _write_pages(tables.swa_pages, torch.where(slots < 0, -1, counterparts), live, tables.page_size)
+
+
+def _write_offsets(offsets: torch.Tensor, lens: torch.Tensor) -> None:
+    """Write the prefix sums of ``lens``, from 0."""
+    offsets[0] = 0
+    offsets[1 : lens.shape[0] + 1] = lens.cumsum(0, dtype=torch.int32)
+
+
+def _write_pages(table: torch.Tensor, slots: torch.Tensor, live: torch.Tensor, page_size: int) -> None:
+    """Write the pages of ``slots`` where they are ``live``."""
+    rows = table[: slots.shape[0]]
+    rows.copy_(torch.where(live, slots // page_size, rows))

@@ -1,0 +1,123 @@
+"""One launch writes a batch's lengths, offsets and page tables, from lengths that never leave the device.
+
+Imported only where Triton is needed: ``patchkit.backends.paged`` does so for tensors on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import triton
+import triton.language as tl
+
+if TYPE_CHECKING:
+    from patchkit.backends.paged import Batch, Lengths, PageTables
+
+_BATCH_BLOCK = 512
+_PAGE_BLOCK = 512
+# Enough for every multiprocessor of a large GPU to hold several, which evens out rows of unequal length.
+_PROGRAMS = 2048
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _page(slot, PAGE_SIZE: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
+    # Division of integer tensors truncates here and floors in torch.
+    return tl.where(slot < 0, -1 - (-1 - slot) // PAGE_SIZE, slot // PAGE_SIZE)
+
+
+# Neither a number that differs from replay to replay nor where a batch begins may compile a variant.
+@triton.jit(  # type: ignore[untyped-decorator]
+    do_not_specialize=["bs", "extra", "query_stride"],
+    do_not_specialize_on_alignment=["seq_lens", "req_pool_indices", "accepted"],
+)
+def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
+    seq_lens,
+    req_pool_indices,
+    accepted,
+    req_to_token,
+    full_to_swa,
+    key_lens,
+    key_offsets,
+    query_lens,
+    query_offsets,
+    page_table,
+    swa_page_table,
+    bs,
+    extra,
+    query_stride,
+    slots_per_request,
+    pages_per_request,
+    PAGE_SIZE: tl.constexpr,  # noqa: N803
+    PAGE_BLOCK: tl.constexpr,  # noqa: N803
+    BATCH_BLOCK: tl.constexpr,  # noqa: N803
+):
+    if tl.program_id(0) == 0:
+        # No page depends on the prefix sums, so that one program makes them while the others make the tables.
+        if tl.program_id(1) == 0:
+            keys_before = 0
+            queries_before = 0
+            for start in range(0, bs, BATCH_BLOCK):
+                request = start + tl.arange(0, BATCH_BLOCK)
+                live = request < bs
+                if key_lens is not None:
+                    lens = tl.load(seq_lens + request, mask=live, other=0).to(tl.int32) + extra
+                    lens = tl.where(live, lens, 0)
+                    tl.store(key_lens + request, lens, mask=live)
+                    if key_offsets is not None:
+                        tl.store(key_offsets + 1 + request, keys_before + tl.cumsum(lens, 0), mask=live)
+                        keys_before += tl.sum(lens, 0)
+                if query_lens is not None:
+                    tl.store(query_lens + request, query_stride, mask=live)
+                if query_offsets is not None:
+                    if accepted is not None:
+                        taken = tl.load(accepted + request, mask=live, other=0).to(tl.int32)
+                        tl.store(query_offsets + 1 + request, queries_before + tl.cumsum(taken, 0), mask=live)
+                        queries_before += tl.sum(taken, 0)
+                    else:
+                        tl.store(query_offsets + 1 + request, (request + 1) * query_stride, mask=live)
+            if key_offsets is not None:
+                tl.store(key_offsets, 0)
+            if query_offsets is not None:
+                tl.store(query_offsets, 0)
+    else:
+        request = tl.program_id(0) - 1
+        length = tl.load(seq_lens + request).to(tl.int32) + extra
+        pages = tl.minimum(tl.cdiv(length, PAGE_SIZE), pages_per_request)
+        # A pool for many long requests has more slots than 32 bits can count.
+        slots = req_to_token + tl.load(req_pool_indices + request).to(tl.int64) * slots_per_request
+        row = request.to(tl.int64) * pages_per_request
+        for start in range(tl.program_id(1) * PAGE_BLOCK, pages, tl.num_programs(1) * PAGE_BLOCK):
+            page = start + tl.arange(0, PAGE_BLOCK)
+            live = page < pages
+            slot = tl.load(slots + page * PAGE_SIZE, mask=live, other=0)
+            tl.store(page_table + row + page, _page(slot, PAGE_SIZE), mask=live)
+            if swa_page_table is not None:
+                swa_slot = tl.load(full_to_swa + slot, mask=live & (slot >= 0), other=-1)
+                tl.store(swa_page_table + row + page, _page(swa_slot, PAGE_SIZE), mask=live)
+
+
+def fill_by_kernel(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
+    """Do what ``patchkit.backends.paged.fill`` promises, in one launch and without a host read."""
+    pages_per_request = tables.pages.stride(0)
+    splits = min(triton.cdiv(pages_per_request, _PAGE_BLOCK), max(1, _PROGRAMS // batch.size))
+    _fill[(batch.size + 1, splits)](
+        batch.seq_lens,
+        batch.req_pool_indices,
+        lengths.accepted,
+        tables.req_to_token,
+        tables.full_to_swa,
+        lengths.keys,
+        lengths.key_offsets,
+        lengths.queries,
+        lengths.query_offsets,
+        tables.pages,
+        tables.swa_pages,
+        batch.size,
+        batch.extra,
+        lengths.query_stride,
+        tables.req_to_token.stride(0),
+        pages_per_request,
+        tables.page_size,
+        _PAGE_BLOCK,
+        _BATCH_BLOCK,
+    )

@@ -1,0 +1,109 @@
+"""A TRTLLM backend's metadata for a graph's replay is one ``fill``, from what the batch has on the device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchkit.backends.paged import Batch, Lengths, PageTables, fill
+
+if TYPE_CHECKING:
+    import torch
+
+
+def fill_trtllm_mha(
+    backend: Any,
+    bs: int,
+    req_pool_indices: torch.Tensor,
+    seq_lens: torch.Tensor,
+    *,
+    forward_mode: Any,
+    spec_info: Any,
+) -> None:
+    """Fill and make current the metadata that a TRTLLM MHA backend keeps for graphs of ``bs`` requests.
+
+    The arguments are those of upstream's ``_apply_cuda_graph_metadata``, without the host mirror:
+    ``seq_lens`` and ``req_pool_indices``, integer, shape [>= bs], on the device. For decode (a step of a
+    draft as well), target verify and draft-extend v1 and v2, with the buffers that the capture bound.
+    ``patchkit.backends.paged.fill`` says what a page table holds behind a request's last page.
+
+    No maximum is read from the device. ``max_seq_len_k`` becomes ``max_context_len``, its static upper
+    bound. That changes nothing in a graph: the kernels get ``max_context_len`` itself, never this field, and
+    a replay could not change a number that the capture recorded. All they need is an upper bound: trtllm-gen
+    divides its work by it, XQA takes the page table's width times the page size instead, and both find where
+    a request ends in ``cache_seqlens_int32``. ``max_seq_len_q`` stays the captured graph's tokens per
+    request, which is the stride of every mode but a v1 draft-extend and bounds what that one accepted; a v2
+    draft-extend may name its own stride.
+    """
+    query_offsets = accepted = None
+    extra = 0
+    if forward_mode.is_decode_or_idle():
+        metadata = backend.decode_cuda_graph_metadata[bs]
+        if spec_info is not None:
+            extra = backend.speculative_step_id + 1
+    elif forward_mode.is_target_verify():
+        metadata = backend.target_verify_metadata[bs]
+        extra = metadata.max_seq_len_q
+    else:
+        metadata = backend.draft_extend_metadata[bs]
+        # The other modes' stride is the capture's, and so are their offsets.
+        query_offsets = metadata.cu_seqlens_q
+        if not forward_mode.is_draft_extend_v2():
+            accepted = spec_info.num_accept_tokens
+        elif spec_info.num_tokens_per_req > 0:
+            metadata.max_seq_len_q = spec_info.num_tokens_per_req
+    swa_pages = metadata.swa_page_table
+    full_to_swa = None if swa_pages is None else backend._swa_kv_pool.full_to_swa_index_mapping
+    fill(
+        Batch(seq_lens, req_pool_indices, bs, extra),
+        Lengths(
+            keys=metadata.cache_seqlens_int32,
+            key_offsets=metadata.cu_seqlens_k,
+            query_offsets=query_offsets,
+            query_stride=metadata.max_seq_len_q,
+            accepted=accepted,
+        ),
+        PageTables(backend.req_to_token, backend.page_size, metadata.page_table, full_to_swa, swa_pages),
+    )
+    metadata.max_seq_len_k = backend.max_context_len
+    backend.forward_metadata = metadata
+
+
+def fill_trtllm_mla(
+    backend: Any, bs: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, forward_mode: Any
+) -> None:
+    """Fill the metadata that a TRTLLM MLA backend keeps for graphs of ``bs`` requests.
+
+    The arguments are those of upstream's ``_apply_cuda_graph_metadata``: ``seq_lens`` and
+    ``req_pool_indices``, integer, shape [>= bs], on the device. A decode has block indices alone; a target
+    verify has the key lengths too, and a draft-extend also lengths and offsets of its queries, all padded to
+    ``num_draft_tokens``.
+    """
+    metadata = backend.decode_cuda_graph_metadata[bs]
+    stride = backend.num_draft_tokens
+    extra = 0
+    lengths = Lengths()
+    if forward_mode.is_target_verify():
+        extra = stride
+        lengths = Lengths(keys=metadata.seq_lens_k)
+    elif not forward_mode.is_decode_or_idle():
+        metadata.max_seq_len_q = stride
+        metadata.sum_seq_lens_q = stride * bs
+        lengths = Lengths(
+            keys=metadata.seq_lens_k,
+            queries=metadata.seq_lens_q,
+            query_offsets=metadata.cu_seqlens_q,
+            query_stride=stride,
+        )
+    tables = PageTables(backend.req_to_token, backend.page_size, metadata.block_kv_indices)
+    fill(Batch(seq_lens, req_pool_indices, bs, extra), lengths, tables)
+
+
+def share_draft_block_indices(backend: Any) -> None:
+    """Let all steps of a TRTLLM MLA draft read one table: a replay gives every step the same block indices.
+
+    Call it when the steps have their graph buffers and nothing is captured yet, since a graph keeps the
+    table that it was captured with. From then on ``fill_trtllm_mla`` of the first step is the fill of all.
+    """
+    first, *others = backend.attn_backends[: backend.speculative_num_steps - 1]
+    for step in others:
+        step.decode_cuda_graph_kv_indices = first.decode_cuda_graph_kv_indices
