@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from decode_bench.engines import Engine, EngineError
 from decode_bench.figures import read_run
-from decode_bench.results import Measured, Result, passed, result, table, write
+from decode_bench.results import WARM_UP, Measured, Result, passed, result, table, write
 from decode_bench.scenarios import Scenario, Server, common_options, scenarios
 from decode_bench.trace import read_profile
 from decode_bench.trees import Contender, contender, faulty_copy, read_faults
@@ -99,9 +99,9 @@ class Field:
 
     def measure(self, scenario: Scenario, repeats: int) -> list[Measured]:
         """Run one scenario in every engine, in turns, and return what each gave."""
-        measured = {tree: Measured(tree) for tree in self.engines}
+        measured = {tree: Measured(tree, started=tree in self.step_events) for tree in self.engines}
         marks = {tree: engine.log.stat().st_size for tree, engine in self.engines.items()}
-        for _ in range(1 + repeats if scenario.batch else UNTIMED_RUNS):
+        for _ in range(WARM_UP + repeats if scenario.batch else UNTIMED_RUNS):
             for tree, engine in self.engines.items():
                 with self._failing(tree, scenario):
                     reply = engine.run(scenario.requests, logprobs=scenario.logprobs, pause=scenario.pause)

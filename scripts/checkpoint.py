@@ -38,6 +38,8 @@ CONTEXT = 0.26
 SCORE = 3.0
 # The same for what the draft adds to its guess: it need not know the context, but must not be blind to it.
 DRAFT_CONTEXT = 0.05
+# Tokens that are never generated: the first ones, the end token among them.
+SPECIAL = 3
 # Shards written at a time; each holds a few hundred megabytes of host memory until it is on disk.
 WRITERS = 6
 
@@ -85,6 +87,8 @@ def _vocabulary(shape: Shape, weights: Weights) -> tuple[Tensor, Tensor]:
     scale = math.sqrt(shape.hidden / shape.carried)
     embedding[:, : shape.carried] = weights.normal("embedding", shape.vocabulary, shape.carried, scale)
     head = weights.normal("head", shape.vocabulary, shape.hidden, 1 / math.sqrt(shape.hidden))
+    # A logit of zero is never the largest: no request ends because it came upon the end token.
+    head[:SPECIAL] = 0
     return embedding, head
 
 
@@ -203,7 +207,7 @@ def _config(shape: Shape, architecture: str, layers: int) -> dict[str, Any]:
         "tie_word_embeddings": False,
         "attention_bias": False,
         "bos_token_id": 1,
-        "eos_token_id": 2,
+        "eos_token_id": SPECIAL - 1,
         "torch_dtype": "bfloat16",
     }
 

@@ -659,6 +659,19 @@ def test_retractions_are_counted_in_the_log() -> None:
     assert results.result(STRAIGHT, 8, measured(a_run([1]), log=log), measured(a_run([1]))).retracted == 3
 
 
+def test_a_scenario_that_should_run_out_of_room_and_does_not_is_an_error() -> None:
+    scarce = replace(STRAIGHT, scarce=True)
+    retracting = measured(a_run([1]), log="#retracted_reqs: 1, #new")
+    assert results.result(scarce, 8, retracting, retracting).error is None
+    roomy = results.result(scarce, 8, measured(a_run([1])), retracting).error
+    assert roomy is not None
+    assert "No request was taken back" in roomy
+    control = measured(a_run([1]), tree=replace(TREE, control=True))
+    assert results.result(scarce, 8, control, retracting).error is None
+    crashed = measured(a_run([1]), error="small: it broke")
+    assert results.result(scarce, 8, crashed, retracting).error == "small: it broke"
+
+
 def the_result(token: int = 1, **changed: Any) -> results.Result:
     reference = measured(a_run([1]), a_run([1]))
     other = measured(a_run([token]), a_run([token]))
@@ -676,6 +689,7 @@ def the_result(token: int = 1, **changed: Any) -> results.Result:
         ([the_result(), the_result(token=2, control=True, tree="c")], True),
         ([the_result(), the_result(control=True, tree="c")], False),
         ([the_result(control=True, tree="c"), the_result(error="crashed", control=True, tree="c")], True),
+        ([the_result(error="start: no", started=False, identical=None, control=True, tree="c")], False),
         (
             [the_result(token=2, control=True, tree="c"), the_result(control=True, tree="another")],
             False,
@@ -691,7 +705,7 @@ def test_trees_must_match_and_every_control_must_be_noticed(
 def test_the_table_and_the_json_say_what_was_found(tmp_path: Path) -> None:
     profile = Trace.of_steps().profile()
     found = [
-        the_result(profile=profile, gpu_busy=0.8),
+        the_result(profile=profile, gpu_busy=0.8, retracted=3),
         the_result(token=2, tree="late", error="RuntimeError: boom"),
     ]
     results.write(tmp_path, {"command": "bench"}, found)
@@ -699,8 +713,8 @@ def test_the_table_and_the_json_say_what_was_found(tmp_path: Path) -> None:
     (good,) = [line for line in lines if "patched" in line]
     (bad,) = [line for line in lines if "boom" in line]
     assert [cell.strip() for cell in good.split("│")[1:-1]] == [
-        "straight 1", "8", "patched", "2.000", "2.000", "0.000", "1.0000", "1.0000-1.0000", "0.00", "0.0",
-        "0.0", "80.0%", "identical", "",
+        "straight 1", "8", "patched", "2.000", "2.000", "0.000", "1.0000", "1.0000-1.0000", "0.00", "3",
+        "0.0", "0.0", "80.0%", "identical", "",
     ]  # fmt: skip
     assert "1 of 1 differ, first request 0 at token 0" in bad
     content = json.loads((tmp_path / "results.json").read_text())
@@ -825,6 +839,7 @@ def test_an_engine_that_does_not_start_is_ended_at_its_limit(tmp_path: Path, com
     sleepy = trees.contender("sleepy", write_tree(tmp_path / "a", **changed))
     (found,), _ = compared([SMALL], sleepy, start_limit=3.0)
     assert found.error == "start: No answer within 3 s."
+    assert not found.started
     assert found.runs == 0
 
 
@@ -835,6 +850,7 @@ def test_an_engine_that_hangs_in_a_run_is_ended_at_its_limit(tmp_path: Path, com
     )
     (found,), _ = compared([SMALL], trees.faulty_copy(fault, [tree], tmp_path / "faulty"), run_limit=3.0)
     assert found.error == "small: No answer within 3 s."
+    assert found.started
 
 
 def test_a_tree_whose_requests_the_probe_does_not_see_is_no_silent_success(
@@ -962,6 +978,12 @@ def test_the_targets_hidden_states_do_not_enter_the_drafts_carried_columns() -> 
     fc = draft_tensors()["fc.weight"]
     assert not fc[: TINY.carried].any()
     assert fc[TINY.carried :].any(dim=1).all()
+
+
+def test_the_end_token_is_never_generated() -> None:
+    head = draft_tensors()["lm_head.weight"]
+    assert not head[: checkpoint.SPECIAL].any()
+    assert head[checkpoint.SPECIAL :].any(dim=1).all()
 
 
 def test_target_and_draft_have_the_same_embedding_and_head() -> None:

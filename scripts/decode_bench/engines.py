@@ -95,13 +95,15 @@ class Engine:
                 text=True,
             )
         os.close(sending)
-        self._replies: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        # Each with the time at which it came; None: there will be no more.
+        self._replies: queue.SimpleQueue[tuple[float, str | None]] = queue.SimpleQueue()
+        self._answered = self._began
         threading.Thread(target=self._listen, args=(receiving,), daemon=True).start()
 
     def await_start(self) -> Start:
         """Wait until the engine answers requests, and return what it says of itself."""
         reply = self._reply(self._began, self._start_limit)
-        seconds = time.monotonic() - self._began
+        seconds = self._answered - self._began
         imported = Path(reply["sglang"]).resolve()
         if not imported.is_relative_to(self.tree.folder.resolve()):
             self.stop()
@@ -141,12 +143,12 @@ class Engine:
     def _listen(self, receiving: int) -> None:
         with os.fdopen(receiving) as replies:
             for line in replies:
-                self._replies.put(line)
-        self._replies.put(None)
+                self._replies.put((time.monotonic(), line))
+        self._replies.put((time.monotonic(), None))
 
     def _reply(self, since: float, limit: float) -> dict[str, Any]:
         try:
-            line = self._replies.get(timeout=max(0.0, since + limit - time.monotonic()))
+            self._answered, line = self._replies.get(timeout=max(0.0, since + limit - time.monotonic()))
         except queue.Empty:
             raise self._failure(f"No answer within {limit:.0f} s.") from None
         if line is None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .trees import Contender
 
 _RETRACTED = re.compile(r"#retracted_reqs: (\d+)")
+# Runs that are not timed: the first compiles and fills caches.
+WARM_UP = 1
 # Wide enough for every column: a table that wraps cannot be compared by eye.
 _WIDTH = 240
 
@@ -44,6 +46,8 @@ class Result:
     layers: int
     tree: str
     control: bool
+    # Whether the engine ever answered.
+    started: bool
     # What went wrong, if anything did; what was measured before it stands.
     error: str | None
     runs: int
@@ -74,8 +78,7 @@ class Measured:
 
     tree: Contender
     runs: list[Run] = field(default_factory=list)
-    # Runs that are not timed: the first, which compiles and fills caches.
-    warm_up: int = 1
+    started: bool = True
     error: str | None = None
     profile: StepProfile | None = None
     # The engine's log during the scenario.
@@ -85,8 +88,8 @@ class Measured:
 def result(scenario: Scenario, layers: int, measured: Measured, reference: Measured) -> Result:
     """Return what a tree's runs come to, compared with the first tree's."""
     runs = measured.runs
-    timed = milliseconds_per_step(runs[measured.warm_up :]) if scenario.batch else []
-    theirs = milliseconds_per_step(reference.runs[reference.warm_up :]) if scenario.batch else []
+    timed = milliseconds_per_step(runs[WARM_UP:]) if scenario.batch else []
+    theirs = milliseconds_per_step(reference.runs[WARM_UP:]) if scenario.batch else []
     own = [first_difference(runs[0].outputs, run.outputs) for run in runs]
     compared: list[Difference | None] = []
     logprobs = None
@@ -96,13 +99,18 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         logprobs = largest_logprob_difference(expected, runs[0].outputs)
     outputs = runs[0].outputs if runs else ()
     step, profile = Spread.of(timed), measured.profile
+    retracted = sum(map(int, _RETRACTED.findall(measured.log)))
+    error = measured.error
+    if scenario.scarce and error is None and not retracted and not measured.tree.control:
+        error = "No request was taken back, which this scenario is for: leave the server less room."
     return Result(
         scenario=scenario.name,
         batch=scenario.batch,
         layers=layers,
         tree=measured.tree.name,
         control=measured.tree.control,
-        error=measured.error,
+        started=measured.started,
+        error=error,
         runs=len(runs),
         seconds=Spread.of([run.seconds for run in runs]),
         step=step,
@@ -113,18 +121,21 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         logprob_difference=logprobs,
         accept_length=accept_length(outputs),
         distinct_tokens=distinct_tokens(outputs),
-        retracted=sum(map(int, _RETRACTED.findall(measured.log))),
+        retracted=retracted,
         gpu_busy=profile.busy_milliseconds / step.median if profile and step else None,
         profile=profile,
     )
 
 
 def passed(results: Sequence[Result]) -> bool:
-    """Whether all trees gave the first one's tokens in all scenarios, and each control did not in one."""
+    """Whether all trees gave the first one's tokens in all scenarios, and each control did not in one.
+
+    A control may crash, but not before its first request: that would be a fault of the fault.
+    """
     noticed = {result.tree: False for result in results if result.control}
     for entry in results:
         if entry.control:
-            noticed[entry.tree] |= entry.error is not None or entry.identical is False
+            noticed[entry.tree] |= entry.started and (entry.error is not None or entry.identical is False)
         elif entry.error is not None or not entry.identical or not entry.reproducible:
             return False
     return all(noticed.values())
@@ -143,7 +154,18 @@ def table(results: Sequence[Result]) -> Table:
     lines = Table(title="Milliseconds per decode step; counts and shares per step, from a profile")
     for name in ("scenario", "layers", "tree"):
         lines.add_column(name)
-    for name in ("median", "min", "spread", "ratio", "pairs", "accept", "syncs", "D2H", "GPU busy"):
+    for name in (
+        "median",
+        "min",
+        "spread",
+        "ratio",
+        "pairs",
+        "accept",
+        "retracted",
+        "syncs",
+        "D2H",
+        "GPU busy",
+    ):
         lines.add_column(name, justify="right")
     for name in ("tokens", "error"):
         lines.add_column(name)
@@ -164,6 +186,7 @@ def table(results: Sequence[Result]) -> Table:
             f"{ratio.median:.4f}" if ratio else "",
             f"{ratio.lowest:.4f}-{ratio.highest:.4f}" if ratio else "",
             f"{entry.accept_length:.2f}" if entry.accept_length is not None else "",
+            str(entry.retracted or ""),
             f"{profile.synchronisations:.1f}" if profile else "",
             f"{profile.copies_to_host:.1f}" if profile else "",
             f"{entry.gpu_busy:.1%}" if entry.gpu_busy is not None else "",

@@ -52,6 +52,8 @@ class Scenario:
     # Requests side by side from the first step on, and so many that a time per step is worth stating; else
     # None.
     batch: int | None = None
+    # The KV cache is too small for the requests, so that some must be taken back while they run.
+    scarce: bool = False
 
     @property
     def label(self) -> str:
@@ -159,7 +161,9 @@ def _shared_prefixes() -> list[Request]:
     prefixes = [draw.prompt(length) for length in (160, 200, 333)]
     return [
         Request(
-            prefixes[i % 3] + draw.prompt(draw.number(1, 120)), draw.number(48, 320), enters=9 * max(0, i - 9)
+            prefixes[i % 3] + draw.prompt(draw.number(1, 120)),
+            draw.number(48, 320),
+            enters=5 * max(0, i - 11),
         )
         for i in range(40)
     ]
@@ -170,9 +174,9 @@ def _queueing() -> list[Request]:
     return [Request(draw.prompt(draw.number(64, 192)), draw.number(192, 384)) for _ in range(2 * SLOTS)]
 
 
-# So little room, and so hopeful an estimate of what a request will need, that running requests must be taken
-# back.
-_SCARCE: Mapping[str, Option] = {"max_total_tokens": 3072, "schedule_conservativeness": 0.1}
+def _scarce(tokens: int) -> Mapping[str, Option]:
+    """So little room, and so hopeful an estimate of what a request needs, that some must be taken back."""
+    return {"max_total_tokens": tokens, "schedule_conservativeness": 0.1}
 
 
 def scenarios(batches: Sequence[int]) -> list[Scenario]:
@@ -185,7 +189,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         Scenario("delayed", _mixture("delayed"), pause=PAUSE),
         Scenario("logprobs", _mixture("logprobs"), logprobs=True),
         _random(),
-        Scenario("queueing", _queueing(), Server(_SCARCE)),
+        Scenario("queueing", _queueing(), Server(_scarce(3072)), scarce=True),
         Scenario("no-graph", _mixture("no-graph"), Server({"disable_cuda_graph": True})),
         Scenario("no-overlap", _mixture("no-overlap"), Server({"disable_overlap_schedule": True})),
         Scenario(
@@ -206,14 +210,8 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         Scenario(
             "radix",
             _shared_prefixes(),
-            Server(
-                {
-                    "page_size": 16,
-                    "disable_radix_cache": False,
-                    "max_total_tokens": 4096,
-                    "schedule_conservativeness": 0.1,
-                }
-            ),
+            Server({"page_size": 16, "disable_radix_cache": False, **_scarce(2560)}),
+            scarce=True,
         ),
         Scenario(
             "trtllm-mha",

@@ -51,10 +51,9 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dic
     began = time.monotonic()
     replies = engine.generate(
         input_ids=[request["prompt"] for request in requests],
-        sampling_params=[
-            {"temperature": 0, "max_new_tokens": request["new_tokens"], "ignore_eos": True}
-            for request in requests
-        ],
+        # The end token is not ignored: for a request that ignores it sglang reserves all the room that it may
+        # need, and would never take one back.
+        sampling_params=[{"temperature": 0, "max_new_tokens": request["new_tokens"]} for request in requests],
         rid=[
             str(Ticket(run, index, len(requests), request["enters"], request["aborted"], command["pause"]))
             for index, request in enumerate(requests)
