@@ -6,7 +6,7 @@ import ast
 import enum
 import gc
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -128,14 +128,20 @@ class Modules:
             raise TreeError(
                 f"{file}: not UTF-8 nor what its coding line says; save it as UTF-8 and try again."
             ) from None
+        # The parser drops a form feed in front of code, and lines that a carriage return alone ends.
+        if (b"\f" in source or b"\r" in source) and module.bytes != source:
+            raise TreeError(
+                f"{file}: has form feeds or bare carriage returns, which a rewrite would lose; "
+                "take them out and try again."
+            )
         return module
 
-    def defining(self, kind: str, name: str) -> list[str]:
+    def defining(self, name: str) -> list[str]:
         """Return the files of the tree that define a top-level class or function of this name."""
         if self._listing is None:
             self._listing = self.tree.files("srt")
-        sign = re.compile(rf"^{kind} {re.escape(name)}\b".encode(), re.MULTILINE)
-        needle = f"{kind} {name}".encode()
+        sign = re.compile(rf"^(class|(async )?def) {re.escape(name)}\b".encode(), re.MULTILINE)
+        needle = f" {name}".encode()
         found = []
         for file in self._listing:
             source = self.source(file)
@@ -178,10 +184,7 @@ class Workspace:
         else:
             places = [place for file in there for place in self._in_file(file, dotted)]
             if not places:
-                first = dotted.split(".", 1)[0]
-                moved = self.modules.defining(
-                    "class" if "." in dotted or first[:1].isupper() else "def", first
-                )
+                moved = self.modules.defining(dotted.split(".", 1)[0])
                 places = [
                     place for file in moved if file not in there for place in self._in_file(file, dotted)
                 ]
@@ -213,14 +216,14 @@ class Workspace:
             if not isinstance(node, cst.ClassDef):
                 continue
             for base in base_names(node):
-                for home in [file] if resolve(module, base) else self.modules.defining("class", base):
+                found: list[_Place] = []
+                for home in [file] if resolve(module, base) else self.modules.defining(base):
                     home_module = self.get(home)
-                    if home_module is None:
-                        continue
-                    found = [_Place(home, scope) for scope in resolve(home_module, f"{base}.{method}")]
-                    found = found or self._inherited(home, base, method, seen | {owner})
-                    if found:
-                        return found
+                    own = [] if home_module is None else resolve(home_module, f"{base}.{method}")
+                    found += [_Place(home, scope) for scope in own]
+                    found += [] if own else self._inherited(home, base, method, seen | {owner})
+                if found:
+                    return found
         return []
 
     def holds(self, fact: Fact) -> bool:
@@ -273,12 +276,21 @@ def _with_imports(scope: Scope, spec: AnyEdit, finding: Finding) -> Finding:
     return ready(rewrite)
 
 
+def _told(fact: Fact) -> str:
+    where = " or ".join(fact.files)
+    if fact.scope:
+        where = f"{fact.scope} in {where}"
+    said = [f"`{' '.join(fact.has.split())}`"] if fact.has else []
+    said += [f"no `{' '.join(fact.lacks.split())}`"] if fact.lacks else []
+    return f"{' and '.join(said)} in {where}" if said else where
+
+
 def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
     return frozenset(name for name, facts in patch.shapes.items() if all(space.holds(fact) for fact in facts))
 
 
 def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) -> State:
-    """Edits in place are patchkit's where one of them carries the patch's marker, otherwise upstream's.
+    """Edits in place are patchkit's where one carries the patch's marker, otherwise upstream's.
 
     A patch that upstream never had (no ``landed``) is also patchkit's where another patch of it made the edit.
     """
@@ -291,10 +303,8 @@ def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) 
 def _evaluate(space: Workspace, patch: Patch) -> PatchStatus:
     """Return the patch's state and, unless it conflicts, leave its pending edits made in ``space``."""
     if not all(space.holds(fact) for fact in patch.needs):
-        missing = next(fact for fact in patch.needs if not space.holds(fact))
-        wanted = missing.has or missing.scope
-        reason = f"the tree has no {f'`{wanted}` in ' if wanted else ''}{' or '.join(missing.files)}"
-        return PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
+        unmet = next(fact for fact in patch.needs if not space.holds(fact))
+        return PatchStatus(patch, State.NOT_APPLICABLE, (), f"needs a tree with {_told(unmet)}")
     before = dict(space.edited)
     # What marks an edit as in place is read off the tree itself: an earlier patch's edits are still to come.
     pristine = Workspace(space.modules)
@@ -315,7 +325,7 @@ def _evaluate(space: Workspace, patch: Patch) -> PatchStatus:
         if finding.standing is Standing.PRESENT:
             status = replace(status, state=State.APPLIED)
             if (
-                status.file in before
+                status.file in space.edited
                 and _examine(pristine, patch, spec).finding.standing is not Standing.PRESENT
             ):
                 status = replace(status, state=State.PENDING, reason="comes with a patch applied before it")
@@ -393,24 +403,36 @@ def inspect(tree: Tree, patches: Sequence[Patch]) -> tuple[PatchStatus, ...]:
 def make_plan(tree: Tree, patches: Sequence[Patch]) -> Plan:
     """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, no errors.
 
-    The changes leave out every patch that conflicts, and every patch that requires one that does. ConflictError
-    if an edit, against all its checks, would leave a file that does not compile.
+    The changes leave out every patch that conflicts, and every patch that requires one that does.
+    ConflictError if an edit, against all its checks, would leave a file that does not compile.
     """
     space, statuses, touched = _run(tree, patches)
     changes = []
     for file, module in space.edited.items():
-        before, after = space.modules.source(file), module.bytes
+        before, after = space.modules.source(file), _encoded(file, module, touched[file])
         if before is not None and before != after:
             changes.append(FileChange(file, before, after, tuple(touched[file])))
             _require_valid(changes[-1])
     return Plan(tree, statuses, tuple(changes))
 
 
+def _encoded(file: str, module: cst.Module, patches: Sequence[str]) -> bytes:
+    try:
+        return module.bytes
+    except UnicodeEncodeError as error:
+        raise ConflictError(
+            f"{file}: {', '.join(patches)} would write {error.object[error.start]!r}, which is not in "
+            f"{module.encoding}; save the file as UTF-8 and try again."
+        ) from None
+
+
 def _require_valid(change: FileChange) -> None:
     try:
         ast.parse(change.after)
     except SyntaxError as error:
-        raise ConflictError(
-            f"{change.file}:{error.lineno}: {', '.join(change.patches)} would leave this line invalid ({error.msg}), "
-            "so nothing was written; leave those patches out and report the file."
-        ) from None
+        with suppress(SyntaxError):
+            ast.parse(change.before)  # A tree may be written for a later Python than this one.
+            raise ConflictError(
+                f"{change.file}:{error.lineno}: {', '.join(change.patches)} would leave this line invalid "
+                f"({error.msg}), so nothing was written; leave those patches out and report the file."
+            ) from None

@@ -227,7 +227,8 @@ KINDLE = IsinstanceMember("item", "Book", "Reader")
             "not (isinstance(item, (Map, Book, Reader)))",
         ),
         (
-            "isinstance(\n    item,\n    (\n        Map,  # of a town\n        Book,  # of any kind\n    ),\n)",
+            "isinstance(\n    item,\n    (\n        Map,  # of a town\n        Book,  # of any kind\n"
+            "    ),\n)",
             "isinstance(\n    item,\n    (\n        Map,  # of a town\n        Book,  # of any kind\n"
             "        Reader,\n    ),\n)",
         ),

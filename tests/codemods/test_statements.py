@@ -32,7 +32,7 @@ def opening(code: str, **keys: Any) -> Codemod:
     return OpeningSpec(name="n", why="w", file="f.py", code=code, **keys).codemod()
 
 
-# ---- one statement for another ----------------------------------------------------------------------------
+# ---- one statement for another
 
 FINE = rewrite("$who.debt += $days * RATE", "$who.charge($days)")
 
@@ -156,7 +156,7 @@ def test_long_replacement_is_broken() -> None:
     )
 
 
-# ---- the statements found, with others around them --------------------------------------------------------
+# ---- the statements found, with others around them
 
 
 def test_found_statements_are_kept_as_they_are() -> None:
@@ -247,7 +247,7 @@ def test_guard_on_another_value_is_not_the_guard() -> None:
     assert rewritten(GUARDED, source).count("is not None") == 2
 
 
-# ---- an expression for another -----------------------------------------------------------------------------
+# ---- an expression for another
 
 TOTAL = rewrite("$x.pages + $y", "total($x, $y)")
 
@@ -357,7 +357,7 @@ def test_target_outside_its_context_is_no_site() -> None:
     check_noop(edit, "mask = empty(book.pages)\nlog(mask)\n", Standing.ABSENT)
 
 
-# ---- statements for an expression --------------------------------------------------------------------------
+# ---- statements for an expression
 
 WAIT = rewrite("$r.wait()", "if late:\n    $r.wait()")
 
@@ -388,7 +388,7 @@ def test_statement_on_a_shared_line_is_refused(line: str) -> None:
     check_noop(edit, f"{line}\n", Standing.AMBIGUOUS, reason=f"`{line}` holds several statements")
 
 
-# ---- before and after --------------------------------------------------------------------------------------
+# ---- before and after
 
 
 def test_statements_go_in_front_below_the_blank_line() -> None:
@@ -498,7 +498,7 @@ def test_variant_of_the_shape_at_hand_counts() -> None:
     )
 
 
-# ---- at the start of a function ------------------------------------------------------------------------------
+# ---- at the start of a function
 
 OPENED = opening("self.check()")
 
@@ -554,7 +554,7 @@ def test_only_functions_are_opened(source: str, at: str) -> None:
     check_noop(OPENED, source, Standing.ABSENT, at=at, reason="is not a function")
 
 
-# ---- whatever the layout -------------------------------------------------------------------------------------
+# ---- whatever the layout
 
 EDITS = {
     "statement": FINE,
