@@ -208,13 +208,15 @@ class OpeningSpec(EditSpec, frozen=True, kw_only=True, tag="insert-first", forbi
 
     code: str
     known: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def codemod(self) -> Codemod:
         """Build the codemod."""
         from patchkit.codemods.statements import Opening
 
-        _require_bound("code", self.code)
-        return Opening(self.code, _compile("code", self.code) + _compile("known", *self.known))
+        _require_bound("code", self.code, *self.given)
+        known = _compile("code", self.code) + _compile("known", *self.known)
+        return Opening(self.code, known, _compile("given", *self.given))
 
 
 class AttributeSpec(EditSpec, frozen=True, kw_only=True, tag="class-attribute", forbid_unknown_fields=True):

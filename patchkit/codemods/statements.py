@@ -273,10 +273,14 @@ def _noted_statement(module: cst.Module, path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Opening:
-    """Put ``code`` at the start of a function's body, after its docstring."""
+    """Put ``code`` at the start of a function's body, after its docstring.
+
+    ``known`` are patterns of an edit already made; ``given`` must match in the function and bind names.
+    """
 
     code: str
     known: tuple[Pattern, ...]
+    given: tuple[Pattern, ...] = ()
 
     def examine(self, scope: Scope, note: str) -> edit.Finding:
         """Look for the statements; the function itself is the site."""
@@ -285,10 +289,13 @@ class Opening:
         node, body = scope.node, scope.body
         if not isinstance(node, cst.FunctionDef):
             return edit.absent(f"{scope.name or 'the module'} is not a function")
+        given = bindings_given(scope, self.given)
+        if isinstance(given, edit.Finding):
+            return given
 
         def rewrite() -> cst.Module:
             at = 1 if node.get_docstring() is not None else 0
-            fresh = render(self.code, {})
+            fresh = render(self.code, given)
             return scope.with_body((*body[:at], annotate(fresh[0], note), *fresh[1:], *body[at:]))
 
         return edit.ready(rewrite)
