@@ -99,7 +99,7 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 def fill_by_kernel(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
     """Do what ``patchkit.backends.paged.fill`` promises, in one launch and without a host read."""
     pages_per_request = tables.pages.stride(0)
-    splits = min(triton.cdiv(pages_per_request, _PAGE_BLOCK), max(1, _PROGRAMS // batch.size))
+    splits = min(-(-pages_per_request // _PAGE_BLOCK), max(1, _PROGRAMS // batch.size))
     _fill[(batch.size + 1, splits)](
         batch.seq_lens,
         batch.req_pool_indices,

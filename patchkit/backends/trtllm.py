@@ -104,6 +104,6 @@ def share_draft_block_indices(backend: Any) -> None:
     Call it when the steps have their graph buffers and nothing is captured yet, since a graph keeps the
     table that it was captured with. From then on ``fill_trtllm_mla`` of the first step is the fill of all.
     """
-    first, *others = backend.attn_backends[: backend.speculative_num_steps - 1]
-    for step in others:
-        step.decode_cuda_graph_kv_indices = first.decode_cuda_graph_kv_indices
+    steps = backend.attn_backends[: backend.speculative_num_steps - 1]
+    for step in steps[1:]:
+        step.decode_cuda_graph_kv_indices = steps[0].decode_cuda_graph_kv_indices

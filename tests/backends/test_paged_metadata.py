@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from trtllm_backends import (
+    DIRT,
+    MHA_MODES,
+    MLA_MODES,
+    Mode,
+    Scenario,
+    inputs,
+    mha_backend,
+    mla_backend,
+    own_pages,
+    replay_mha_by_steps,
+    replay_mla_by_steps,
+    spec_info,
+)
+
+from patchkit.backends import paged
+from patchkit.backends.trtllm import fill_trtllm_mha, fill_trtllm_mla, share_draft_block_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONTEXT = 300
+PAGE_SIZES = (1, 16, 32, 64)
+SHIPPED_BLOCKS = None
+# So that a handful of requests and pages already take several turns of every loop: requests, pages, programs.
+SMALL_BLOCKS = (4, 8, 6)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, modes: tuple[str, ...]) -> Scenario:
+    stride = draw(st.integers(1, 5))
+    step = draw(st.integers(0, 3))
+    live = draw(st.lists(st.integers(0, CONTEXT - 5), max_size=12))
+    padding = draw(st.integers(0 if live else 1, 5))
+    return Scenario(
+        mode=draw(st.sampled_from(modes)),
+        lens=(*live, *[1] * padding),
+        page_size=draw(st.sampled_from(PAGE_SIZES)),
+        context=CONTEXT,
+        dtype=draw(st.sampled_from([torch.int32, torch.int64])),
+        swa=draw(st.booleans()),
+        stride=stride,
+        step=step,
+        spare=draw(st.integers(0, 3)),
+        seed=draw(st.integers(0, 1000)),
+    )
+
+
+def buffers(metadata: Any) -> dict[str, list[Any]]:
+    return {name: value.tolist() for name, value in vars(metadata).items() if isinstance(value, torch.Tensor)}
+
+
+def filled_mha(scenario: Scenario) -> SimpleNamespace:
+    backend, (rows, lens) = mha_backend(scenario), inputs(scenario)
+    spec = spec_info(scenario)
+    fill_trtllm_mha(backend, len(scenario.lens), rows, lens, forward_mode=Mode(scenario.mode), spec_info=spec)
+    return backend
+
+
+def stepped_mha(scenario: Scenario) -> SimpleNamespace:
+    backend, (rows, lens) = mha_backend(scenario), inputs(scenario)
+    spec = spec_info(scenario)
+    replay_mha_by_steps(backend, len(scenario.lens), rows, lens, forward_mode=Mode(scenario.mode), spec=spec)
+    return backend
+
+
+def filled_mla(scenario: Scenario) -> SimpleNamespace:
+    backend, (rows, lens) = mla_backend(scenario), inputs(scenario)
+    fill_trtllm_mla(backend, len(scenario.lens), rows, lens, Mode(scenario.mode))
+    return backend
+
+
+def stepped_mla(scenario: Scenario) -> SimpleNamespace:
+    backend, (rows, lens) = mla_backend(scenario), inputs(scenario)
+    replay_mla_by_steps(backend, len(scenario.lens), rows, lens, Mode(scenario.mode))
+    return backend
+
+
+def outcome(backend: Any, scenario: Scenario) -> tuple[dict[str, list[Any]], list[list[Any]]]:
+    """Return every element of every buffer, also of the rows that are not the graph's."""
+    tables = backend.tables if hasattr(backend, "tables") else [backend.table]
+    metadata = backend.decode_cuda_graph_metadata[len(scenario.lens)]
+    return buffers(metadata), [table.tolist() for table in tables]
+
+
+def interpreted(
+    scenario: Scenario, mla: bool, blocks: tuple[int, int, int] | None
+) -> tuple[dict[str, list[Any]], list[list[Any]]]:
+    """Return the outcome of the Triton kernel; runs in a process that interprets it."""
+    from patchkit.backends import paged_kernel
+
+    shipped = (paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS)
+    by_torch = paged.fill_by_torch
+    paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS = blocks or shipped
+    paged.fill_by_torch = paged_kernel.fill_by_kernel
+    try:
+        return outcome((filled_mla if mla else filled_mha)(scenario), scenario)
+    finally:
+        paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS = shipped
+        paged.fill_by_torch = by_torch
+
+
+def interpret_triton() -> None:
+    os.environ["TRITON_INTERPRET"] = "1"
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[ProcessPoolExecutor]:
+    """A process of its own, since Triton decides at its import whether it interprets."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, initializer=interpret_triton) as pool:
+        yield pool
+
+
+@given(scenario=scenarios(MHA_MODES))
+def test_mha_lengths_and_own_pages_are_those_of_the_unpatched_sequence(scenario: Scenario) -> None:
+    bs = len(scenario.lens)
+    ours, theirs = filled_mha(scenario), stepped_mha(scenario)
+    actual, expected = ours.decode_cuda_graph_metadata[bs], theirs.decode_cuda_graph_metadata[bs]
+    for name in ("cache_seqlens_int32", "cu_seqlens_k", "cu_seqlens_q"):
+        assert getattr(actual, name).tolist() == getattr(expected, name).tolist(), name
+    own = own_pages(theirs, bs)
+    assert torch.equal(actual.page_table[own], expected.page_table[own])
+    if scenario.swa:
+        assert torch.equal(actual.swa_page_table[own], expected.swa_page_table[own])
+    assert ours.forward_metadata is actual
+
+
+@given(scenario=scenarios(MHA_MODES))
+def test_columns_behind_a_request_s_last_page_and_rows_behind_the_graph_keep_what_they_hold(
+    scenario: Scenario,
+) -> None:
+    bs = len(scenario.lens)
+    backend = filled_mha(scenario)
+    own = own_pages(backend, bs)
+    for table in backend.tables:
+        assert (table[:bs][~own] == DIRT).all()
+        assert (table[bs:] == DIRT).all()
+        assert (table[:bs][own] != DIRT).all()
+
+
+@given(scenario=scenarios(MHA_MODES), blocks=st.sampled_from([SHIPPED_BLOCKS, SMALL_BLOCKS]))
+def test_the_mha_kernel_writes_what_torch_writes(
+    interpreter: ProcessPoolExecutor, scenario: Scenario, blocks: tuple[int, int, int] | None
+) -> None:
+    expected = outcome(filled_mha(scenario), scenario)
+    assert interpreter.submit(interpreted, scenario, False, blocks).result() == expected
+
+
+@pytest.mark.parametrize("size", [1, 8, 512, 513])
+def test_the_kernel_covers_a_batch_of_any_size(interpreter: ProcessPoolExecutor, size: int) -> None:
+    lens = tuple((7 * request) % (CONTEXT - 5) for request in range(size))
+    scenario = Scenario("extend v1", lens, page_size=16, context=CONTEXT)
+    expected = outcome(filled_mha(scenario), scenario)
+    assert interpreter.submit(interpreted, scenario, False, SHIPPED_BLOCKS).result() == expected
+
+
+@pytest.mark.parametrize("swa", [False, True])
+def test_the_kernel_covers_more_pages_than_one_block(interpreter: ProcessPoolExecutor, swa: bool) -> None:
+    scenario = Scenario("verify", (1, 1500, 0, 512, 513, 1024), page_size=1, context=1510, swa=swa)
+    expected = outcome(filled_mha(scenario), scenario)
+    assert interpreter.submit(interpreted, scenario, False, SHIPPED_BLOCKS).result() == expected
+
+
+def test_pages_beyond_the_table_s_width_are_left_out(interpreter: ProcessPoolExecutor) -> None:
+    scenario = Scenario("verify", (CONTEXT, CONTEXT - 1, 3), page_size=1, context=CONTEXT, swa=True)
+    metadata = filled_mha(scenario).forward_metadata
+    assert metadata.cache_seqlens_int32.tolist() == [CONTEXT + 4, CONTEXT + 3, 7]
+    assert (metadata.page_table[:2] != DIRT).all()
+    expected = outcome(filled_mha(scenario), scenario)
+    assert interpreter.submit(interpreted, scenario, False, SMALL_BLOCKS).result() == expected
+
+
+@given(scenario=scenarios(MLA_MODES))
+def test_mla_metadata_is_that_of_the_unpatched_sequence_in_every_element(scenario: Scenario) -> None:
+    ours, theirs = filled_mla(scenario), stepped_mla(scenario)
+    assert outcome(ours, scenario) == outcome(theirs, scenario)
+    bs = len(scenario.lens)
+    actual, expected = ours.decode_cuda_graph_metadata[bs], theirs.decode_cuda_graph_metadata[bs]
+    assert actual.max_seq_len_q == expected.max_seq_len_q
+    assert actual.sum_seq_lens_q == expected.sum_seq_lens_q
+
+
+@given(scenario=scenarios(MLA_MODES), blocks=st.sampled_from([SHIPPED_BLOCKS, SMALL_BLOCKS]))
+def test_the_mla_kernel_writes_what_torch_writes(
+    interpreter: ProcessPoolExecutor, scenario: Scenario, blocks: tuple[int, int, int] | None
+) -> None:
+    expected = outcome(filled_mla(scenario), scenario)
+    assert interpreter.submit(interpreted, scenario, True, blocks).result() == expected
+
+
+def negative_slots(call: Any) -> tuple[list[int], list[int]]:
+    pages, swa_pages = (torch.full((1, 4), DIRT, dtype=torch.int32) for _ in range(2))
+    slots = torch.tensor([[-1, -17, 40, 3]], dtype=torch.int32).repeat_interleave(16, dim=1)
+    mapping = torch.arange(64).flip(0)
+    mapping[3] = -1
+    tables = paged.PageTables(slots, 16, pages, mapping, swa_pages)
+    call(paged.Batch(torch.tensor([64]), torch.tensor([0]), 1, 0), paged.Lengths(), tables)
+    return pages[0].tolist(), swa_pages[0].tolist()
+
+
+def negative_slots_interpreted() -> tuple[list[int], list[int]]:
+    from patchkit.backends.paged_kernel import fill_by_kernel
+
+    return negative_slots(fill_by_kernel)
+
+
+def test_a_negative_slot_is_on_a_negative_page_and_has_no_counterpart(
+    interpreter: ProcessPoolExecutor,
+) -> None:
+    expected = ([-1, -2, 2, 0], [-1, -1, 1, -1])
+    assert negative_slots(paged.fill_by_torch) == expected
+    assert interpreter.submit(negative_slots_interpreted).result() == expected
+
+
+def test_lengths_may_be_rewritten_in_place_where_nothing_is_added() -> None:
+    scenario = Scenario("decode", (5, 70, 1), dtype=torch.int32)
+    backend, (rows, lens) = mha_backend(scenario), inputs(scenario)
+    metadata = backend.decode_cuda_graph_metadata[3]
+    metadata.cache_seqlens_int32 = lens[:3]
+    fill_trtllm_mha(backend, 3, rows, lens, forward_mode=Mode("decode"), spec_info=None)
+    assert lens[:3].tolist() == [5, 70, 1]
+    assert metadata.cu_seqlens_k.tolist() == [0, 5, 75, 76]
+
+
+@pytest.mark.parametrize("mode", MHA_MODES)
+def test_the_longest_key_is_bounded_by_the_context_and_not_looked_up(mode: str) -> None:
+    assert filled_mha(Scenario(mode, (5, 70, 1))).forward_metadata.max_seq_len_k == CONTEXT
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [("decode", 1), ("draft decode", 1), ("verify", 4), ("extend v1", 4), ("extend v2", 4)],
+)
+def test_the_longest_query_stays_the_capture_s(mode: str, expected: int) -> None:
+    assert filled_mha(Scenario(mode, (5, 70, 1), stride=4)).forward_metadata.max_seq_len_q == expected
+
+
+@pytest.mark.parametrize(("named", "expected"), [(2, 2), (0, 4), (-1, 4)])
+def test_a_v2_draft_extend_may_name_its_stride(named: int, expected: int) -> None:
+    scenario = Scenario("extend v2", (5, 70, 1), stride=4)
+    backend, (rows, lens) = mha_backend(scenario), inputs(scenario)
+    spec = SimpleNamespace(num_tokens_per_req=named)
+    fill_trtllm_mha(backend, 3, rows, lens, forward_mode=Mode("extend v2"), spec_info=spec)
+    assert backend.forward_metadata.max_seq_len_q == expected
+    assert backend.forward_metadata.cu_seqlens_q.tolist() == [0, expected, 2 * expected, 3 * expected]
+
+
+@pytest.mark.parametrize("mode", ["decode", "draft decode", "verify"])
+def test_query_offsets_that_never_change_are_not_written(mode: str) -> None:
+    scenario = Scenario(mode, (5, 70, 1))
+    backend, (rows, lens) = mha_backend(scenario), inputs(scenario)
+    backend.decode_cuda_graph_metadata[3].cu_seqlens_q.fill_(DIRT)
+    fill_trtllm_mha(backend, 3, rows, lens, forward_mode=Mode(mode), spec_info=spec_info(scenario))
+    assert (backend.forward_metadata.cu_seqlens_q == DIRT).all()
+
+
+class NoHostRead(TorchDispatchMode):
+    """Raises where a number leaves a tensor for the host: on a GPU the host would wait there."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._local_scalar_dense.default:
+            raise AssertionError("a number was read back to the host")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", MHA_MODES)
+def test_no_number_is_read_back(mode: str) -> None:
+    scenario = Scenario(mode, (5, 70, 1), swa=True)
+    with NoHostRead():
+        backend, (rows, lens) = mha_backend(scenario), inputs(scenario)
+        bs, forward_mode = 3, Mode(mode)
+    spec = spec_info(scenario)
+    with pytest.raises(AssertionError, match="read back"), NoHostRead():
+        replay_mha_by_steps(copy.deepcopy(backend), bs, rows, lens, forward_mode=forward_mode, spec=spec)
+    with NoHostRead():
+        fill_trtllm_mha(backend, bs, rows, lens, forward_mode=forward_mode, spec_info=spec)
+
+
+def test_lengths_on_a_gpu_go_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    kernel = SimpleNamespace(fill_by_kernel=lambda *args: calls.append(args))
+    monkeypatch.setitem(sys.modules, "patchkit.backends.paged_kernel", kernel)
+    batch = paged.Batch(SimpleNamespace(is_cuda=True), torch.zeros(1), 1, 0)  # type: ignore[arg-type]
+    tables = paged.PageTables(torch.zeros(1, 1), 1, torch.zeros(1, 1))
+    paged.fill(batch, paged.Lengths(), tables)
+    assert calls == [(batch, paged.Lengths(), tables)]
+
+
+def draft_of_steps(scenario: Scenario, steps: int) -> SimpleNamespace:
+    backends = [mla_backend(scenario) for _ in range(steps - 1)]
+    # Upstream makes one backend more than there are steps to plan.
+    return SimpleNamespace(speculative_num_steps=steps, attn_backends=[*backends, mla_backend(scenario)])
+
+
+@pytest.mark.parametrize("steps", [2, 3, 5])
+def test_one_fill_serves_all_steps_that_share_their_block_indices(steps: int) -> None:
+    scenario = Scenario("decode", (5, 70, 300, 1))
+    draft, (rows, lens) = draft_of_steps(scenario, steps), inputs(scenario)
+    unplanned = draft.attn_backends[-1].decode_cuda_graph_kv_indices
+    share_draft_block_indices(draft)
+    fill_trtllm_mla(draft.attn_backends[0], 4, rows, lens, Mode("decode"))
+    expected = stepped_mla(scenario).table
+    for step in draft.attn_backends[:-1]:
+        assert torch.equal(step.decode_cuda_graph_kv_indices, expected)
+    assert draft.attn_backends[-1].decode_cuda_graph_kv_indices is unplanned
+
+
+def test_a_draft_of_one_step_plans_none_and_has_nothing_to_share() -> None:
+    draft = draft_of_steps(Scenario("decode", (5, 1)), 1)
+    table = draft.attn_backends[0].decode_cuda_graph_kv_indices
+    share_draft_block_indices(draft)
+    assert draft.attn_backends[0].decode_cuda_graph_kv_indices is table
