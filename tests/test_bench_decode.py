@@ -759,7 +759,7 @@ def compared(tmp_path: Path) -> Iterator[Any]:
                         {},
                         site=None,
                         folder=tmp_path / "out" / group.name / tree.name,
-                        **({"start_limit": 60.0, "run_limit": 60.0} | limits),
+                        **({"start_limit": 300.0, "run_limit": 300.0} | limits),
                     )
                     for tree in contenders
                 },
@@ -867,7 +867,7 @@ def test_an_engine_that_takes_sglang_from_elsewhere_is_refused(tmp_path: Path) -
     elsewhere = write_tree(tmp_path / "site")
     (tmp_path / "empty").mkdir()
     tree = trees.Contender("empty", tmp_path / "empty", None)
-    engine = Engine(tree, {}, {}, site=elsewhere, folder=tmp_path / "out", start_limit=60, run_limit=60)
+    engine = Engine(tree, {}, {}, site=elsewhere, folder=tmp_path / "out", start_limit=300, run_limit=300)
     with pytest.raises(EngineError, match="not from its own tree"):
         engine.await_start()
 
@@ -876,7 +876,7 @@ def test_the_trees_own_sglang_comes_before_the_bundles(tmp_path: Path) -> None:
     site = write_tree(tmp_path / "site", **{"__init__": "raise RuntimeError"})
     tree = trees.contender("one", write_tree(tmp_path / "a"))
     engine = Engine(
-        tree, {}, {"EXTRA": "1"}, site=site, folder=tmp_path / "out", start_limit=60, run_limit=60
+        tree, {}, {"EXTRA": "1"}, site=site, folder=tmp_path / "out", start_limit=300, run_limit=300
     )
     try:
         assert engine.await_start().step_event == bench_probe.DECODE_EVENT
