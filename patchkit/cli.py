@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from patchkit import __version__
+from patchkit.audit.command import audit
 from patchkit.errors import ConflictError, PatchkitError, UsageError
+from patchkit.verify.command import verify
 
 if TYPE_CHECKING:
     from patchkit.patchset import PatchSet
@@ -269,6 +271,10 @@ def recover(*, tree: str | None, installed: bool, as_json: bool) -> None:
     words = _Words(tree, installed, ())
     opened = words.open()
     report.print_recovery(opened, transaction.recover(opened), words.tail, as_json=as_json)
+
+
+main.add_command(verify)
+main.add_command(audit)
 
 
 def _understood(

@@ -74,21 +74,21 @@ def print_patch(patch: Patch, *, as_json: bool) -> None:
 def print_status(tree: CheckoutTree, statuses: Sequence[PatchStatus], tail: str, *, as_json: bool) -> None:
     """Print each patch's state, and every conflict's site and reason; ``tail`` follows the next command."""
     if as_json:
-        _emit(_place(tree) | _states(statuses))
+        _emit(place(tree) | states(statuses))
         return
     _say(f"sglang {tree.version or '(version unknown)'} in {escape(str(tree.package))}")
     _say_states(statuses)
-    states = {status.state for status in statuses}
-    if states & {State.PENDING, State.PARTIAL}:
+    found = {status.state for status in statuses}
+    if found & {State.PENDING, State.PARTIAL}:
         _say_next((f"diff{tail}", "shows what is missing"), (f"apply{tail}", "applies it"))
-    elif State.APPLIED in states:
+    elif State.APPLIED in found:
         _say_next((f"revert{tail}", "takes back what patchkit applied"))
 
 
 def print_applied(tree: CheckoutTree, applied: Applied, tail: str, *, as_json: bool, dry_run: bool) -> None:
     """Print what an apply came to, or, with ``dry_run``, would come to."""
     if as_json:
-        _emit(_place(tree) | _states(applied.patches) | {"changed_files": list(applied.files)})
+        _emit(place(tree) | states(applied.patches) | {"changed_files": list(applied.files)})
         return
     _say_states(applied.patches)
     if dry_run and applied.files:
@@ -104,7 +104,7 @@ def print_applied(tree: CheckoutTree, applied: Applied, tail: str, *, as_json: b
 def print_reverted(tree: CheckoutTree, reverted: Reverted, tail: str, *, as_json: bool) -> None:
     """Print what a revert took back."""
     if as_json:
-        _emit(_place(tree) | {"reverted": list(reverted.patches), "changed_files": list(reverted.files)})
+        _emit(place(tree) | {"reverted": list(reverted.patches), "changed_files": list(reverted.files)})
         return
     for name in reverted.patches:
         _say(f"[green]<[/] {escape(name)}")
@@ -118,7 +118,7 @@ def print_reverted(tree: CheckoutTree, reverted: Reverted, tail: str, *, as_json
 def print_recovery(tree: CheckoutTree, recovery: Recovery, tail: str, *, as_json: bool) -> None:
     """Print how an interrupted write ended."""
     if as_json:
-        _emit(_place(tree) | {"action": recovery.action, "files": list(recovery.files)})
+        _emit(place(tree) | {"action": recovery.action, "files": list(recovery.files)})
     elif recovery.files:
         _say(f"{recovery.action.capitalize().replace('-', ' ')}: {_count(recovery.files)}.")
         _say_next((f"status{tail}", "shows where the tree is"))
@@ -138,7 +138,7 @@ def print_diff(tree: CheckoutTree, planned: Plan, *, as_json: bool) -> None:
             }
             for change in planned.changes
         ]
-        _emit(_place(tree) | {"files": files})
+        _emit(place(tree) | {"files": files})
         return
     text = b"".join(texts.values())
     if _stdout().is_terminal:
@@ -158,11 +158,13 @@ def _diff(tree: CheckoutTree, change: FileChange) -> bytes:
     )
 
 
-def _place(tree: CheckoutTree) -> dict[str, Any]:
+def place(tree: CheckoutTree) -> dict[str, Any]:
+    """Return which tree it is, as every JSON answer says it."""
     return {"tree": {"root": str(tree.root), "package": str(tree.package), "version": tree.version}}
 
 
-def _states(statuses: Iterable[PatchStatus]) -> dict[str, Any]:
+def states(statuses: Iterable[PatchStatus]) -> dict[str, Any]:
+    """Return each patch's and each edit's state, as every JSON answer says them."""
     return {
         "patches": [
             {

@@ -6,37 +6,52 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from patchkit.audit.report import Finding, Report
 
 
 def document(report: Report) -> str:
-    """Return the XML document."""
+    """Return the XML document of an audit."""
+    return write([suite("patchkit audit", report, f"{report.files_scanned} files")])
+
+
+def write(suites: Iterable[ElementTree.Element]) -> str:
+    """Return the XML document of several suites."""
+    root = ElementTree.Element("testsuites")
+    root.extend(suites)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def suite(name: str, report: Report, looked_at: str, left_out: str = "") -> ElementTree.Element:
+    """Return a report as a suite.
+
+    ``looked_at`` names the one test of a suite without findings, ``left_out`` says why it was skipped.
+    """
     cases = len(report.findings) + len(report.suppressed)
-    suite = ElementTree.Element(
+    element = ElementTree.Element(
         "testsuite",
-        name="patchkit audit",
+        name=name,
         tests=str(max(cases, 1)),
         failures=str(len(report.findings)),
         errors="0",
-        skipped=str(len(report.suppressed)),
+        skipped=str(len(report.suppressed) + bool(left_out)),
         time=f"{report.seconds:.3f}",
     )
     for finding in report.findings:
         failure = ElementTree.SubElement(
-            _case(suite, finding), "failure", type=finding.confidence.value, message=finding.message
+            _case(element, finding), "failure", type=finding.confidence.value, message=finding.message
         )
         steps = [f"{step.file}:{step.line}: {step.text}" for step in finding.path]
         failure.text = "\n".join([finding.expression, *steps, finding.guard])
     for entry in report.suppressed:
-        ElementTree.SubElement(_case(suite, entry.finding), "skipped", message=entry.reason)
+        ElementTree.SubElement(_case(element, entry.finding), "skipped", message=entry.reason)
     if not cases:
-        ElementTree.SubElement(
-            suite, "testcase", classname="patchkit.audit", name=f"{report.files_scanned} files"
-        )
-    root = ElementTree.Element("testsuites")
-    root.append(suite)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+        case = ElementTree.SubElement(element, "testcase", classname=name.replace(" ", "."), name=looked_at)
+        if left_out:
+            ElementTree.SubElement(case, "skipped", message=left_out)
+    return element
 
 
 def _case(suite: ElementTree.Element, finding: Finding) -> ElementTree.Element:

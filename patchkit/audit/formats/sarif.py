@@ -10,20 +10,25 @@ from patchkit.audit.report import Confidence
 from patchkit.audit.rules import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchkit.audit.report import Finding, Report
+    from patchkit.audit.rules import Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Confidence.CERTAIN: "error", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "note"}
 _RANKS = {Confidence.CERTAIN: 95.0, Confidence.LIKELY: 70.0, Confidence.POSSIBLE: 30.0}
 
 
-def log(report: Report, prefix: str = "") -> dict[str, Any]:
-    """Return the SARIF log as plain data.
+def log(
+    report: Report, prefix: str = "", tool: str = "patchkit audit", rules: Mapping[str, Rule] = RULES
+) -> dict[str, Any]:
+    """Return the SARIF log of ``tool`` as plain data.
 
     ``prefix`` leads from the root of the repository, against which code scanning resolves locations, to the
-    package folder (``python/sglang/``).
+    package folder (``python/sglang/``); ``rules`` are those that the findings are about.
     """
-    ids = sorted(RULES)
+    ids = sorted(rules)
     results = [_result(finding, ids, prefix) for finding in report.findings]
     for finding in report.known:
         results.append({**_result(finding, ids, prefix), "baselineState": "unchanged"})
@@ -31,14 +36,14 @@ def log(report: Report, prefix: str = "") -> dict[str, Any]:
         suppression = {"kind": "inSource", "justification": entry.reason}
         results.append({**_result(entry.finding, ids, prefix), "suppressions": [suppression]})
     driver = {
-        "name": "patchkit audit",
+        "name": tool,
         "version": __version__,
         "rules": [
             {
-                "id": RULES[rule].id,
-                "name": RULES[rule].name,
-                "shortDescription": {"text": RULES[rule].summary},
-                "defaultConfiguration": {"level": "error" if RULES[rule].fatal else "warning"},
+                "id": rule,
+                "name": rules[rule].name,
+                "shortDescription": {"text": rules[rule].summary},
+                "defaultConfiguration": {"level": "error" if rules[rule].fatal else "warning"},
             }
             for rule in ids
         ],

@@ -1,0 +1,1 @@
+"""The formats in which a verification answers; what the audit's formats have, they take from there."""

@@ -1,0 +1,48 @@
+"""Show a verdict to a person: a line a check, what is wrong below it, and one line that sums it up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from patchkit.verify.result import Outcome
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from patchkit.verify.result import Verdict
+
+_MARKS = {
+    Outcome.PASSED: ("ok", "green"),
+    Outcome.FAILED: ("FAILED", "bold red"),
+    Outcome.SKIPPED: ("-", "dim"),
+}
+
+
+def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
+    """Print the verdict; ``place`` says which tree it is about, ``tail`` follows the next command."""
+    console.print(place, highlight=False)
+    console.print()
+    width = max(len(result.title) for result in verdict.results)
+    for result in verdict.results:
+        mark, style = _MARKS[result.outcome]
+        said = f"{escape(result.title.ljust(width))}  [dim]{escape(result.summary)}[/]"
+        console.print(f"  [{style}]{mark.ljust(6)}[/]  {said}", highlight=False)
+        for finding in result.findings:
+            where = f"{finding.file}:{finding.line}"
+            console.print(f"          {escape(f'{where} {finding.message}')}", highlight=False)
+            console.print(f"          [dim]{escape(finding.guard)}[/]", highlight=False)
+        for note in result.notes:
+            console.print(f"          [dim]note: {escape(note)}[/]", highlight=False)
+    console.print()
+    failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
+    if not failed:
+        left_out = sum(result.outcome is Outcome.SKIPPED for result in verdict.results)
+        rest = f"; {left_out} left out" if left_out else ""
+        made = len(verdict.results) - left_out
+        console.print(f"[green]All {made} checks passed[/]{rest} ({verdict.seconds:.1f} s).", highlight=False)
+        return
+    names = ", ".join(result.check for result in failed)
+    console.print(f"[bold red]Failed:[/] {escape(names)} ({verdict.seconds:.1f} s).", highlight=False)
+    console.print(f"\nNext: [bold]patchkit status{escape(tail)}[/] shows each patch's state", highlight=False)

@@ -1,0 +1,103 @@
+"""The runtime that a tree's code would import is found and read, never imported: no torch is needed."""
+
+from __future__ import annotations
+
+import ast
+import importlib.machinery
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from patchkit.tree import CheckoutTree
+
+PACKAGE = "patchkit.runtime"
+_API = "api_"
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Where patched code gets its runtime; ``read`` gives a module's source by dotted name, or None."""
+
+    place: str
+    read: Callable[[str], bytes | None]
+
+    def api(self, name: str) -> ast.Module | None:
+        """Return the syntax tree of ``api_N``, None where the runtime has no such API."""
+        source = self.read(f"{PACKAGE}.{name}")
+        return None if source is None else ast.parse(source)
+
+    @property
+    def present(self) -> bool:
+        """Whether there is a runtime at all."""
+        return self.read(PACKAGE) is not None
+
+    def definition(self, api: ast.Module, name: str) -> ast.FunctionDef | None:
+        """Return the function that an API hands on under ``name``, None for what is no function."""
+        for statement in api.body:
+            if isinstance(statement, ast.FunctionDef) and statement.name == name:
+                return statement
+            if isinstance(statement, ast.ImportFrom) and statement.module:
+                for alias in statement.names:
+                    if (alias.asname or alias.name) == name:
+                        home = self.read(statement.module)
+                        body = ast.parse(home).body if home is not None else []
+                        functions = (item for item in body if isinstance(item, ast.FunctionDef))
+                        return next((item for item in functions if item.name == alias.name), None)
+        return None
+
+
+def is_api(name: str) -> bool:
+    """Tell whether a name is that of a version of the runtime's API."""
+    return name.startswith(_API) and name.removeprefix(_API).isdigit()
+
+
+def bound_names(module: ast.Module) -> frozenset[str]:
+    """Return the names that a module binds at its top level."""
+    return frozenset(_bound(module.body))
+
+
+def _bound(body: list[ast.stmt]) -> Iterator[str]:
+    for statement in body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield statement.name
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for alias in statement.names:
+                yield alias.asname or alias.name.partition(".")[0]
+        else:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id
+                elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    yield node.name
+                elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                    yield from _bound([node])
+
+
+def runtime_of(tree: CheckoutTree) -> Runtime:
+    """Return the runtime of the environment that the tree is installed in, otherwise of the running one."""
+    installed = tree.root.name in {"site-packages", "dist-packages"}
+    paths = _with_links(tree.root) if installed else sys.path
+
+    def read(dotted: str) -> bytes | None:
+        search: list[str] | None = list(paths)
+        spec = None
+        parts = dotted.split(".")
+        for end in range(1, len(parts) + 1):
+            spec = importlib.machinery.PathFinder.find_spec(".".join(parts[:end]), search)
+            if spec is None:
+                return None
+            search = list(spec.submodule_search_locations or ())
+        origin = spec.origin if spec is not None else None
+        return Path(origin).read_bytes() if origin and origin.endswith(".py") else None
+
+    return Runtime(str(tree.root) if installed else sys.prefix, read)
+
+
+def _with_links(site: Path) -> list[str]:
+    """Return a site folder and the folders that its ``.pth`` files add, as editable installs do."""
+    lines = (line.strip() for link in sorted(site.glob("*.pth")) for line in link.read_text().splitlines())
+    return [str(site), *(line for line in lines if Path(line).is_dir())]

@@ -1,0 +1,138 @@
+"""Run as a program: imports modules of a tree with stand-ins for packages that are not installed.
+
+Reads ``{"path": folder, "modules": [name]}`` on stdin. The last line of its stdout is
+``{"errors": {module: [line, text]}, "absent": [package]}``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import sys
+import traceback
+import types
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# Libraries ask for these by distribution and take their absence as an answer.
+_STAY_ABSENT = frozenset({"flash_attn", "torchcodec", "sglang", "patchkit"})
+
+
+class _Meta(type):
+    """Lets a stand-in class be called, subscripted, compared and asked for any attribute, as a class."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name == "__get_pydantic_core_schema__":
+            return lambda *_: {"type": "any"}
+        if name.startswith("__") and name != "__func__":
+            raise AttributeError(name)
+        return _stand_in(f"{cls.__qualname__}.{name}")
+
+    def __getitem__(cls, key: object) -> Any:
+        return cls
+
+    def __setitem__(cls, key: object, value: object) -> None:
+        pass
+
+    def __iter__(cls) -> Iterator[Any]:
+        return iter(())
+
+    def __or__(cls, other: object) -> Any:
+        return cls
+
+    def __ror__(cls, other: object) -> Any:
+        return cls
+
+    def __lt__(cls, other: object) -> bool:
+        return False
+
+    __gt__ = __le__ = __ge__ = __lt__
+
+
+def _stand_in(name: str) -> Any:
+    """Return a class that serves as a base, a decorator or a value."""
+
+    def new(cls: Any, *arguments: Any, **keywords: Any) -> Any:
+        if name.endswith(".dumps"):
+            return b""
+        # Called as a decorator it hands back what it decorates.
+        if cls is made and len(arguments) == 1 and not keywords and callable(arguments[0]):
+            return arguments[0]
+        return object.__new__(cls) if cls is not made else made
+
+    members = {
+        "__new__": new,
+        "__init__": lambda self, *a, **k: None,
+        "__init_subclass__": classmethod(lambda cls, **k: None),
+        "__qualname__": name,
+    }
+    made: Any = _Meta(name.rpartition(".")[2], (), members)
+    return made
+
+
+class _Module(types.ModuleType):
+    """A module that has every name."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = _stand_in(f"{self.__name__}.{name}")
+        setattr(self, name, made)
+        return made
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds, after every other finder, what is not installed at all; a package that is there is as it is."""
+
+    def __init__(self) -> None:
+        self.absent: set[str] = set()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return a spec for a package that is not installed, or a part of one."""
+        package = fullname.partition(".")[0]
+        if package in _STAY_ABSENT or package in sys.stdlib_module_names or package.startswith("_"):
+            return None
+        if "." in fullname and package not in self.absent:
+            return None
+        self.absent.add(package)
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """Return an empty stand-in."""
+        return _Module(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Leave the stand-in as it is."""
+
+
+def _described(error: BaseException, module: str) -> tuple[int, str]:
+    """Return the line of ``module`` on which the error came through, and the error's first line."""
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_globals.get("__name__") == module]
+    said = str(error).strip().splitlines()
+    return lines[-1] if lines else 1, f"{type(error).__name__}: {said[0] if said else ''}"
+
+
+def main() -> None:
+    """Import what stdin names."""
+    request = json.load(sys.stdin)
+    sys.path.insert(0, request["path"])
+    finder = Finder()
+    sys.meta_path.append(finder)
+    errors = {}
+    for name in request["modules"]:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            errors[name] = _described(error, name)
+    print(json.dumps({"errors": errors, "absent": sorted(finder.absent)}))
+
+
+if __name__ == "__main__":
+    main()

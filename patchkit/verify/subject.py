@@ -1,0 +1,100 @@
+"""What is verified: a tree, the patches and the ledger, each read once and when first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from patchkit.audit.program import Program
+from patchkit.errors import TreeError
+from patchkit.ledger import Ledger, Store
+from patchkit.plan import State, inspect
+
+if TYPE_CHECKING:
+    from patchkit.patchset import Patch
+    from patchkit.plan import EditStatus, PatchStatus
+    from patchkit.tree import CheckoutTree
+
+SIGN = b"# patchkit "
+"""What every comment that a patch leaves starts with."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A tree to verify, and what was read of it."""
+
+    tree: CheckoutTree
+    patches: tuple[Patch, ...]
+
+    @cached_property
+    def store(self) -> Store:
+        """The ledger's folder."""
+        return Store(self.tree.package)
+
+    @cached_property
+    def _read_ledger(self) -> tuple[Ledger, TreeError | None]:
+        try:
+            return self.store.read(), None
+        except TreeError as error:
+            return Ledger(), error
+
+    @property
+    def ledger(self) -> Ledger:
+        """The tree's ledger; empty where it has none or a damaged one."""
+        return self._read_ledger[0]
+
+    @property
+    def ledger_error(self) -> TreeError | None:
+        """Why the ledger cannot be read."""
+        return self._read_ledger[1]
+
+    @cached_property
+    def sources(self) -> dict[str, bytes]:
+        """Every Python file of the package folder, by name."""
+        found = ((file, self.tree.read(file)) for file in self.tree.files(""))
+        return {file: source for file, source in found if source is not None}
+
+    @cached_property
+    def signed(self) -> tuple[str, ...]:
+        """The files with a comment that a patch left."""
+        return tuple(file for file, source in self.sources.items() if SIGN in source)
+
+    @cached_property
+    def statuses(self) -> tuple[PatchStatus, ...]:
+        """Each patch's status; TreeError where a file of interest is not Python."""
+        return inspect(self.tree, self.patches)
+
+    @cached_property
+    def in_place(self) -> tuple[tuple[Patch, EditStatus], ...]:
+        """The edits that the tree has, whoever made them."""
+        return tuple(
+            (status.patch, edit)
+            for status in self.statuses
+            for edit in status.edits
+            if edit.state in {State.APPLIED, State.UPSTREAM}
+        )
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The files that hold a patch's edits, the ledger's and the signed ones included."""
+        recorded = {file for layer in self.ledger.layers for file in layer.files}
+        held = {edit.file for _, edit in self.in_place}
+        return tuple(sorted(file for file in recorded.union(held, self.signed) if file in self.sources))
+
+    @cached_property
+    def program(self) -> Program:
+        """The classes and functions of the tree."""
+        return Program({file: text for file, text in self.sources.items() if file.startswith("srt/")})
+
+    def line(self, file: str, dotted: str) -> int:
+        """Return the line where a class, function or method of a file starts, 1 where it has none."""
+        module = self.program.module(file)
+        owner, _, name = dotted.rpartition(".")
+        if module is None:
+            return 1
+        if owner in module.classes:
+            known = module.classes[owner].methods.get(name)
+            return known.node.lineno if known is not None else module.classes[owner].node.lineno
+        found = module.classes.get(name) or module.functions.get(name)
+        return found.node.lineno if found is not None else 1
