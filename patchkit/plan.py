@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import enum
 import gc
 import re
+import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -102,6 +102,7 @@ class Modules:
         self._parsed: dict[str, cst.Module | None] = {}
         self._sources: dict[str, bytes | None] = {}
         self._listing: list[str] | None = None
+        self._homes: dict[str, list[str]] = {}
 
     def source(self, file: str) -> bytes | None:
         """Return a file's bytes, ``None`` where the tree has no such file."""
@@ -140,14 +141,17 @@ class Modules:
         """Return the files of the tree that define a top-level class or function of this name."""
         if self._listing is None:
             self._listing = self.tree.files("srt")
-        sign = re.compile(rf"^(class|(async )?def) {re.escape(name)}\b".encode(), re.MULTILINE)
-        needle = f" {name}".encode()
-        found = []
-        for file in self._listing:
-            source = self.source(file)
-            if source is not None and needle in source and sign.search(source):
-                found.append(file)
-        return found
+        if name not in self._homes:
+            word = re.escape(name).encode()
+            sign = re.compile(rb"^(class|(async )?def) " + word + rb"\b", re.MULTILINE)
+            starts = (b"class " + name.encode(), b"def " + name.encode())
+            sources = ((file, self.source(file) or b"") for file in self._listing)
+            self._homes[name] = [
+                file
+                for file, source in sources
+                if any(start in source for start in starts) and sign.search(source)
+            ]
+        return self._homes[name]
 
 
 @dataclass(frozen=True)
@@ -292,7 +296,7 @@ def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
 def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) -> State:
     """Edits in place are patchkit's where one carries the patch's marker, otherwise upstream's.
 
-    A patch that upstream never had (no ``landed``) is also patchkit's where another patch of it made the edit.
+    A patch that upstream never had (no ``landed``) is patchkit's too where another patch of it made the edit.
     """
     sign = (marker(patch) if patch.landed else "# patchkit ").encode()
     files = {status.file for status in statuses}
@@ -428,11 +432,17 @@ def _encoded(file: str, module: cst.Module, patches: Sequence[str]) -> bytes:
 
 def _require_valid(change: FileChange) -> None:
     try:
-        ast.parse(change.after)
+        _compile(change.after)
     except SyntaxError as error:
         with suppress(SyntaxError):
-            ast.parse(change.before)  # A tree may be written for a later Python than this one.
+            _compile(change.before)  # A tree may be written for a later Python than this one.
             raise ConflictError(
                 f"{change.file}:{error.lineno}: {', '.join(change.patches)} would leave this line invalid "
                 f"({error.msg}), so nothing was written; leave those patches out and report the file."
             ) from None
+
+
+def _compile(source: bytes) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compile(source, "", "exec", dont_inherit=True)
