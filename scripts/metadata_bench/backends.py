@@ -1,0 +1,304 @@
+"""Hand-built backends, captured and replayed by a tree's own methods, or filled by patchkit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import torch
+
+from patchkit.backends import trtllm
+from patchkit.backends.paged import fill_by_torch
+from patchkit.backends.trtllm import fill_trtllm_mha, fill_trtllm_mla, share_draft_block_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .stand_ins import TreeModules
+
+# Tokens a request in a verify and a draft-extend, and the draft's steps, the last of which plans nothing.
+STRIDE = 4
+STEPS = STRIDE - 1
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One kind of replay."""
+
+    name: str
+    mla: bool
+    forward: str
+    # Whether the batch carries anything of a speculation, and how many tokens a request.
+    speculative: bool
+    tokens: int
+    # What a request attends to beyond its length.
+    extra: int = 0
+    backends: int = 1
+
+    @property
+    def label(self) -> str:
+        """The mode with its backend."""
+        return f"{'MLA' if self.mla else 'MHA'} {self.name}"
+
+
+MODES = (
+    Mode("decode", False, "DECODE", False, 1),
+    Mode("draft decode", False, "DECODE", True, 1, extra=2),
+    Mode("verify", False, "TARGET_VERIFY", True, STRIDE, extra=STRIDE),
+    Mode("draft-extend v1", False, "DRAFT_EXTEND", True, STRIDE),
+    Mode("draft-extend v2", False, "DRAFT_EXTEND_V2", True, STRIDE),
+    Mode("decode", True, "DECODE", False, 1),
+    Mode("draft steps", True, "DECODE", True, 1, backends=STEPS - 1),
+    Mode("verify", True, "TARGET_VERIFY", True, STRIDE, extra=STRIDE),
+    Mode("draft-extend v2", True, "DRAFT_EXTEND_V2", True, STRIDE),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all cases have in common."""
+
+    device: torch.device
+    batches: tuple[int, ...]
+    contexts: tuple[int, ...]
+    page_size: int
+
+    @property
+    def max_batch(self) -> int:
+        """The size of every buffer."""
+        return max(self.batches)
+
+    @property
+    def max_context(self) -> int:
+        """The width of every table, in tokens: with room for the tokens of a verify."""
+        return max(self.contexts) + self.page_size
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Slots of every request, and their counterparts in a sliding-window pool; random, as no real pool is."""
+
+    req_to_token: torch.Tensor
+    full_to_swa: torch.Tensor
+
+    @classmethod
+    def of(cls, settings: Settings) -> Pool:
+        """Return a pool of twice the requests of the largest batch."""
+        slots = 1 << 24
+        shape = (2 * settings.max_batch, settings.max_context)
+        req_to_token = torch.randint(slots, shape, dtype=torch.int32, device=settings.device)
+        full_to_swa = torch.randint(slots, (slots + 1,), device=settings.device)
+        full_to_swa[-1] = -1
+        return cls(req_to_token, full_to_swa)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The batch of one replay."""
+
+    rows: torch.Tensor
+    lens: torch.Tensor
+    lens_cpu: torch.Tensor
+    spec: Any
+
+    @classmethod
+    def of(cls, mode: Mode, batch: int, context: int, settings: Settings) -> Replay:
+        """Return a batch with lengths from half the context to all of it."""
+        device = settings.device
+        lens_cpu = torch.randint(context // 2, context + 1, (batch,))
+        lens_cpu[torch.randint(batch, (1,))] = context
+        rows = torch.randperm(2 * settings.max_batch)[:batch]
+        accepted = torch.randint(1, STRIDE + 1, (batch,), dtype=torch.int32)
+        spec = SimpleNamespace(
+            num_tokens_per_req=STRIDE,
+            num_accept_tokens=accepted.to(device),
+            num_accept_tokens_cpu=accepted.tolist(),
+        )
+        return cls(rows.to(device), lens_cpu.to(device), lens_cpu, spec if mode.speculative else None)
+
+
+class Contender:
+    """Backends of one tree for one mode; ``patchkit`` says whose fill it is."""
+
+    def __init__(
+        self, modules: TreeModules, mode: Mode, pool: Pool, settings: Settings, *, swa: bool
+    ) -> None:
+        self._mode = mode
+        self._forward = modules.modes[mode.forward]
+        self._backends = [_backend(modules, mode, pool, settings, swa=swa) for _ in range(mode.backends)]
+
+    def share(self) -> None:
+        """Let the steps of an MLA draft share what they can, before any capture."""
+        if self._mode.mla:
+            steps = len(self._backends) + 1
+            share_draft_block_indices(
+                SimpleNamespace(attn_backends=self._backends, speculative_num_steps=steps)
+            )
+
+    def capture(self, replay: Replay) -> bool:
+        """Bind the buffers of a graph of the replay's size; False if the tree has no such mode."""
+        for backend in self._backends:
+            self._capture(backend, replay)
+        return all(hasattr(metadata, "__dict__") for metadata in self.metadata(len(replay.lens)))
+
+    def _capture(self, backend: Any, replay: Replay) -> None:
+        bs = len(replay.lens)
+        tokens = bs * self._mode.tokens
+        by_size = self._by_size(backend)
+        by_size.pop(bs, None)
+        if hasattr(backend, "init_forward_metadata_capture_cuda_graph"):
+            backend.init_forward_metadata_capture_cuda_graph(
+                bs, tokens, replay.rows, replay.lens, None, self._forward, replay.spec
+            )
+        elif self._mode.mla:
+            backend._init_cuda_graph_metadata(bs, tokens, self._forward, replay.lens, replay.lens.device)
+        else:
+            backend._build_cuda_graph_metadata(bs, tokens, self._forward, replay.spec, replay.lens.device)
+
+    def _by_size(self, backend: Any) -> dict[Any, Any]:
+        name = "draft_extend_metadata"
+        if self._mode.mla or self._forward.is_decode_or_idle():
+            name = "decode_cuda_graph_metadata"
+        elif self._forward.is_target_verify():
+            name = "target_verify_metadata"
+        by_size: dict[Any, Any] = getattr(backend, name)
+        return by_size
+
+    def metadata(self, bs: int) -> list[Any]:
+        """Return each backend's metadata for graphs of ``bs`` requests."""
+        return [self._by_size(backend).get(bs) for backend in self._backends]
+
+    def by_tree(self, replays: Sequence[Replay]) -> Callable[[int], None]:
+        """Return the tree's own replay of the batch with a given number, modulo their count."""
+        forward, mla, count, backends = self._forward, self._mode.mla, len(replays), self._backends
+        bs = len(replays[0].lens)
+
+        def older(number: int) -> None:
+            replay = replays[number % count]
+            for backend in backends:
+                backend.init_forward_metadata_replay_cuda_graph(
+                    bs, replay.rows, replay.lens, None, None, forward, replay.spec, replay.lens_cpu
+                )
+
+        def newer_mla(number: int) -> None:
+            replay = replays[number % count]
+            for backend in backends:
+                backend._apply_cuda_graph_metadata(bs, replay.rows, replay.lens, forward)
+
+        def newer_mha(number: int) -> None:
+            replay = replays[number % count]
+            for backend in backends:
+                backend._apply_cuda_graph_metadata(
+                    bs, replay.rows, replay.lens, forward, replay.spec, replay.lens_cpu
+                )
+
+        if hasattr(backends[0], "init_forward_metadata_replay_cuda_graph"):
+            return older
+        return newer_mla if mla else newer_mha
+
+    def by_patchkit(self, replays: Sequence[Replay]) -> Callable[[int], None]:
+        """Return the same by patchkit's fill, which serves all steps of a draft at once."""
+        forward, count, backend = self._forward, len(replays), self._backends[0]
+        bs = len(replays[0].lens)
+
+        def mla(number: int) -> None:
+            replay = replays[number % count]
+            fill_trtllm_mla(backend, bs, replay.rows, replay.lens, forward)
+
+        def mha(number: int) -> None:
+            replay = replays[number % count]
+            fill_trtllm_mha(
+                backend, bs, replay.rows, replay.lens, forward_mode=forward, spec_info=replay.spec
+            )
+
+        return mla if self._mode.mla else mha
+
+
+def _backend(modules: TreeModules, mode: Mode, pool: Pool, settings: Settings, *, swa: bool) -> Any:
+    kind = modules.mla if mode.mla else modules.mha
+    backend: Any = object.__new__(kind)
+    backend.device = settings.device
+    backend.page_size = settings.page_size
+    backend.max_context_len = settings.max_context
+    backend.req_to_token = pool.req_to_token
+    if mode.mla:
+        backend.num_draft_tokens = STRIDE
+        backend.decode_cuda_graph_metadata = {}
+        blocks = backend._calc_padded_blocks(settings.max_context)
+        backend.decode_cuda_graph_kv_indices = torch.full(
+            (settings.max_batch, blocks), -1, dtype=torch.int32, device=settings.device
+        )
+        return backend
+    backend.speculative_num_draft_tokens = STRIDE
+    backend.speculative_step_id = mode.extra - 1
+    backend.use_sliding_window_kv_pool = swa
+    backend._swa_kv_pool = (
+        SimpleNamespace(
+            full_to_swa_index_mapping=pool.full_to_swa,
+            # The look-up that every tree's pool makes; a backend converts it where its kernels want int32.
+            translate_loc_from_full_to_swa=lambda slots: pool.full_to_swa[slots],
+        )
+        if swa
+        else None
+    )
+    backend.init_cuda_graph_state(settings.max_batch, settings.max_batch * STRIDE)
+    return backend
+
+
+def fallback_differs(contender: Contender, call: Callable[[int], None], bs: int) -> bool:
+    """Tell whether torch leaves any element of any buffer, also one it keeps, other than the kernel does.
+
+    ``call`` is the contender's patchkit replay; what the buffers held before is put back.
+    """
+    buffers = [
+        value
+        for metadata in contender.metadata(bs)
+        for value in vars(metadata).values()
+        if isinstance(value, torch.Tensor)
+    ]
+    before = [buffer.clone() for buffer in buffers]
+    noise = [torch.randint_like(buffer, 1 << 30) for buffer in buffers]
+
+    def outcome() -> list[torch.Tensor]:
+        for buffer, random in zip(buffers, noise, strict=True):
+            buffer.copy_(random)
+        call(0)
+        return [buffer.clone() for buffer in buffers]
+
+    by_kernel = outcome()
+    with patch.object(trtllm, "fill", fill_by_torch):
+        by_torch = outcome()
+    for buffer, held in zip(buffers, before, strict=True):
+        buffer.copy_(held)
+    return not all(torch.equal(*pair) for pair in zip(by_kernel, by_torch, strict=True))
+
+
+_TABLES = ("page_table", "swa_page_table", "block_kv_indices")
+
+
+def differences(ours: Any, theirs: Any, replay: Replay, mode: Mode, *, page_size: int) -> list[str]:
+    """Name every buffer of ours that is not as theirs is; of a table each request's own pages count."""
+    found = []
+    for name, value in vars(theirs).items():
+        if not isinstance(value, torch.Tensor):
+            continue
+        actual, expected = getattr(ours, name), value
+        if name in _TABLES:
+            first = torch.arange(value.shape[1], device=value.device) * page_size
+            own = first < (replay.lens + mode.extra)[:, None]
+            actual, expected = actual[own], value[own]
+        if actual.dtype != expected.dtype or not torch.equal(actual, expected):
+            found.append(name)
+    return found
+
+
+def bytes_moved(mode: Mode, replay: Replay, page_size: int, *, swa: bool) -> int:
+    """Return the fewest bytes of device memory that one fill touches; memory is read 32 bytes at a time."""
+    pages = int(((replay.lens_cpu + mode.extra + page_size - 1) // page_size).sum())
+    bs = len(replay.lens_cpu)
+    slots = min(32, 4 * page_size)
+    # Rows and lengths in; key lengths and offsets, and perhaps query offsets, out.
+    lengths = bs * (8 + 8 + 4 + 4 + 4)
+    return lengths + pages * (slots + 4 + (32 + 4 if swa else 0))
