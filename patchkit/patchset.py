@@ -105,8 +105,8 @@ class _Statements(EditSpec, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 )
             _require_bound("code", spec.code, spec.find, *self.given, *([] if spec.target else ["$$found"]))
             variants.append(Variant(find, spec.code, spec.target))
-        signs = _compile("code", *(_sign(spec.find, spec.code) for spec in specs))
-        return Statements(tuple(variants), place, signs + _compile("known", *self.known), given, every)
+        signs = _compile_signs("code", *(_sign(spec.find, spec.code) for spec in specs))
+        return Statements(tuple(variants), place, signs + _compile_signs("known", *self.known), given, every)
 
 
 @contextmanager
@@ -123,6 +123,11 @@ def _compile(key: str, *texts: str) -> tuple[Pattern, ...]:
 
     with _naming(key):
         return tuple(map(Pattern.compile, texts))
+
+
+def _compile_signs(key: str, *texts: str) -> tuple[Pattern, ...]:
+    """Compile patterns of code that is there already, in which people may since have put more statements."""
+    return tuple(pattern.loose for pattern in _compile(key, *texts))
 
 
 def _compile_calls(key: str, *texts: str) -> tuple[Pattern, ...]:
@@ -199,8 +204,8 @@ class GuardSpec(EditSpec, frozen=True, kw_only=True, tag="none-guard", forbid_un
         _compile("value", self.value)
         guarded = f"if {self.value} is not None:\n    $$found\n"
         inner = textwrap.indent(textwrap.dedent(self.find).strip(), "    ")
-        signs = _compile("value", f"if {self.value} is not None:\n    ...\n{inner}\n    ...")
-        return Statements((Variant(find, guarded),), "replace", signs + _compile("known", *self.known))
+        signs = _compile_signs("value", f"if {self.value} is not None:\n{inner}")
+        return Statements((Variant(find, guarded),), "replace", signs + _compile_signs("known", *self.known))
 
 
 class OpeningSpec(EditSpec, frozen=True, kw_only=True, tag="insert-first", forbid_unknown_fields=True):
@@ -215,7 +220,7 @@ class OpeningSpec(EditSpec, frozen=True, kw_only=True, tag="insert-first", forbi
         from patchkit.codemods.statements import Opening
 
         _require_bound("code", self.code, *self.given)
-        known = _compile("code", self.code) + _compile("known", *self.known)
+        known = _compile_signs("code", self.code) + _compile_signs("known", *self.known)
         return Opening(self.code, known, _compile("given", *self.given))
 
 

@@ -20,7 +20,7 @@ from patchkit.codemods import syntax
 from patchkit.codemods.precedence import as_argument, as_operand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from patchkit.codemods.syntax import Path
 
@@ -193,6 +193,21 @@ def _match_whole_block(
     return None
 
 
+_RUN = cst.SimpleStatementLine([cst.Expr(cst.Ellipsis())])
+
+
+def _between(nodes: Iterable[cst.CSTNode], other: cst.CSTNode) -> list[cst.CSTNode]:
+    return [each for node in nodes for each in (other, node)][1:]
+
+
+class _Loosen(cst.CSTTransformer):
+    def leave_IndentedBlock(  # noqa: N802
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        body = (_RUN, *_between(updated_node.body, _RUN), _RUN)
+        return updated_node.with_changes(body=body)
+
+
 @dataclass(frozen=True)
 class Match:
     """Where a pattern matched.
@@ -221,6 +236,12 @@ class Pattern:
         if not body:
             raise PatternError("the pattern is empty")
         return cls(text, tuple(body))
+
+    @property
+    def loose(self) -> Pattern:
+        """The pattern that passes over further statements, between its own and around those of its blocks."""
+        spread = [cast("cst.CSTNode", statement.visit(_Loosen())) for statement in self.statements]
+        return Pattern(self.text, tuple(_between(spread, _RUN)))
 
     @property
     def is_expression(self) -> bool:
