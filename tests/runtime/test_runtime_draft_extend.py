@@ -28,7 +28,7 @@ def reference(stride: int, size: int) -> list[int]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("stride", STRIDES)
 def test_query_offsets_are_one_stride_apart(size: int, stride: int) -> None:
-    metadata = filled(stride, [1] * size, size)
+    metadata = filled(stride, [9] * size, size)
     assert metadata.cu_seqlens_q.tolist() == reference(stride, size)
     assert metadata.max_seq_len_q == stride
 
