@@ -15,7 +15,7 @@ from patchkit.patchset import BUILT_IN
 
 PACKAGE = Path(patchkit.__file__).parent
 SERVING = sorted([*(PACKAGE / "runtime").glob("*.py"), *(PACKAGE / "backends").glob("*.py")])
-AT_SERVING_TIME = {"__future__", "collections", "patchkit", "torch", "triton", "typing"}
+AT_SERVING_TIME = {*sys.stdlib_module_names, "patchkit", "torch", "triton"}
 
 
 def python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
