@@ -1,4 +1,4 @@
-"""A multi-step draft plans step by step: every step's backend builds its own metadata and shares no kv-index template."""
+"""A multi-step draft plans step by step: every step's backend builds its own metadata, with no common template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One answer per server: does any attention backend of a spec-v2 forward read the CPU mirror of sequence lengths?"""
+"""One answer per server: does any attention backend of a spec-v2 forward read the lengths' CPU mirror?"""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 UNDECLARED = object()
-"""Stands among a worker's backends for those that it does not name; like every undeclared backend it needs the mirror."""
+"""Stands for the backends that a worker does not name; like every undeclared one it needs the mirror."""
 
 
 def decide_needs_cpu_seq_lens(server_args: Any, attn_backends: Iterable[Any]) -> bool:
     """Tell whether ``seq_lens_cpu`` and ``seq_lens_sum`` have to be kept.
 
-    The answer is the OR of the backends' ``needs_cpu_seq_lens``; a backend without that flag counts as True and a None
-    slot is ignored. Two-batch overlap and piecewise CUDA graphs read the mirror outside of any backend, so they force True,
-    and so does a server that has no such setting. Source: pull requests 26128 and 26738.
+    The answer is the OR of the backends' ``needs_cpu_seq_lens``; a backend without that flag counts as True and a
+    None slot is ignored. Two-batch overlap and piecewise CUDA graphs read the mirror outside of any backend, so
+    they force True, and so does a server that has no such setting. Source: pull requests 26128 and 26738.
     """
     if getattr(server_args, "enable_two_batch_overlap", True):
         return True
@@ -27,12 +27,24 @@ def decide_needs_cpu_seq_lens(server_args: Any, attn_backends: Iterable[Any]) ->
     )
 
 
+def plans_on_a_stream(draft_worker: Any) -> bool:
+    """Tell whether a draft worker prepares its forwards on a stream of their own.
+
+    Such a preparation reads lengths that nothing orders before it but the host's wait for the mirror; without
+    that wait the first request ends in an illegal memory access, upstream's own tree included.
+    """
+    return getattr(draft_worker, "plan_stream", None) is not None
+
+
 def spec_v2_backends(draft_worker: Any, target_worker: Any) -> tuple[Any, ...]:
     """Return the backends that a server's forwards touch, for the decision.
 
-    Without a draft worker that is the target's; a draft worker that does not say (``spec_v2_attn_backends``) counts as
-    one that needs the mirror. Source: pull request 26128, which took such a worker's target backend for its word.
+    Without a draft worker that is the target's. A draft worker that does not say (``spec_v2_attn_backends``), or
+    that plans on a stream of its own, counts as one that needs the mirror. Source: pull request 26128, which took
+    a silent worker's target backend for its word and left the plan stream unordered.
     """
     if draft_worker is None:
         return (target_worker.model_runner.attn_backend,)
+    if plans_on_a_stream(draft_worker):
+        return (UNDECLARED,)
     return tuple(getattr(draft_worker, "spec_v2_attn_backends", (UNDECLARED,)))

@@ -1,4 +1,4 @@
-"""Lengths with and without their host mirror: with it the values are as before, without it nothing waits for the device."""
+"""Lengths with their host mirror are as before; without it nothing here waits for the device."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def total_or_bound(total: int | None, count: int, max_context_len: int) -> int:
 def size_or_bound(size: Any, batch: Any, max_context_len: int) -> Any:
     """Return ``size`` as it is, or the bound of ``total_or_bound`` where the batch's total is unknown.
 
-    ``size`` is an int or a device scalar, and sizing by the latter waits for the device. Source: pull request 26738.
+    ``size`` is an int or a device scalar; sizing by the latter waits for the device. Source: 26738.
     """
     return size if batch.seq_lens_sum is not None else batch.batch_size * max_context_len
 
 
 def host_total(lens: Sequence[int] | None, count: int, max_context_len: int) -> int:
-    """Return the sum of host-side ``lens``, or the bound of ``total_or_bound`` where there are none. Source: 26738."""
+    """Return the sum of host-side ``lens``, or ``total_or_bound``'s bound without them. Source: 26738."""
     return total_or_bound(None if lens is None else sum(lens), count, max_context_len)
 
 
 def padded_total(total: int | None, padding: int) -> int | None:
-    """Return ``total`` plus the ``padding`` tokens of a padded graph batch; an unknown total stays unknown."""
+    """Return ``total`` plus the ``padding`` tokens of a graph batch; an unknown total stays unknown."""
     return None if total is None else total + padding
 
 
 def longest(lens_cpu: Any, lens: torch.Tensor) -> int:
-    """Return the greatest length from the host mirror, or from the device (which waits for it) where there is none.
+    """Return the greatest length from the host mirror, or without one from the device, which waits for it.
 
     ``lens``: int32, shape [batch], on the device. Source: pull request 26738.
     """
@@ -45,7 +45,7 @@ def longest(lens_cpu: Any, lens: torch.Tensor) -> int:
 
 
 def lens_sum(lens_cpu: torch.Tensor | None) -> int | None:
-    """Return the sum of the mirror (int64, shape [batch], CPU), None without one. Source: pull request 26128."""
+    """Return the sum of the mirror (int64, shape [batch], CPU), None without one. Source: 26128."""
     return None if lens_cpu is None else int(lens_cpu.sum())
 
 
@@ -57,7 +57,7 @@ def lens_on_device(lens: Sequence[int] | torch.Tensor, device: Any) -> torch.Ten
 
 
 def host_lens(lens: Any) -> Any:
-    """Return lengths that are on the host as they are, and None for those that are a device tensor. Source: 26128."""
+    """Return host-side lengths as they are, and None for a device tensor. Source: 26128."""
     return None if isinstance(lens, torch.Tensor) else lens
 
 
@@ -66,8 +66,8 @@ def draft_extend_lens(
 ) -> tuple[Any, Any]:
     """Return extend and prefix lengths of a draft-extend that writes ``stride`` tokens a request.
 
-    With the mirror (``prefix_lens_cpu``, shape [batch], CPU) both are lists. Without, both are int32 tensors of shape
-    [batch] on the device of ``prefix_lens``. Source: pull request 26128.
+    With the mirror (``prefix_lens_cpu``, shape [batch], CPU) both are lists. Without, both are int32 tensors of
+    shape [batch] on the device of ``prefix_lens``. Source: pull request 26128.
     """
     count = prefix_lens.shape[0]
     if prefix_lens_cpu is not None:
@@ -77,7 +77,7 @@ def draft_extend_lens(
 
 
 def mirror_uniform_extend_lens(forward_batch: Any) -> None:
-    """Give a draft-extend batch without a host mirror its extend lengths: all alike, so they cost no copy. Source: 26738."""
+    """Give a draft-extend batch without a mirror its extend lengths: all alike, they cost no copy. Source: 26738."""
     if forward_batch.extend_seq_lens is not None and forward_batch.extend_seq_lens_cpu is None:
         count = forward_batch.batch_size
         forward_batch.extend_seq_lens_cpu = [forward_batch.extend_num_tokens // count] * count
@@ -86,8 +86,8 @@ def mirror_uniform_extend_lens(forward_batch: Any) -> None:
 def tree_mask_total(batch: Any, attn_backend: Any) -> int:
     """Return the total length that sizes a verify's tree mask.
 
-    Without the mirror that is 0 where ``attn_backend`` has the mask preallocated (nothing is sized then) and otherwise the
-    most that the batch can have. Source: pull request 26128.
+    Without the mirror that is 0 where ``attn_backend`` has the mask preallocated (nothing is sized then) and
+    otherwise the most that the batch can have. Source: pull request 26128.
     """
     if batch.seq_lens_sum is not None:
         return int(batch.seq_lens_sum)
@@ -97,7 +97,7 @@ def tree_mask_total(batch: Any, attn_backend: Any) -> int:
 
 
 def restore_host_lens(forward_batch: Any, batch: Any) -> None:
-    """Fetch what multimodal position code reads on the host, where the batch came without it. This waits for the device.
+    """Fetch what multimodal position code reads on the host if the batch came without it, waiting for the device.
 
     ``forward_batch.seq_lens_cpu`` becomes a CPU tensor, extend and prefix lengths of ``batch`` lists.
     """

@@ -1,4 +1,4 @@
-"""Decode metrics read lengths from the mirror where it is and from the requests where it is not; neither waits."""
+"""Decode metrics read lengths from the mirror or, without one, from the requests; neither waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def decode_total_seq_lens(batch: Any) -> int:
 
 
 def decode_seq_lens(batch: Any) -> Iterable[Any]:
-    """Return each request's length in tokens, as the mirror's elements or as ints. Source: upstream issue 40234."""
+    """Return each request's length in tokens, the mirror's elements or ints. Source: upstream issue 40234."""
     if batch.seq_lens_cpu is not None:
         lens: Iterable[Any] = batch.seq_lens_cpu
         return lens

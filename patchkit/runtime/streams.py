@@ -8,7 +8,7 @@ import torch
 
 
 def await_event(event: Any, *, on_host: bool) -> None:
-    """Wait for ``event``: the host where it reads what the event stands for, otherwise only the current stream."""
+    """Wait for ``event``: on the host where it reads what the event stands for, else on the current stream."""
     if on_host:
         event.synchronize()
     else:
@@ -24,9 +24,3 @@ def lens_to_device(lens: torch.Tensor, device: Any) -> torch.Tensor:
     if target.type != "cuda":
         return lens.to(device=target)
     return lens.pin_memory().to(device=target, non_blocking=True)
-
-
-def order_plan_stream(plan_stream: Any, batch: Any) -> None:
-    """Have the plan stream wait for the current one where no host wait has ordered them: a batch without the mirror."""
-    if plan_stream and batch.seq_lens_cpu is None:
-        plan_stream.wait_stream(torch.get_device_module(batch.seq_lens.device).current_stream())

@@ -85,3 +85,13 @@ def test_a_draft_worker_names_its_backends() -> None:
 
 def test_a_draft_worker_that_names_none_keeps_the_mirror() -> None:
     assert needs(*spec_v2_backends(SimpleNamespace(), TARGET)) is True
+
+
+def test_a_draft_worker_that_plans_on_a_stream_keeps_the_mirror() -> None:
+    worker = SimpleNamespace(spec_v2_attn_backends=[OPTED_OUT], plan_stream=object())
+    assert needs(*spec_v2_backends(worker, TARGET)) is True
+
+
+def test_a_draft_worker_whose_plan_stream_is_off_names_its_backends() -> None:
+    worker = SimpleNamespace(spec_v2_attn_backends=[OPTED_OUT], plan_stream=None)
+    assert needs(*spec_v2_backends(worker, TARGET)) is False
