@@ -40,7 +40,7 @@ class Lengths(NamedTuple):
 class PageTables(NamedTuple):
     """Where page numbers come from and where they go, on the device.
 
-    ``req_to_token`` (integer, [requests, tokens], rows contiguous) has the slot of each request's every
+    ``req_to_token`` (integer, [requests, tokens], contiguous) has the slot of each request's every
     token, of which every ``page_size``-th begins a page. ``pages`` (int32, [>= size, pages], contiguous)
     gets their page numbers. ``swa_pages`` (the same; None without a sliding-window pool) gets those of their
     counterparts in ``full_to_swa`` (integer, [slots]); a negative slot has none, and its page there is -1.
@@ -58,12 +58,13 @@ def fill(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
 
     ``lengths.keys`` may be ``batch.seq_lens`` itself where ``batch.extra`` is 0.
 
-    Of a page table's row only the columns of the request's own pages are written, as many as the table has
-    at most. The others keep what they hold: 0, as allocated, or the page that they had for an earlier batch.
-    Either is a page of the pool (slot 0 is its padding), so that a kernel which fetches a page before it
-    looks at the length still fetches memory that is there. Code that writes every row up to the longest
+    Of a page table's row only the columns of the request's own pages are written, at most as many as the
+    table and ``req_to_token`` have. The others keep what they hold: what the backend allocated them with (0,
+    in an MLA backend -1), or the page that they had for an earlier batch. Kernels end at the length. Even one
+    that fetched a page before it looks at the length would find what a column can hold without this fill:
+    a page stays a page of the pool for as long as the pool lives. Code that writes every row up to the longest
     request's last page leaves behind a shorter one's last page what its row of ``req_to_token`` holds there,
-    no less stale.
+    which is no less stale.
     """
     if batch.seq_lens.is_cuda:
         from patchkit.backends.paged_kernel import fill_by_kernel
@@ -87,9 +88,10 @@ def fill_by_torch(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
         taken = stride if lengths.accepted is None else lengths.accepted[: batch.size]
         _write_offsets(lengths.query_offsets, taken)
     first = torch.arange(tables.pages.shape[1], device=keys.device) * tables.page_size
-    live = first < keys[:, None]
-    # A table may be padded to more columns than a request has tokens.
-    column = first.clamp(max=tables.req_to_token.shape[1] - 1)
+    # A table may be padded to more columns than a request can have pages.
+    last = tables.req_to_token.shape[1] - 1
+    live = (first <= last) & (first < keys[:, None])
+    column = first.clamp(max=last)
     slots = tables.req_to_token[batch.req_pool_indices[: batch.size].long()[:, None], column].long()
     _write_pages(tables.pages, slots, live, tables.page_size)
     if tables.full_to_swa is not None and tables.swa_pages is not None:

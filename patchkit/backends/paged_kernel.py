@@ -82,7 +82,8 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     else:
         request = tl.program_id(0) - 1
         length = tl.load(seq_lens + request).to(tl.int32) + extra
-        pages = tl.minimum(tl.cdiv(length, PAGE_SIZE), pages_per_request)
+        most = tl.minimum(pages_per_request, tl.cdiv(slots_per_request, PAGE_SIZE))
+        pages = tl.minimum(tl.cdiv(length, PAGE_SIZE), most)
         # A pool for many long requests has more slots than 32 bits can count.
         slots = req_to_token + tl.load(req_pool_indices + request).to(tl.int64) * slots_per_request
         row = request.to(tl.int64) * pages_per_request

@@ -73,7 +73,7 @@ class Settings:
     @property
     def max_context(self) -> int:
         """The width of every table, in tokens: with room for the tokens of a verify."""
-        return max(self.contexts) + self.page_size
+        return max(self.contexts) + max(self.page_size, STRIDE)
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,15 @@ def test_pages_beyond_the_table_s_width_are_left_out(interpreter: ProcessPoolExe
     assert interpreter.submit(interpreted, scenario, False, SMALL_BLOCKS).result() == expected
 
 
+def test_pages_beyond_the_request_s_slots_are_left_out(interpreter: ProcessPoolExecutor) -> None:
+    scenario = Scenario("verify", (32, 31, 28), page_size=8, context=32)
+    backend = filled_mla(scenario)
+    assert (backend.table[:3, :4] != DIRT).all()
+    assert (backend.table[:, 4:] == DIRT).all()
+    expected = outcome(backend, scenario)
+    assert interpreter.submit(interpreted, scenario, True, SHIPPED_BLOCKS).result() == expected
+
+
 @given(scenario=scenarios(MLA_MODES))
 def test_mla_metadata_is_that_of_the_unpatched_sequence_in_every_element(scenario: Scenario) -> None:
     ours, theirs = filled_mla(scenario), stepped_mla(scenario)
