@@ -67,12 +67,14 @@ def pyright(tree: CheckoutTree) -> tuple[float, list[dict[str, object]]]:
     program = shutil.which("pyright")
     if program is None:
         raise SystemExit("pyright is not on PATH: pip install pyright, or npm install pyright, and try again")
-    command = [program, "--outputjson", str(tree.package / "srt")]
-    started = time.perf_counter()
-    # A folder without a project file, so that settings of the tree or of this repository do not count.
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    seconds = time.perf_counter() - started
+        # The package under its import name, so that its own imports resolve; no other settings count there.
+        (Path(folder) / "sglang").symlink_to(tree.package)
+        (Path(folder) / "pyrightconfig.json").write_text(json.dumps({"include": ["sglang/srt"]}))
+        started = time.perf_counter()
+        command = [program, "--outputjson", "-p", folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        seconds = time.perf_counter() - started
     if not done.stdout.startswith("{"):
         raise SystemExit(f"pyright did not answer: {done.stderr.strip()[:200]}")
     return seconds, json.loads(done.stdout)["generalDiagnostics"]
@@ -87,7 +89,7 @@ def compare(tree: CheckoutTree, known: list[str]) -> None:
     theirs = set()
     about_none = 0
     for diagnostic in diagnostics:
-        file = Path(str(diagnostic["file"])).relative_to(tree.package).as_posix()
+        file = f"srt/{str(diagnostic['file']).rpartition('/sglang/srt/')[2]}"
         line = int(diagnostic["range"]["start"]["line"]) + 1  # type: ignore[index]
         theirs.add(f"{file}:{line}")
         about_none += "None" in str(diagnostic["message"]) and str(diagnostic.get("rule", "")).startswith(

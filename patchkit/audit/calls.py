@@ -37,7 +37,7 @@ class Context:
     entry_fields: dict[tuple[str, str], Value] = field(default_factory=dict)
     summary: Summary = field(default_factory=Summary)
     hits: list[Hit] = field(default_factory=list)
-    callers: set[Context] = field(default_factory=set)
+    callers: dict[Context, None] = field(default_factory=dict)
     known: bool = False
     running: bool = False
     runs: int = 0
@@ -57,22 +57,25 @@ class Solver:
         self.contexts: dict[Key, Context] = {}
         self._pending: list[Context] = []
         self._fields: dict[tuple[str, str], Value] = {}
-        self._readers: dict[tuple[str, str], set[Context]] = {}
+        self._readers: dict[tuple[str, str], dict[Context, None]] = {}
         self._handed: dict[tuple[str, str], Value] = {}
+        self._makers_done = False
         self._awaiting: list[Function] = []
         self._depth = 0
 
     def solve(self) -> None:
         """Run every entry point, then whatever they changed, to the fixed point."""
-        entries = self.reach.entry_points()
-        makers = [function for function in self.reach.relevant if _makes_draft_batch(function)]
-        first = [(function, None) for function in makers if not self.reach.excluded(function, None)]
-        for function, self_class in (*first, *entries):
+        for function in self.reach.in_order:
+            if _makes_draft_batch(function) and not self.reach.excluded(function, None):
+                self._enter(function, None, known=self.reach.known(function, None))
+        self._settle()
+        self._makers_done = True
+        for function, self_class in self.reach.entry_points():
             self._enter(function, self_class, known=self.reach.known(function, self_class))
         self._settle()
         entered = {context.function for context in self.contexts.values()}
         for function, self_class in self.reach.leftovers(entered):
-            self._enter(function, self_class, known=False)
+            self._enter(function, self_class, known=self.reach.serves(function))
         self._settle()
         pending = [context for context in self.contexts.values() if context.known]
         callees: dict[Context, list[Context]] = {}
@@ -137,7 +140,7 @@ class Solver:
             context = self.contexts.get((method, self_class, step, False))
             if context is None:
                 return None
-            context.callers.add(caller)
+            context.callers[caller] = None
             found.append(context.summary)
         return found
 
@@ -169,7 +172,7 @@ class Solver:
                 changed = True
             else:
                 changed = self._widen(context, entry, entry_fields)
-            context.callers.add(caller)
+            context.callers[caller] = None
             if changed:
                 self._run(context)
             found.append(context.summary)
@@ -349,7 +352,8 @@ class Solver:
     def publish(self, context: Context, cls: str | None, obj: str, state: State) -> None:
         """Note what a draft-extend batch carries when the function that made it hands it on."""
         owner = context.function.owner
-        if cls != "ForwardBatch" or (owner is not None and owner.name == "ForwardBatch"):
+        own = owner is not None and owner.name == "ForwardBatch"
+        if self._makers_done or own or cls != "ForwardBatch":
             return
         mode = state.cells.get(("field", obj, "forward_mode"))
         for step in (mode.modes or ()) if mode is not None else ():
@@ -364,7 +368,7 @@ class Solver:
     def stored_field(self, context: Context, cls: str | None, name: str) -> Value | None:
         """Return what is stored in an attribute of a class if that can be None, else None."""
         for owner in self._lineage(cls):
-            self._readers.setdefault((owner, name), set()).add(context)
+            self._readers.setdefault((owner, name), {})[context] = None
             value = self._fields.get((owner, name))
             if value is not None and value.missing:
                 return value

@@ -27,6 +27,7 @@ _METADATA_METHODS = frozenset(
     {"init_forward_metadata", "init_forward_metadata_out_graph", "init_cuda_graph_state"}
 )
 _FEATURE = re.compile(r"^(?:enable|disable|is)_")
+_SERVING = re.compile(r"(?:GraphRunner|ModelRunner|Worker|WorkerV2)$")
 _GENERIC = 6
 _CALLER_LEVELS = 2
 _SHARED = (
@@ -112,7 +113,8 @@ class Reach:
     def _is_backend(self, cls: Class) -> bool:
         if facts.BACKEND_ROOT in self._program.ancestors(cls):
             return True
-        if facts.FLAG in cls.fields:
+        # A batch is told the decision under the flag's name.
+        if facts.FLAG in cls.fields and cls.name not in facts.BATCH_CLASSES:
             return True
         named = "Backend" in cls.name and not cls.name.endswith("Mixin")
         return named and any(name in cls.methods for name in _METADATA_METHODS)
@@ -235,6 +237,11 @@ class Reach:
             return False
         return function.module.file.removeprefix("srt/").startswith(_KNOWN_FOLDERS)
 
+    def serves(self, function: Function) -> bool:
+        """Say whether a method belongs to a runner or worker, which a server calls in every step."""
+        owner = function.owner
+        return owner is not None and bool(_SERVING.search(owner.name)) and self.known(function, None)
+
     def _handed_around(self, function: Function) -> bool:
         """Say whether other code names a function that nothing calls by that name."""
         if function.owner is not None or self.callers_of(function):
@@ -263,6 +270,16 @@ class Reach:
             ]
             found.update(pending)
         return frozenset(found)
+
+    @cached_property
+    def in_order(self) -> list[Function]:
+        """The relevant functions in source order, so that an audit of a tree always runs alike."""
+        return [
+            function
+            for module in self._program.core
+            for function in module.all_functions()
+            if function in self.relevant
+        ]
 
     @cached_property
     def _calls(self) -> dict[str, list[tuple[str, Function]]]:
@@ -347,7 +364,7 @@ class Reach:
     def _startable(self) -> list[Function]:
         return [
             function
-            for function in self.relevant
+            for function in self.in_order
             if not self.excluded(function, None)
             and not facts.CAPTURE.search(function.name)
             and not (function.owner is not None and function.owner.name in self._backend_names)

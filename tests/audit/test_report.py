@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from sources import MemoryTree, prelude, program
+from sources import HERE, MemoryTree, prelude, program
 
 from patchkit.audit import Confidence, audit
 from patchkit.audit.baseline import load
@@ -111,3 +114,21 @@ def inner(values):
 def test_the_audit_is_a_function_of_the_tree() -> None:
     first, second = audit(program(READ)), audit(program(READ))
     assert first.findings == second.findings
+
+
+def test_the_order_of_hashes_does_not_matter() -> None:
+    script = (
+        "import sys, json; sys.path.insert(0, sys.argv[1])\n"
+        "from sources import HERE, program\nfrom patchkit.audit import audit\n"
+        "for path in sorted((HERE / 'corpus' / 'breaks').glob('*.py')):\n"
+        "    print([finding.as_json() for finding in audit(program(path.read_text())).findings])\n"
+    )
+    command = [sys.executable, "-c", script, str(HERE)]
+    outputs = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert "PK101" in outputs.pop()

@@ -1,0 +1,119 @@
+"""Each None guard that the patches insert is left out of a patched release in turn: the audit has to say where."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from releases import PATCHES, REFERENCE, Releases, after
+
+from patchkit.audit import facts, program
+from patchkit.audit.engine import audit
+from patchkit.plan import make_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.audit.report import Finding, Report
+    from patchkit.patchset import AnyEdit, Patch
+    from patchkit.tree import OverlayTree, Tree
+
+pytest_plugins = ["releases"]
+pytestmark = pytest.mark.usefixtures("_parsed_once")
+
+_LOAD = re.compile(rf"\.(?:{'|'.join(facts.TRACKED)})\b(?!\s*=[^=])")
+_TEST = re.compile(r"([\w.]+) is (?:not )?None")
+_HELPER = re.compile(r"\bpatchkit_api\.\w+\(|\b_decode_total_seq_lens\(")
+WORST_KILL_RATE = 0.9
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A patched release without one guard; ``lines`` are those of ``file`` that the guard had replaced."""
+
+    name: str
+    file: str
+    lines: frozenset[int]
+    tree: Tree
+
+    def reported_in(self, report: Report, known: set[tuple[str, ...]]) -> bool:
+        """Tell whether a finding that the whole tree does not have is at the site, or comes by it."""
+        return any(self._at_site(one) for one in report.findings if one.fingerprint not in known)
+
+    def _at_site(self, finding: Finding) -> bool:
+        places = [(finding.file, finding.line), *((step.file, step.line) for step in finding.path)]
+        return any(file == self.file and line in self.lines for file, line in places)
+
+
+@pytest.fixture(autouse=True)
+def _indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutants differ in one file, so that the others need no second look."""
+    monkeypatch.setattr(program, "index_module", functools.lru_cache(maxsize=None)(program.index_module))
+
+
+def without(patch: Patch, edit: AnyEdit) -> tuple[Patch, ...]:
+    rest = tuple(other for other in patch.edits if other.name != edit.name)
+    return tuple(msgspec.structs.replace(one, edits=rest) if one is patch else one for one in PATCHES)
+
+
+def mutants(releases: Releases, whole: OverlayTree) -> Iterator[Mutant]:
+    """Yield the patched release without each edit that keeps a read of the mirror from meeting None."""
+    for patch in PATCHES:
+        for edit in patch.edits:
+            if len(patch.edits) == 1:
+                continue
+            tree = after(make_plan(releases.tree(REFERENCE), without(patch, edit)))
+            for file, text in whole.contents.items():
+                lines = unguarded(text.decode(), tree.contents.get(file, text).decode())
+                if lines:
+                    yield Mutant(f"{patch.id} {edit.name}", file, lines, tree)
+
+
+def unguarded(guarded: str, mutant: str) -> frozenset[int]:
+    """Return the mutant's lines that read the mirror where the guarded text tests it or asks the runtime."""
+    old, new = guarded.splitlines(), mutant.splitlines()
+    found: set[int] = set()
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        before, now = "\n".join(old[i1:i2]), "\n".join(new[j1:j2])
+        if tag == "equal":
+            continue
+        if j1 == j2:
+            # Where only the guard's line goes, what it guarded is the line behind.
+            continue
+        tested = _TEST.findall(before)
+        guards = any(value in now for value in tested) if tested else _HELPER.search(before)
+        if guards and _LOAD.search(now):
+            found.update(range(j1 + 1, j2 + 1))
+    return frozenset(found)
+
+
+def test_the_audit_reports_the_site_of_every_guard_that_is_taken_out(
+    releases: Releases, record_property: pytest.RecordProperty
+) -> None:
+    whole = releases.patched(REFERENCE)
+    known = {finding.fingerprint for finding in audit(whole).findings}
+    results = {mutant: mutant.reported_in(audit(mutant.tree), known) for mutant in mutants(releases, whole)}
+    survivors = [
+        f"{mutant.name} ({mutant.file}:{min(mutant.lines)})"
+        for mutant, killed in results.items()
+        if not killed
+    ]
+    rate = 1 - len(survivors) / len(results)
+    record_property("kill_rate", rate)
+    print(
+        f"{len(results)} guards, {len(results) - len(survivors)} found, kill rate {rate:.0%}",
+        *survivors,
+        sep="\n  ",
+    )
+    assert len(results) > 10
+    assert rate >= WORST_KILL_RATE, survivors
+
+
+def test_nothing_new_is_found_where_no_guard_is_taken_out(releases: Releases) -> None:
+    whole = releases.patched(REFERENCE)
+    assert unguarded(*[next(iter(whole.contents.values())).decode()] * 2) == frozenset()
