@@ -61,7 +61,6 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
                 live = request < bs
                 if key_lens is not None:
                     lens = tl.load(seq_lens + request, mask=live, other=0).to(tl.int32) + extra
-                    lens = tl.where(live, lens, 0)
                     tl.store(key_lens + request, lens, mask=live)
                     if key_offsets is not None:
                         tl.store(key_offsets + 1 + request, keys_before + tl.cumsum(lens, 0), mask=live)
