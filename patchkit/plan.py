@@ -315,8 +315,8 @@ def _evaluate(space: Workspace, patch: Patch) -> PatchStatus:
     landed = bool(patch.landed) and all(pristine.holds(fact) for fact in patch.landed)
     shapes = _shapes(space, patch)
     if patch.one_of and not shapes & set(patch.one_of):
-        reason = f"the tree has none of the shapes that this patch knows ({', '.join(patch.one_of)})"
-        return PatchStatus(patch, State.CONFLICT, (), reason)
+        known = " or ".join(_told(patch.shapes[name][0]) for name in patch.one_of)
+        return PatchStatus(patch, State.CONFLICT, (), f"needs a tree with {known}")
     specs = [
         spec
         for spec in patch.edits
