@@ -98,7 +98,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         package = fullname.partition(".")[0]
         if package in _STAY_ABSENT or package in sys.stdlib_module_names or package.startswith("_"):
             return None
-        if "." in fullname and package not in self.absent:
+        if package not in self.absent and ("." in fullname or not _asked_by_the_tree()):
             return None
         self.absent.add(package)
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -109,6 +109,14 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Leave the stand-in as it is."""
+
+
+def _asked_by_the_tree() -> bool:
+    """Tell whether sglang's own code imports; a library takes the absence of what it can use as an answer."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "sglang"
 
 
 def _described(error: BaseException, module: str) -> tuple[int, str]:

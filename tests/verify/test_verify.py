@@ -1,0 +1,360 @@
+"""What `verify` says of real releases: patched, patched and then damaged, upstream's own, and unpatched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from releases import REFERENCE, Releases, answer, run
+
+import patchkit
+from patchkit.verify import loading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from patchkit.tree import CheckoutTree
+
+pytest_plugins = ["releases"]
+
+CHECKS = ["compile", "ledger", "postconditions", "imports", "slots", "hooks", "signatures", "audit"]
+SITE = "site-packages"
+WORKER = "srt/speculative/eagle_worker_v2.py"
+MHA = "srt/layers/attention/trtllm_mha_backend.py"
+TRITON = "srt/layers/attention/triton_backend.py"
+BATCH = "srt/managers/schedule_batch.py"
+HOOK = "update_verify_buffers_to_fill_after_draft"
+
+
+@pytest.fixture(scope="module")
+def patched_once(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> CheckoutTree:
+    """The reference release with every patch, in a site-packages folder that has the runtime as well."""
+    tree = releases.copy(REFERENCE, tmp_path_factory.mktemp("patched") / SITE)
+    run("apply", tree.root)
+    home = Path(patchkit.__file__).parent
+    for part in ("__init__.py", "runtime", "backends"):
+        source, target = home / part, tree.root / "patchkit" / part
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy(source, target)
+    return tree
+
+
+class Damaged:
+    """A patched tree that a test damages; leaving the test puts the files back."""
+
+    def __init__(self, tree: CheckoutTree) -> None:
+        self.tree = tree
+        self._kept: dict[Path, bytes] = {}
+
+    def write(self, path: Path, text: bytes) -> None:
+        self._kept.setdefault(path, path.read_bytes())
+        path.write_bytes(text)
+
+    def replace(self, file: str, old: str, new: str, root: Path | None = None) -> None:
+        """Replace the one occurrence of ``old`` in a file of the package, or of ``root``."""
+        path = (root or self.tree.package) / file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(old) == 1
+        self.write(path, text.replace(old, new).encode())
+
+    def restore(self) -> None:
+        for path, text in self._kept.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+
+    def verify(self, code: int = 1) -> dict[str, Any]:
+        """Return each check's result by its name."""
+        checks = answer("verify", self.tree.root, code=code)["checks"]
+        assert [check["check"] for check in checks] == CHECKS
+        return {check["check"]: check for check in checks}
+
+    def messages(self, check: str) -> str:
+        """Verify, which has to fail, and return the messages of the one check that the test is about."""
+        result = self.verify()[check]
+        assert result["outcome"] == "failed"
+        return "\n".join(f"{finding['file']}: {finding['message']}" for finding in result["findings"])
+
+
+@pytest.fixture
+def patched(patched_once: CheckoutTree) -> Iterator[Damaged]:
+    damaged = Damaged(patched_once)
+    yield damaged
+    damaged.restore()
+
+
+def outcomes(results: dict[str, Any]) -> dict[str, str]:
+    return {name: result["outcome"] for name, result in results.items()}
+
+
+def test_a_patched_tree_passes_every_check(patched: Damaged) -> None:
+    assert outcomes(patched.verify(code=0)) == dict.fromkeys(CHECKS, "passed")
+
+
+def test_verifying_writes_nothing_into_the_tree(patched: Damaged) -> None:
+    def stands() -> dict[Path, tuple[int, int]]:
+        found = (path for path in patched.tree.root.rglob("*") if path.is_file())
+        return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in found}
+
+    before = stands()
+    patched.verify(code=0)
+    assert stands() == before
+
+
+def test_a_comment_elsewhere_in_the_tree_changes_no_verdict(patched: Damaged) -> None:
+    path = patched.tree.package / "srt/server_args.py"
+    patched.write(path, path.read_bytes() + b"\n# A fork's own comment.\n")
+    assert outcomes(patched.verify(code=0)) == dict.fromkeys(CHECKS, "passed")
+
+
+def test_an_edit_taken_back_by_hand_is_named(patched: Damaged) -> None:
+    text = (patched.tree.package / TRITON).read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    flag = next(at for at, line in enumerate(lines) if "needs_cpu_seq_lens: bool = False" in line)
+    assert "# patchkit 26128:" in lines[flag - 1]
+    patched.write(patched.tree.package / TRITON, "".join(lines[: flag - 1] + lines[flag + 1 :]).encode())
+    assert f"{TRITON}: 26128: triton-flag is not in place" in patched.messages("postconditions")
+
+
+def test_a_deleted_guard_is_found_by_its_patch_and_by_the_audit(patched: Damaged) -> None:
+    path = patched.tree.package / BATCH
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    guard = next(
+        at
+        for at, line in enumerate(lines)
+        if line.strip() == "if self.seq_lens_cpu is not None:" and "# patchkit 26128:" in lines[at - 1]
+    )
+    guarded = lines[guard + 1].removeprefix("    ")
+    patched.write(path, "".join([*lines[: guard - 1], guarded, *lines[guard + 2 :]]).encode())
+    results = patched.verify()
+    assert results["postconditions"]["outcome"] == results["audit"]["outcome"] == "failed"
+    found = results["audit"]["findings"]
+    assert [(one["file"], one["line"]) for one in found] == [(BATCH, guard)]
+
+
+def test_a_backend_without_the_hook_is_named(patched: Damaged) -> None:
+    patched.replace(MHA, f"def {HOOK}(", "def an_older_name_of_the_hook(")
+    assert f"{MHA}: TRTLLMHAAttnBackend defines no {HOOK}" in patched.messages("hooks")
+
+
+def test_a_forks_own_backend_without_the_hook_is_named(patched: Damaged) -> None:
+    path = patched.tree.package / MHA
+    own = b"\n\nclass OwnBackend(FlashInferAttnBackend):\n    needs_cpu_seq_lens = False\n"
+    patched.write(path, path.read_bytes() + own)
+    assert f"OwnBackend defines no {HOOK}" in patched.messages("hooks")
+
+
+def test_a_forks_own_backend_with_the_hook_is_fine(patched: Damaged) -> None:
+    path = patched.tree.package / MHA
+    own = f"\n\nclass OwnBackend(TRTLLMHAAttnBackend):\n    def {HOOK}(self, spec_info, cuda_graph_bs):\n        pass\n"
+    patched.write(path, path.read_bytes() + own.encode())
+    results = patched.verify()
+    assert results["hooks"]["outcome"] == results["signatures"]["outcome"] == "passed"
+
+
+def test_an_override_that_takes_less_than_its_caller_passes_is_named(patched: Damaged) -> None:
+    patched.replace(MHA, f"def {HOOK}(self, spec_info, cuda_graph_bs):", f"def {HOOK}(self, spec_info):")
+    said = patched.messages("signatures")
+    assert f"TRTLLMHAAttnBackend.{HOOK}" in said
+    assert "takes 1 positional arguments and is passed 2" in said
+
+
+def test_a_renamed_parameter_that_a_caller_names_is_found(patched: Damaged) -> None:
+    path = patched.tree.package / "srt/managers/overlap_utils.py"
+    text = path.read_text(encoding="utf-8")
+    patched.write(path, text.replace("needs_cpu_seq_lens: bool = True", "keeps_mirror: bool = True").encode())
+    assert "FutureMap.__init__" in patched.messages("signatures")
+
+
+def test_one_more_parameter_with_a_default_is_fine(patched: Damaged) -> None:
+    patched.replace(
+        MHA,
+        f"def {HOOK}(self, spec_info, cuda_graph_bs):",
+        f"def {HOOK}(self, spec_info, cuda_graph_bs, own=1):",
+    )
+    assert patched.verify()["signatures"]["outcome"] == "passed"
+
+
+def test_a_backend_slot_that_is_gone_is_named(patched: Damaged) -> None:
+    path = patched.tree.package / WORKER
+    text = path.read_text(encoding="utf-8").replace("self.draft_extend_attn_backend", "self.own_backend")
+    patched.write(path, text.encode())
+    said = patched.messages("slots")
+    assert "`draft_extend_attn_backend`, which is no attribute of EagleDraftWorker" in said
+
+
+def test_a_missing_runtime_is_one_sentence(patched: Damaged, tmp_path: Path) -> None:
+    shutil.move(patched.tree.root / "patchkit", tmp_path / "aside")
+    try:
+        said = patched.messages("imports")
+    finally:
+        shutil.move(tmp_path / "aside", patched.tree.root / "patchkit")
+    assert said.splitlines() == [said]
+    assert f"patchkit.runtime, which patched files import, is not installed in {patched.tree.root}" in said
+
+
+def test_an_older_runtime_is_one_sentence(patched: Damaged, tmp_path: Path) -> None:
+    for file in patched.tree.package.rglob("*.py"):
+        text = file.read_bytes()
+        if b"import api_1 as patchkit_api" in text:
+            patched.write(file, text.replace(b"import api_1 as", b"import api_2 as"))
+    said = patched.messages("imports")
+    assert said.splitlines() == [said]
+    assert f"the runtime in {patched.tree.root} has no api_2" in said
+
+
+def test_a_name_that_the_runtime_lacks_is_named_where_it_is_used(patched: Damaged) -> None:
+    api = patched.tree.root / "patchkit/runtime/api_1.py"
+    patched.write(api, api.read_bytes().replace(b"total_or_bound", b"total_or_other"))
+    assert "has no `total_or_bound`" in patched.messages("imports")
+
+
+def test_a_runtime_function_that_takes_less_is_named(patched: Damaged) -> None:
+    root = patched.tree.root
+    patched.replace(
+        "patchkit/runtime/lengths.py",
+        "def total_or_bound(total: int | None, count: int, max_context_len: int)",
+        "def total_or_bound(total: int | None, count: int)",
+        root,
+    )
+    assert "total_or_bound (runtime api_1) takes 2 positional arguments" in patched.messages("signatures")
+
+
+def test_an_import_of_a_name_that_is_gone_is_named(patched: Damaged) -> None:
+    file = "srt/managers/overlap_utils.py"
+    text = (patched.tree.package / file).read_text(encoding="utf-8")
+    patched.write(
+        patched.tree.package / file,
+        text.replace("decide_needs_cpu_seq_lens =", "decide_otherwise =").encode(),
+    )
+    assert f"{file} defines no `decide_needs_cpu_seq_lens`" in patched.messages("imports")
+
+
+@pytest.mark.parametrize("share", [0.4, 0.97])
+def test_a_truncated_file_does_not_pass(patched: Damaged, share: float) -> None:
+    path = patched.tree.package / BATCH
+    text = path.read_bytes()
+    patched.write(path, text[: int(len(text) * share)])
+    results = patched.verify()
+    assert results["ledger"]["outcome"] == "failed"
+    assert BATCH in {finding["file"] for finding in results["ledger"]["findings"]}
+
+
+def test_a_file_cut_off_in_a_statement_is_named_with_its_line(patched: Damaged) -> None:
+    path = patched.tree.package / BATCH
+    text = path.read_bytes()
+    patched.write(path, text[: text.index(b"def filter_batch(") + len(b"def filter_batch(")])
+    results = patched.verify()
+    assert f"{BATCH}: not valid Python" in patched.messages("compile")
+    assert results["postconditions"]["outcome"] == "skipped"
+
+
+def ledger_of(tree: CheckoutTree) -> Path:
+    return tree.package / ".patchkit" / "ledger.json"
+
+
+def swap_a_digest(data: dict[str, Any]) -> None:
+    data["layers"][0]["files"][BATCH]["applied"] = data["layers"][0]["files"][MHA]["applied"]
+
+
+def name_an_unknown_content(data: dict[str, Any]) -> None:
+    data["layers"][0]["files"][BATCH]["original"] = "0" * 64
+
+
+def forget_a_file(data: dict[str, Any]) -> None:
+    del data["layers"][0]["files"][BATCH]
+
+
+def forget_a_patch(data: dict[str, Any]) -> None:
+    del data["layers"][0]["patches"][0]
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [swap_a_digest, name_an_unknown_content, forget_a_file, forget_a_patch],
+    ids=lambda one: one.__name__,
+)
+def test_a_tampered_ledger_is_found(patched: Damaged, tamper: Callable[[dict[str, Any]], None]) -> None:
+    path = ledger_of(patched.tree)
+    data = json.loads(path.read_bytes())
+    tamper(data)
+    patched.write(path, json.dumps(data).encode())
+    results = outcomes(patched.verify())
+    assert results == dict.fromkeys(CHECKS, "passed") | {"ledger": "failed"}
+
+
+def test_a_ledger_that_cannot_be_read_is_found(patched: Damaged) -> None:
+    patched.write(ledger_of(patched.tree), b"{")
+    assert "is damaged" in patched.messages("ledger")
+
+
+def test_a_content_that_a_revert_would_take_and_that_was_changed_is_found(patched: Damaged) -> None:
+    first = min((patched.tree.package / ".patchkit" / "objects").iterdir())
+    patched.write(first, first.read_bytes() + b"#")
+    assert f"objects/{first.name[:12]}" in patched.messages("ledger")
+
+
+def test_without_a_ledger_the_code_alone_is_judged(patched: Damaged, tmp_path: Path) -> None:
+    shutil.move(patched.tree.package / ".patchkit", tmp_path / "aside")
+    try:
+        results = outcomes(patched.verify(code=0))
+    finally:
+        shutil.move(tmp_path / "aside", patched.tree.package / ".patchkit")
+    assert results == dict.fromkeys(CHECKS, "passed") | {"ledger": "skipped"}
+
+
+def test_an_interrupted_write_makes_the_tree_unusable(patched: Damaged) -> None:
+    journal = patched.tree.package / ".patchkit" / "journal.json"
+    journal.write_bytes(b"{}")
+    try:
+        assert "patchkit recover" in run("verify", patched.tree.root, code=4).stderr
+    finally:
+        journal.unlink()
+
+
+def test_an_unpatched_tree_says_what_is_pending(releases: Releases) -> None:
+    reply = answer("verify", releases.tree(REFERENCE).root, code=1)
+    assert {patch["state"] for patch in reply["patches"]} == {"pending"}
+    found = {check["check"]: check for check in reply["checks"]}
+    assert found["compile"]["outcome"] == "passed"
+    (pending,) = found["postconditions"]["findings"]
+    assert all(patch["id"] in pending["message"] for patch in reply["patches"])
+    assert found["audit"]["outcome"] == "skipped"
+
+
+def test_upstreams_own_patches_pass_what_applies_to_them(releases: Releases) -> None:
+    reply = answer("verify", releases.tree("0.5.13").root, code=1)
+    found = {check["check"]: check["outcome"] for check in reply["checks"]}
+    # What fails there is what our own patches and later releases of upstream's mend.
+    assert found == dict.fromkeys(CHECKS, "passed") | {
+        "ledger": "skipped",
+        "hooks": "failed",
+        "audit": "failed",
+    }
+
+
+def test_a_tree_with_one_patch_passes_and_names_the_others(releases: Releases, tmp_path: Path) -> None:
+    tree = releases.copy(REFERENCE, tmp_path)
+    run("apply", tree.root, "26241", "--only")
+    reply = answer("verify", tree.root, code=1)
+    found = {check["check"]: check for check in reply["checks"]}
+    assert found["postconditions"]["outcome"] == "passed"
+    assert any("26128 is pending" in note for note in found["postconditions"]["notes"])
+
+
+def test_a_folder_that_is_no_tree_is_unusable(tmp_path: Path) -> None:
+    run("verify", tmp_path, code=4)
+
+
+def test_importing_without_torch_says_so_in_one_sentence(
+    patched: Damaged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    reply = answer("verify", patched.tree.root, "--level", "import", code=1)
+    (finding,) = reply["checks"][-1]["findings"]
+    assert "torch, which is not installed in" in finding["message"]
