@@ -164,33 +164,49 @@ def _match_fields(pattern: cst.CSTNode, node: object, bindings: Bindings) -> Bin
     return bindings
 
 
-def _match_run(
-    pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], at: int, bindings: Bindings
-) -> Iterator[tuple[int, Bindings]]:
-    """Yield every (end, bindings) of a match of ``pattern`` from statement ``at``, shortest gaps first."""
-    if not pattern:
-        yield at, bindings
-        return
-    run = _run_name(pattern[0])
-    if run is not None:
-        for end in range(at, len(nodes) + 1):
-            step = _bind(run, tuple(nodes[at:end]), bindings)
+class _Run:
+    """One search of a run of patterns among statements; what led nowhere once is not tried again."""
+
+    def __init__(self, pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], *, whole: bool) -> None:
+        self.pattern = pattern
+        self.nodes = nodes
+        self.whole = whole
+        self.dead: dict[tuple[int, int, int], Bindings] = {}
+
+    def ends(self, at: int, bindings: Bindings, index: int = 0) -> Iterator[tuple[int, Bindings]]:
+        """Yield every (end, bindings) of a match from statement ``at``, shortest gaps first."""
+        key = (index, at, id(bindings))
+        if key in self.dead:
+            return
+        hits = 0
+        for hit in self._tried(at, bindings, index):
+            hits += 1
+            yield hit
+        if not hits:
+            self.dead[key] = bindings
+
+    def _tried(self, at: int, bindings: Bindings, index: int) -> Iterator[tuple[int, Bindings]]:
+        if index == len(self.pattern):
+            if at == len(self.nodes) or not self.whole:
+                yield at, bindings
+            return
+        run = _run_name(self.pattern[index])
+        if run is not None:
+            for end in range(at, len(self.nodes) + 1):
+                step = _bind(run, tuple(self.nodes[at:end]), bindings)
+                if step is not None:
+                    yield from self.ends(end, step, index + 1)
+        elif at < len(self.nodes):
+            step = match_node(self.pattern[index], self.nodes[at], bindings)
             if step is not None:
-                yield from _match_run(pattern[1:], nodes, end, step)
-        return
-    if at < len(nodes):
-        step = match_node(pattern[0], nodes[at], bindings)
-        if step is not None:
-            yield from _match_run(pattern[1:], nodes, at + 1, step)
+                yield from self.ends(at + 1, step, index + 1)
 
 
 def _match_whole_block(
     pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], bindings: Bindings
 ) -> Bindings | None:
-    for end, found in _match_run(pattern, nodes, 0, bindings):
-        if end == len(nodes):
-            return found
-    return None
+    hit = next(_Run(pattern, nodes, whole=True).ends(0, bindings), None)
+    return None if hit is None else hit[1]
 
 
 _RUN = cst.SimpleStatementLine([cst.Expr(cst.Ellipsis())])
@@ -282,9 +298,10 @@ class Pattern:
     def _find_runs(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:
         for where, block in syntax.blocks_in(root, path):
             body = block.body
+            run = _Run(self.statements, body, whole=False)
             at = 0
             while at < len(body):
-                hit = next(_match_run(self.statements, body, at, given), None)
+                hit = next(run.ends(at, given), None)
                 if hit is None:
                     at += 1
                 else:

@@ -4,7 +4,7 @@ import libcst as cst
 import pytest
 from helpers import program
 
-from patchkit.codemods import syntax
+from patchkit.codemods import pattern, syntax
 from patchkit.codemods.pattern import Bindings, Pattern, PatternError, placeholders, render, render_expression
 
 DESK = program("""
@@ -172,6 +172,36 @@ def test_given_names_stand_for_what_they_are_bound_to() -> None:
     module = cst.parse_module("log(book)\nlog(reader)\n")
     (match,) = Pattern.compile("log($x)").find(module, given={"x": cst.Name("reader")})
     assert syntax.code_of(syntax.node_at(module, match.path)) == "log(reader)"
+
+
+def test_loose_pattern_passes_over_more_statements_everywhere() -> None:
+    source = "if late:\n    trace()\n    fine()\n    trace()\n    tell()\n    trace()\nlog()\nthank()\n"
+    text = "if late:\n    fine()\n    tell()\nthank()"
+    module = cst.parse_module(source)
+    assert Pattern.compile(text).find(module) == []
+    (match,) = Pattern.compile(text).loose.find(module)
+    assert (match.start, match.end) == (0, 3)
+
+
+def test_loose_pattern_keeps_the_order_and_asks_for_all() -> None:
+    loose = Pattern.compile("if late:\n    fine()\n    tell()").loose
+    for body in ("    tell()\n    fine()\n", "    fine()\n"):
+        assert loose.find(cst.parse_module(f"if late:\n{body}")) == []
+
+
+def test_loose_expression_is_the_expression() -> None:
+    assert find("f($x)", "y = f(1)\n") == [{"x": "1"}]
+    assert Pattern.compile("f($x)").loose.is_expression
+
+
+def test_search_of_a_long_block_tries_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    whole = pattern.match_node
+    monkeypatch.setattr(pattern, "match_node", lambda *args: tried.append(args) or whole(*args))
+    module = cst.parse_module("if late:\n" + "    fine()\n" * 100)
+    assert Pattern.compile("if late:\n    ...\n    fine()\n    fine()\n    tell()").loose.find(module) == []
+    calls = [node for _, node, *_ in tried if isinstance(node, cst.SimpleStatementLine)]
+    assert len(calls) <= 4 * 100
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing but a comment"])
