@@ -238,6 +238,28 @@ def test_a_negative_slot_is_on_a_negative_page_and_has_no_counterpart(
     assert interpreter.submit(negative_slots_interpreted).result() == expected
 
 
+def first_offsets_and_stale_slots(call: Any) -> tuple[list[int], list[int], list[int]]:
+    keys, key_offsets, query_offsets = (torch.full((size,), DIRT, dtype=torch.int32) for size in (1, 2, 2))
+    pages, swa_pages = (torch.full((1, 2), DIRT, dtype=torch.int32) for _ in range(2))
+    slots = torch.tensor([[8, DIRT]], dtype=torch.int32).repeat_interleave(4, dim=1)
+    lengths = paged.Lengths(keys=keys, key_offsets=key_offsets, query_offsets=query_offsets, query_stride=3)
+    tables = paged.PageTables(slots, 4, pages, torch.arange(16), swa_pages)
+    call(paged.Batch(torch.tensor([4]), torch.tensor([0]), 1, 0), lengths, tables)
+    return key_offsets.tolist(), query_offsets.tolist(), swa_pages[0].tolist()
+
+
+def first_offsets_and_stale_slots_interpreted() -> tuple[list[int], list[int], list[int]]:
+    from patchkit.backends.paged_kernel import fill_by_kernel
+
+    return first_offsets_and_stale_slots(fill_by_kernel)
+
+
+def test_offsets_begin_at_0_and_a_stale_slot_is_not_looked_up(interpreter: ProcessPoolExecutor) -> None:
+    expected = ([0, 4], [0, 3], [2, DIRT])
+    assert first_offsets_and_stale_slots(paged.fill_by_torch) == expected
+    assert interpreter.submit(first_offsets_and_stale_slots_interpreted).result() == expected
+
+
 def test_lengths_may_be_rewritten_in_place_where_nothing_is_added() -> None:
     scenario = Scenario("decode", (5, 70, 1), dtype=torch.int32)
     backend, (rows, lens) = mha_backend(scenario), inputs(scenario)
