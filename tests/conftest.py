@@ -18,6 +18,8 @@ from patchkit.tree import CheckoutTree, OverlayTree, Tree, open_tree
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytest_plugins = ["releases"]
+
 MIRROR = "srt/managers/mirror.py"
 CRLF = "srt/layers/attention/crlf.py"
 ABRUPT = "srt/speculative/abrupt.py"

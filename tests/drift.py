@@ -1,0 +1,351 @@
+"""What forks do to a file without changing what it means, done to any Python file, and taken out again to compare."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+PROBE = "_drift_probe"
+EXTRA = "drift_extra"
+BETWEEN = "DriftBetween"
+MEMBER = "DriftBackend"
+
+
+def formatted(code: bytes, width: int, quotes: str) -> bytes:
+    """Return the code as a formatter of other settings writes it."""
+    options = ("--isolated", "--line-length", str(width), "--config", f"format.quote-style = '{quotes}'")
+    command = (
+        sys.executable,
+        "-m",
+        "ruff",
+        "format",
+        "--quiet",
+        *options,
+        "--stdin-filename",
+        "fork.py",
+        "-",
+    )
+    return subprocess.run(command, input=code, capture_output=True, check=True).stdout
+
+
+def rewritten(change: Callable[[ast.Module], object]) -> Callable[[bytes], bytes]:
+    """Return a function of source code that does ``change`` to its syntax tree."""
+
+    def apply(code: bytes) -> bytes:
+        module = ast.parse(code)
+        change(module)
+        return ast.unparse(ast.fix_missing_locations(module)).encode() + b"\n"
+
+    return apply
+
+
+def nothing(module: ast.Module) -> None:
+    """Change nothing; what is written again has lost its comments and its layout."""
+
+
+def functions(module: ast.AST) -> Iterator[Function]:
+    """Yield every function, nested ones too."""
+    return (node for node in ast.walk(module) if isinstance(node, Function))
+
+
+def outermost(node: ast.AST) -> Iterator[Function]:
+    """Yield the functions that are in no other function."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function):
+            yield child
+        else:
+            yield from outermost(child)
+
+
+# ---- parameters and arguments --------------------------------------------------------------------------------
+
+
+def add_parameter(module: ast.Module) -> None:
+    """Give each function one more positional parameter, with a default."""
+    for function in functions(module):
+        arguments = function.args
+        arguments.args.append(ast.arg(EXTRA))
+        arguments.defaults.append(ast.Constant(None))
+
+
+def add_keyword_parameter(module: ast.Module) -> None:
+    """Give each function one more keyword-only parameter."""
+    for function in functions(module):
+        function.args.kwonlyargs.append(ast.arg(EXTRA))
+        function.args.kw_defaults.append(ast.Constant(None))
+
+
+def drop_parameters(module: ast.Module) -> None:
+    """Take out what the two above put in."""
+    for function in functions(module):
+        arguments = function.args
+        names = [argument.arg for argument in arguments.args]
+        if EXTRA in names:
+            last = len(names) - names.index(EXTRA)
+            del arguments.args[-last], arguments.defaults[-last]
+        names = [argument.arg for argument in arguments.kwonlyargs]
+        if EXTRA in names:
+            at = names.index(EXTRA)
+            del arguments.kwonlyargs[at], arguments.kw_defaults[at]
+
+
+def flatten_parameters(module: ast.Module) -> None:
+    """Make keyword-only parameters ordinary ones: where they exist, a new one joins them."""
+    for function in functions(module):
+        arguments = function.args
+        if arguments.vararg is None:
+            arguments.args += arguments.kwonlyargs
+            arguments.defaults += [default for default in arguments.kw_defaults if default is not None]
+            arguments.kwonlyargs, arguments.kw_defaults = [], []
+
+
+def called(node: ast.Call) -> str:
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def add_argument(names: frozenset[str]) -> Callable[[ast.Module], None]:
+    """Pass one more keyword argument to every call of what has one of ``names``."""
+
+    def change(module: ast.Module) -> None:
+        for node in ast.walk(module):
+            if isinstance(node, ast.Call) and called(node) in names:
+                node.keywords.append(ast.keyword(EXTRA, ast.Constant(None)))
+
+    return change
+
+
+def drop_arguments(module: ast.Module) -> None:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call):
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg != EXTRA]
+
+
+# ---- statements ----------------------------------------------------------------------------------------------
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def is_probe(statement: ast.AST) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
+        and called(statement.value) == PROBE
+    )
+
+
+def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield every block of statements inside functions."""
+    for function in outermost(node):
+        for inner in ast.walk(function):
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(inner, name, None)
+                if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
+                    yield block
+
+
+def add_statements(module: ast.Module) -> None:
+    """Put a harmless call before and after every statement of every function."""
+    for block in list(blocks(module)):
+        spread = []
+        for statement in block:
+            is_elif = len(block) == 1 and isinstance(statement, ast.If) and statement.col_offset > 0
+            if not spread and not is_docstring(statement) and not is_elif:
+                spread.append(ast.parse(f"{PROBE}()").body[0])
+            spread.append(statement)
+            if not isinstance(statement, ast.Return | ast.Raise | ast.Continue | ast.Break) and not is_elif:
+                spread.append(ast.parse(f"{PROBE}()").body[0])
+        block[:] = spread
+
+
+def drop_statements(module: ast.Module) -> None:
+    for block in list(blocks(module)):
+        block[:] = [statement for statement in block if not is_probe(statement)]
+
+
+# ---- names ---------------------------------------------------------------------------------------------------
+
+
+class _Names(ast.NodeVisitor):
+    """The names that a function and those inside it bind, in the order in which they appear."""
+
+    def __init__(self, *, parameters: bool) -> None:
+        self.parameters = parameters
+        self.bound: dict[str, None] = {}
+        self.fixed = {"self", "cls"}
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Store | ast.Del):
+            self.bound[node.id] = None
+
+    def visit_arg(self, node: ast.arg) -> None:
+        if self.parameters:
+            self.bound[node.arg] = None
+        else:
+            self.fixed.add(node.arg)
+        self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.name:
+            self.fixed.add(node.name)
+        self.generic_visit(node)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        self.fixed |= set(node.names)
+
+    visit_Nonlocal = visit_Global  # noqa: N815
+
+    def visit_alias(self, node: ast.alias) -> None:
+        self.fixed.add(node.asname or node.name.split(".")[0])
+
+    def renamed(self, function: Function) -> list[str]:
+        self.visit(function)
+        return [name for name in self.bound if name not in self.fixed]
+
+
+class _Rename(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self.names.get(node.id, node.id)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.arg = self.names.get(node.arg, node.arg)
+        self.generic_visit(node)
+        return node
+
+
+def rename(
+    to: Callable[[int, str], str], *, parameters: bool = False, keep: frozenset[str] = frozenset()
+) -> Callable[[ast.Module], None]:
+    """Rename the locals of each function, and with ``parameters`` those too, but for the names to ``keep``."""
+
+    def change(module: ast.Module) -> None:
+        for function in outermost(module):
+            names = _Names(parameters=parameters).renamed(function)
+            mapping = {name: to(index, name) for index, name in enumerate(names) if name not in keep}
+            for inner in (*function.body, function.args):
+                _Rename(mapping).visit(inner)
+
+    return change
+
+
+anonymous = rename(lambda index, _: f"v{index}", parameters=True)
+
+
+# ---- classes -------------------------------------------------------------------------------------------------
+
+
+def reverse_methods(module: ast.Module) -> None:
+    """Let the methods of each class stand in the other order; a property's setter stays behind it."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.ClassDef):
+            methods = [item for item in node.body if isinstance(item, Function)]
+            names = Counter(method.name for method in methods)
+            moved = [method for method in methods if names[method.name] == 1]
+            rest = [item for item in node.body if item not in moved]
+            node.body = [*rest, *reversed(moved)]
+
+
+def put_class_between(module: ast.Module) -> None:
+    """Let each class that has a base have another class between it and its first base."""
+    body: list[ast.stmt] = []
+    for statement in module.body:
+        if isinstance(statement, ast.ClassDef) and statement.bases:
+            name = f"{BETWEEN}{statement.name}"
+            body.append(ast.ClassDef(name, [statement.bases[0]], [], [ast.Pass()], []))
+            statement.bases[0] = ast.Name(name)
+        body.append(statement)
+    module.body = body
+
+
+def drop_class_between(module: ast.Module) -> None:
+    bases = {
+        statement.name: statement.bases[0]
+        for statement in module.body
+        if isinstance(statement, ast.ClassDef) and statement.name.startswith(BETWEEN)
+    }
+    module.body = [item for item in module.body if getattr(item, "name", "") not in bases]
+    for statement in module.body:
+        if isinstance(statement, ast.ClassDef):
+            statement.bases = [
+                bases.get(base.id, base) if isinstance(base, ast.Name) else base for base in statement.bases
+            ]
+
+
+def add_member(module: ast.Module) -> None:
+    """Let each test of what something is an instance of accept one more class."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and called(node) == "isinstance":
+            known = node.args[1]
+            members = known.elts if isinstance(known, ast.Tuple) else [known]
+            node.args[1] = ast.Tuple([*members, ast.Name(MEMBER)])
+
+
+def drop_member(module: ast.Module) -> None:
+    """Take that class out; a test of one class has no tuple, and no class is tested for twice."""
+    for node in ast.walk(module):
+        if (
+            isinstance(node, ast.Call)
+            and called(node) == "isinstance"
+            and isinstance(node.args[1], ast.Tuple)
+        ):
+            kept = [e for e in node.args[1].elts if not (isinstance(e, ast.Name) and e.id == MEMBER)]
+            node.args[1] = kept[0] if len(kept) == 1 else ast.Tuple(kept)
+
+
+# ---- imports -------------------------------------------------------------------------------------------------
+
+
+def reorganise_imports(module: ast.Module) -> None:
+    """Import one name a statement, in the other order."""
+    at = [index for index, item in enumerate(module.body) if isinstance(item, ast.Import | ast.ImportFrom)]
+    singles: list[ast.stmt] = []
+    future: list[ast.stmt] = []
+    for item in [module.body[index] for index in at]:
+        if isinstance(item, ast.ImportFrom):
+            split = [ast.ImportFrom(item.module, [name], item.level) for name in item.names]
+            (future if item.module == "__future__" else singles).extend(split)
+        elif isinstance(item, ast.Import):
+            singles.extend(ast.Import([name]) for name in item.names)
+    rest = [item for index, item in enumerate(module.body) if index not in at]
+    opening = 1 if rest and is_docstring(rest[0]) else 0
+    module.body = [*rest[:opening], *future, *reversed(singles), *rest[opening:]]
+
+
+def imports(module: ast.Module) -> Counter[str]:
+    """Return what a module imports at its top, one name each."""
+    found: Counter[str] = Counter()
+    for item in module.body:
+        if isinstance(item, ast.ImportFrom):
+            found.update(f"{item.module}:{name.name}:{name.asname}" for name in item.names)
+        elif isinstance(item, ast.Import):
+            found.update(f"{name.name}:{name.asname}" for name in item.names)
+    return found
+
+
+# ---- files ---------------------------------------------------------------------------------------------------
+
+
+def move_methods(module: ast.Module, owner: str, methods: frozenset[str], home: str) -> ast.Module:
+    """Move methods of a class to a base in the module ``home``, which is returned."""
+    (target,) = [item for item in module.body if getattr(item, "name", "") == owner]
+    assert isinstance(target, ast.ClassDef)
+    moved = [item for item in target.body if getattr(item, "name", "") in methods]
+    target.body = [item for item in target.body if item not in moved] or [ast.Pass()]
+    name = f"Fork{owner}Methods"
+    target.bases.insert(0, ast.Name(name))
+    copied = [item for item in module.body if isinstance(item, ast.Import | ast.ImportFrom)]
+    at = next(index for index, item in enumerate(module.body) if item is copied[-1])
+    module.body.insert(at + 1, ast.ImportFrom(home, [ast.alias(name)], 0))
+    return ast.Module([*copied, ast.ClassDef(name, [], [], list(moved), [])], [])
