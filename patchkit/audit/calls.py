@@ -218,19 +218,24 @@ class Solver:
             if base.cls != facts.SPEC_INPUT_ROOT:
                 return []
         if base.cls == facts.SPEC_INPUT_ROOT:
-            return self._by_name(name, records=True)
+            return self._by_name(name, spec_inputs=True)
         if base.cls is None and any(value.missing or self.is_record(value.cls) for _, _, value in arguments):
-            return self._by_name(name, records=False)
+            return self._by_name(name, spec_inputs=False)
         return []
 
-    def _by_name(self, name: str, records: bool) -> list[tuple[Function, str | None]]:
+    def _by_name(self, name: str, spec_inputs: bool) -> list[tuple[Function, str | None]]:
         found = [
             (method, None)
             for method in self._methods.get(name, ())
-            if self.is_record(method.owner.name if method.owner else None) == records
+            if self._is_spec_input(method) == spec_inputs
+            and (spec_inputs or not self.is_record(method.owner.name if method.owner else None))
             and not self.reach.excluded(method, None)
         ]
         return list(found) if len(found) <= _MAX_TARGETS else []
+
+    def _is_spec_input(self, method: Function) -> bool:
+        host = self._records.get(method.owner.name) if method.owner is not None else None
+        return host is not None and host not in facts.BATCH_CLASSES
 
     @cached_property
     def _methods(self) -> dict[str, list[Function]]:

@@ -639,11 +639,11 @@ class Expressions:
         results: list[Value] = []
         plain = not any(value.missing for _, _, value in arguments)
         for method, cls, base in targets:
-            bound = bind(method, base, arguments)
+            bound, places = bind(method, base, arguments)
             steps = self._steps(bound, state)
             summaries = self.solver.settled(self.context, method, cls, steps) if plain else None
             if summaries is None:
-                entry, fields = self._entry_of(method, bound, node, state)
+                entry, fields = self._entry_of(method, bound, places, node, state)
                 summaries = self.solver.call(
                     self.context, method, cls, steps, entry=entry, entry_fields=fields
                 )
@@ -668,12 +668,17 @@ class Expressions:
         return [self.context.step]
 
     def _entry_of(
-        self, method: Function, bound: dict[str, Value], node: ast.Call, state: State
+        self,
+        method: Function,
+        bound: dict[str, Value],
+        places: dict[str, ast.expr],
+        node: ast.Call,
+        state: State,
     ) -> tuple[dict[str, Value], dict[tuple[str, str], Value]]:
         entry: dict[str, Value] = {}
         entry_fields: dict[tuple[str, str], Value] = {}
         for name, value in bound.items():
-            step = self.step(node, f"passed to {method.qualname}() as {name}")
+            step = self.step(places.get(name, node), f"passed to {method.qualname}() as {name}")
             entry[name] = value.via(step)
             for attribute, held in self.handed_over(value, state).items():
                 entry_fields[(name, attribute)] = held.via(step)
@@ -724,10 +729,14 @@ class Expressions:
 
 def bind(
     method: Function, base: Value | None, arguments: Sequence[tuple[str | None, ast.expr, Value]]
-) -> dict[str, Value]:
-    """Match a call's arguments with the callee's parameters; those that do not match are left out."""
+) -> tuple[dict[str, Value], dict[str, ast.expr]]:
+    """Match arguments with the callee's parameters: what each receives, and the expression that says so.
+
+    Arguments without a parameter of their own are left out.
+    """
     names = [parameter.arg for parameter in method.parameters]
     bound: dict[str, Value] = {}
+    places: dict[str, ast.expr] = {}
     positional = iter(names)
     if base is not None and method.owner is not None and "staticmethod" not in method.decorators:
         first = next(positional, None)
@@ -737,9 +746,10 @@ def bind(
         if isinstance(argument, ast.Starred):
             break
         name = keyword if keyword is not None else next(positional, None)
-        if name in names:
-            bound[str(name)] = value
-    return bound
+        if name is not None and name in names:
+            bound[name] = value
+            places[name] = argument
+    return bound, places
 
 
 def merge(left: State | None, right: State | None, interpreter: Expressions) -> State | None:

@@ -47,6 +47,9 @@ class Interpreter(Expressions):
             value = context.entry.get(name)
             if value is None or (value.modes is None and _is_mode(parameter)):
                 value = self._default_parameter(index, parameter)
+            if value.cls is None:
+                hint = class_of_annotation(parameter.annotation)
+                value = replace(value, cls=self.solver.class_of_name(name, hint))
             if self.solver.is_decision(context.function) and facts.BACKEND_NAME.search(name):
                 value = Value(SOME, kind="backend slots")
             plain = value.modes is not None or value.nulls == NONE or value.kind is not None
