@@ -1,0 +1,146 @@
+"""Measure apply and status on a real tree against the floor: parsing and printing the changed files once.
+
+    python scripts/bench_apply.py TREE [--repeats N] [--json]
+
+TREE is an unpatched tree, such as ``.cache/quickstart/original``, and is copied. Every figure is of whole
+processes: the floor is one that parses and prints with libcst the files that apply changes. Floor, apply,
+status of the patched tree and apply with one patch more on those files take turns; medians are printed, in
+seconds of wall clock and of CPU, and ratios to the floor's, which a busy machine disturbs less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from patchkit import patchset
+from patchkit.plan import make_plan
+from patchkit.tree import open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FLOOR = """
+import sys
+import libcst
+for path in sys.argv[1:]:
+    with open(path, "rb") as file:
+        libcst.parse_module(file.read()).bytes
+"""
+ONE_MORE = """
+id = "bench-one-more"
+title = "One patch more"
+why = "To see what it costs."
+risk = "None."
+verify = "Look."
+"""
+EDIT = """
+[[edit]]
+kind = "import"
+name = "{name}"
+why = "to see what it costs"
+file = "{file}"
+code = "from patchkit.bench import {name}"
+"""
+TARGETS = {"apply": 2.0, "status": 1.0}
+
+
+def timed(command: Sequence[object]) -> tuple[float, float]:
+    """Run a command and return its seconds of wall clock and of CPU."""
+    before, started = os.times(), time.perf_counter()
+    done = subprocess.run([str(word) for word in command], capture_output=True, check=False)
+    wall, after = time.perf_counter() - started, os.times()
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr.decode()}")
+    busy = after.children_user + after.children_system - before.children_user - before.children_system
+    return wall, busy
+
+
+def one_more(folder: Path, files: Sequence[str]) -> Path:
+    """Write a patch that edits each of the files once, and return its folder."""
+    edits = (EDIT.format(name=f"bench_{index}", file=file) for index, file in enumerate(files))
+    folder.mkdir()
+    (folder / "patch.toml").write_text("".join([ONE_MORE, *edits]))
+    return folder
+
+
+def measure(tree: Path, repeats: int, work: Path) -> dict[str, list[tuple[float, float]]]:
+    """Return the seconds of each run by what ran."""
+    plan = make_plan(open_tree(tree), tuple(patchset.load()))
+    files = [change.file for change in plan.changes]
+    if not files:
+        raise SystemExit(f"{tree}: nothing to apply there; name an unpatched tree.")
+    package = open_tree(tree).package
+    extra = one_more(work / "one-more", files)
+    patchkit = (sys.executable, "-m", "patchkit")
+    found: dict[str, list[tuple[float, float]]] = {
+        "floor": [],
+        "apply": [],
+        "status": [],
+        "one patch more": [],
+    }
+    for _ in range(repeats):
+        found["floor"].append(timed((sys.executable, "-c", FLOOR, *(package / file for file in files))))
+        for name, options in (("apply", ()), ("one patch more", ("--patches", extra))):
+            copy = work / "copy"
+            shutil.copytree(package, copy / "sglang")
+            found[name].append(timed((*patchkit, "apply", copy, *options)))
+            if name == "apply":
+                found["status"].append(timed((*patchkit, "status", copy)))
+            shutil.rmtree(copy)
+    return found
+
+
+def summary(found: dict[str, list[tuple[float, float]]]) -> dict[str, dict[str, float]]:
+    """Return medians in seconds and their ratios to the floor's; one patch more is a difference to apply."""
+    wall = {name: statistics.median(run[0] for run in runs) for name, runs in found.items()}
+    busy = {name: statistics.median(run[1] for run in runs) for name, runs in found.items()}
+    for medians in (wall, busy):
+        medians["one patch more"] -= medians["apply"]
+    return {
+        name: {
+            "wall_s": wall[name],
+            "cpu_s": busy[name],
+            "wall_ratio": wall[name] / wall["floor"],
+            "cpu_ratio": busy[name] / busy["floor"],
+        }
+        for name in found
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description="Measure apply and status against parsing and printing once."
+    )
+    parser.add_argument("tree", type=Path, metavar="TREE")
+    parser.add_argument("--repeats", type=int, default=7, help="How often everything runs (default: 7).")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="Answer in JSON.")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        medians = summary(measure(arguments.tree, arguments.repeats, Path(work)))
+    if arguments.as_json:
+        print(json.dumps({"tree": str(arguments.tree), "repeats": arguments.repeats, "medians": medians}))
+        return
+    table = Table("", "wall s", "CPU s", "wall / floor", "CPU / floor", "target", title=str(arguments.tree))
+    for name, row in medians.items():
+        figures = (f"{row[key]:.2f}" for key in ("wall_s", "cpu_s", "wall_ratio", "cpu_ratio"))
+        target = f"at most {TARGETS[name]:.1f}" if name in TARGETS else ""
+        table.add_row(name, *figures, target)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
