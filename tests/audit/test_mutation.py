@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import re
@@ -88,8 +89,16 @@ def unguarded(guarded: str, mutant: str) -> frozenset[int]:
         tested = _TEST.findall(before)
         guards = any(value in now for value in tested) if tested else _HELPER.search(before)
         if guards and _LOAD.search(now):
-            found.update(range(j1 + 1, j2 + 1))
+            found.update(_statement(mutant, j1 + 1, j2))
     return frozenset(found)
+
+
+def _statement(text: str, first: int, last: int) -> range:
+    """Return the lines of the smallest statement with those from ``first`` to ``last``, or just these."""
+    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt))
+    spans = [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in nodes]
+    around = [span for span in spans if first in span and last in span]
+    return min(around, key=len) if min(map(len, around)) < 20 else range(first, last + 1)
 
 
 def test_the_audit_reports_the_site_of_every_guard_that_is_taken_out(
