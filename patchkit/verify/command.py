@@ -92,7 +92,7 @@ def verify(
     patches = patchset.load(folders)
     opened = installed_tree() if installed else open_tree(Path(tree or "."))
     require_settled(opened)
-    subject = Subject(opened, tuple(patch for patch in patches if patch.default))
+    subject = Subject(opened, tuple(patches))
     terms = engine.Terms(Confidence(min_confidence), known, importing=level == "import")
     with _watching() as watch:
         verdict = engine.verify(subject, terms, watch)

@@ -37,10 +37,14 @@ def check(subject: Subject) -> Result:
             present += 1
         elif _expected(status) or status.patch.id in recorded:
             findings += _missing(subject, status)
-        else:
+        elif status.patch.default:
             notes.append(f"{status.patch.id} is {status.state.value}: patchkit apply {status.patch.id}")
     if not present and not findings:
-        pending = [status.patch.id for status in statuses if status.state is not State.NOT_APPLICABLE]
+        pending = [
+            status.patch.id
+            for status in statuses
+            if status.patch.default and status.state is not State.NOT_APPLICABLE
+        ]
         message = f"no patch is in the tree; {', '.join(pending)} could be"
         notes = [note for note in notes if "patchkit apply" not in note]
         findings.append(rules.broken(rules.PENDING, "__init__.py", 1, message, "patchkit apply"))

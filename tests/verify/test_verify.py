@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 import shutil
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import pytest
-from releases import REFERENCE, Releases, answer, run
+from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
+from releases import PATCHES, REFERENCE, Releases, answer, run
 
 import patchkit
-from patchkit.verify import loading
+from patchkit.audit import program
+from patchkit.verify import engine, loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from patchkit.audit.report import Report
     from patchkit.tree import CheckoutTree
 
 pytest_plugins = ["releases"]
+pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 CHECKS = ["compile", "ledger", "postconditions", "imports", "slots", "hooks", "signatures", "audit"]
 SITE = "site-packages"
@@ -81,28 +89,49 @@ class Damaged:
         return "\n".join(f"{finding['file']}: {finding['message']}" for finding in result["findings"])
 
 
+@pytest.fixture(scope="module")
+def report(patched_once: CheckoutTree) -> Report:
+    """What the audit says of the patched tree."""
+    return engine.audit_cached(patched_once)
+
+
 @pytest.fixture
-def patched(patched_once: CheckoutTree) -> Iterator[Damaged]:
+def audited(patched_once: CheckoutTree) -> Iterator[Damaged]:
     damaged = Damaged(patched_once)
     yield damaged
     damaged.restore()
+
+
+@pytest.fixture
+def patched(audited: Damaged, report: Report, monkeypatch: pytest.MonkeyPatch) -> Damaged:
+    """The patched tree for tests of other checks: the audit, which takes longest, says what it said before."""
+    monkeypatch.setattr(engine, "audit_cached", lambda tree: report)
+    return audited
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _indexed_once() -> Iterator[None]:
+    """Damaged trees differ in a file or two, so that the others need no second look."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "index_module", functools.lru_cache(maxsize=None)(program.index_module))
+        yield
 
 
 def outcomes(results: dict[str, Any]) -> dict[str, str]:
     return {name: result["outcome"] for name, result in results.items()}
 
 
-def test_a_patched_tree_passes_every_check(patched: Damaged) -> None:
-    assert outcomes(patched.verify(code=0)) == dict.fromkeys(CHECKS, "passed")
+def test_a_patched_tree_passes_every_check(audited: Damaged) -> None:
+    assert outcomes(audited.verify(code=0)) == dict.fromkeys(CHECKS, "passed")
 
 
-def test_verifying_writes_nothing_into_the_tree(patched: Damaged) -> None:
+def test_verifying_writes_nothing_into_the_tree(audited: Damaged) -> None:
     def stands() -> dict[Path, tuple[int, int]]:
-        found = (path for path in patched.tree.root.rglob("*") if path.is_file())
+        found = (path for path in audited.tree.root.rglob("*") if path.is_file())
         return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in found}
 
     before = stands()
-    patched.verify(code=0)
+    audited.verify(code=0)
     assert stands() == before
 
 
@@ -121,8 +150,8 @@ def test_an_edit_taken_back_by_hand_is_named(patched: Damaged) -> None:
     assert f"{TRITON}: 26128: triton-flag is not in place" in patched.messages("postconditions")
 
 
-def test_a_deleted_guard_is_found_by_its_patch_and_by_the_audit(patched: Damaged) -> None:
-    path = patched.tree.package / BATCH
+def test_a_deleted_guard_is_found_by_its_patch_and_by_the_audit(audited: Damaged) -> None:
+    path = audited.tree.package / BATCH
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     guard = next(
         at
@@ -130,8 +159,8 @@ def test_a_deleted_guard_is_found_by_its_patch_and_by_the_audit(patched: Damaged
         if line.strip() == "if self.seq_lens_cpu is not None:" and "# patchkit 26128:" in lines[at - 1]
     )
     guarded = lines[guard + 1].removeprefix("    ")
-    patched.write(path, "".join([*lines[: guard - 1], guarded, *lines[guard + 2 :]]).encode())
-    results = patched.verify()
+    audited.write(path, "".join([*lines[: guard - 1], guarded, *lines[guard + 2 :]]).encode())
+    results = audited.verify()
     assert results["postconditions"]["outcome"] == results["audit"]["outcome"] == "failed"
     found = results["audit"]["findings"]
     assert [(one["file"], one["line"]) for one in found] == [(BATCH, guard)]
@@ -358,3 +387,33 @@ def test_importing_without_torch_says_so_in_one_sentence(
     reply = answer("verify", patched.tree.root, "--level", "import", code=1)
     (finding,) = reply["checks"][-1]["findings"]
     assert "torch, which is not installed in" in finding["message"]
+
+
+def test_every_format_tells_the_same_failure(patched: Damaged) -> None:
+    patched.replace(MHA, f"def {HOOK}(", "def an_older_name_of_the_hook(")
+    replies = {
+        style: run("verify", patched.tree.root, "--format", style, code=1).stdout
+        for style in ("text", "sarif", "junit", "github", "html")
+    }
+    said = f"TRTLLMHAAttnBackend defines no {HOOK}"
+    assert all(said in reply for reply in replies.values())
+    Sarif.model_validate(json.loads(replies["sarif"]))
+    suites = ElementTree.fromstring(replies["junit"])
+    assert [suite.get("name") for suite in suites] == [f"patchkit verify {check}" for check in CHECKS]
+    failed = {suite.get("name") for suite in suites if suite.get("failures") != "0"}
+    assert "patchkit verify hooks" in failed
+    assert "::error file=" in replies["github"]
+
+
+def test_the_page_shows_each_patch_with_its_change_side_by_side(patched: Damaged, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    run("verify", patched.tree.root, "--format", "html", "-o", page)
+    text = page.read_text(encoding="utf-8")
+    assert all(escape(patch.title) in text for patch in PATCHES)
+    assert text.count('<table class="diff">') >= len(PATCHES)
+    assert "elif forward_mode.is_draft_extend(include_v2=True):" in text
+    assert "http" not in re.sub(r'<a href="[^"]*">[^<]*</a>', "", text)
+
+
+def test_two_formats_at_once_are_refused(patched: Damaged) -> None:
+    run("verify", patched.tree.root, "--json", "--format", "html", code=2)
