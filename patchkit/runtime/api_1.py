@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from patchkit.backends.draft_extend import fill_draft_extend_v2
 from patchkit.backends.draft_steps import init_draft_steps, out_graph_draft_steps, replay_draft_steps
-from patchkit.runtime.decision import (
-    UNDECLARED,
-    decide_needs_cpu_seq_lens,
-    plans_on_a_stream,
-    spec_v2_backends,
-)
+from patchkit.runtime.decision import UNDECLARED, decide_needs_cpu_seq_lens, spec_v2_backends
 from patchkit.runtime.lengths import (
     draft_extend_lens,
     host_lens,
@@ -26,7 +21,7 @@ from patchkit.runtime.lengths import (
 )
 from patchkit.runtime.metrics import decode_seq_lens, decode_total_seq_lens
 from patchkit.runtime.overlap import require_overlap_hook
-from patchkit.runtime.streams import await_event, lens_to_device
+from patchkit.runtime.streams import await_event, lens_to_device, order_plan_stream
 
 __all__ = [
     "UNDECLARED",
@@ -44,9 +39,9 @@ __all__ = [
     "lens_to_device",
     "longest",
     "mirror_uniform_extend_lens",
+    "order_plan_stream",
     "out_graph_draft_steps",
     "padded_total",
-    "plans_on_a_stream",
     "replay_draft_steps",
     "require_overlap_hook",
     "restore_host_lens",

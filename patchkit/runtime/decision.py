@@ -27,24 +27,16 @@ def decide_needs_cpu_seq_lens(server_args: Any, attn_backends: Iterable[Any]) ->
     )
 
 
-def plans_on_a_stream(draft_worker: Any) -> bool:
-    """Tell whether a draft worker prepares its forwards on a stream of their own.
-
-    Such a preparation reads lengths that nothing orders before it but the host's wait for the mirror; without
-    that wait the first request ends in an illegal memory access, upstream's own tree included.
-    """
-    return getattr(draft_worker, "plan_stream", None) is not None
-
-
 def spec_v2_backends(draft_worker: Any, target_worker: Any) -> tuple[Any, ...]:
     """Return the backends that a server's forwards touch, for the decision.
 
-    Without a draft worker that is the target's. A draft worker that does not say (``spec_v2_attn_backends``), or
-    that plans on a stream of its own, counts as one that needs the mirror. Source: pull request 26128, which took
-    a silent worker's target backend for its word and left the plan stream unordered.
+    Without a draft worker that is the target's. A draft worker that does not say (``spec_v2_attn_backends``) counts
+    as one that needs the mirror, and so does one with a plan stream: what is prepared there reads lengths that only
+    the host's wait for the mirror may order. Source: pull request 26128, which took a silent worker's target
+    backend for its word.
     """
     if draft_worker is None:
         return (target_worker.model_runner.attn_backend,)
-    if plans_on_a_stream(draft_worker):
+    if getattr(draft_worker, "plan_stream", None) is not None:
         return (UNDECLARED,)
     return tuple(getattr(draft_worker, "spec_v2_attn_backends", (UNDECLARED,)))

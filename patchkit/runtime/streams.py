@@ -24,3 +24,9 @@ def lens_to_device(lens: torch.Tensor, device: Any) -> torch.Tensor:
     if target.type != "cuda":
         return lens.to(device=target)
     return lens.pin_memory().to(device=target, non_blocking=True)
+
+
+def order_plan_stream(plan_stream: Any) -> None:
+    """Have the plan stream, where there is one, wait for what is queued on the current stream."""
+    if plan_stream:
+        plan_stream.wait_stream(torch.get_device_module(plan_stream.device).current_stream())

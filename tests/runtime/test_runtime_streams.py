@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from patchkit.runtime.streams import await_event, lens_to_device
+from patchkit.runtime.streams import await_event, lens_to_device, order_plan_stream
 
 
 class Event:
@@ -52,3 +52,23 @@ def test_lens_go_to_a_gpu_from_pinned_memory_and_the_host_does_not_wait() -> Non
     lens = PageableLens()
     assert lens_to_device(lens, "cuda:1") == "lens on the device"
     assert lens.copies == [(torch.device("cuda:1"), True)]
+
+
+class PlanStream:
+    device = torch.device("cpu")
+
+    def __init__(self) -> None:
+        self.waited_for: list[object] = []
+
+    def wait_stream(self, stream: object) -> None:
+        self.waited_for.append(stream)
+
+
+def test_the_plan_stream_waits_for_the_current_one() -> None:
+    plan = PlanStream()
+    order_plan_stream(plan)
+    assert plan.waited_for == [torch.cpu.current_stream()]
+
+
+def test_a_server_without_a_plan_stream_orders_nothing() -> None:
+    order_plan_stream(None)
