@@ -1,10 +1,10 @@
 """Run status and apply over many commits of a git clone and check them against a table of what each commit has.
 
-usage: python scripts/history.py GIT TABLE.tsv [--limit N] [--verbose]
+usage: python scripts/history.py GIT TABLE.tsv [--limit N] [--jobs N]
 
-TABLE.tsv has a header line: ``commit``, any other columns, and one column a patch id whose cells are ``has`` or ``lacks``.
-Nothing is checked out: trees are read from the object store. Exits 0 only if every ``has`` is recognised as upstream's and
-every ``lacks`` applies (in a plan whose result compiles and of which a second plan changes nothing).
+TABLE.tsv has a header line: ``commit``, any other columns, and one column a patch id whose cells are ``has`` or
+``lacks``. Nothing is checked out: trees are read from the object store. Exits 0 only if every ``has`` is recognised
+as upstream's and every ``lacks`` applies, in a plan whose result compiles and of which a second plan changes nothing.
 """
 
 from __future__ import annotations
