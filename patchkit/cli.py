@@ -149,12 +149,13 @@ def status(
 ) -> None:
     """Say of each patch whether TREE has it."""
     from patchkit import patchset, plan, report
+    from patchkit.standing import standing
 
     words = _Words(tree, installed, folders)
     patches = patchset.load(folders)
     opened = words.open_settled()
     with report.working(opened):
-        statuses = plan.inspect(opened, tuple(patches))
+        statuses = standing(opened, patches)
     report.print_status(opened, statuses, words.tail, as_json=as_json)
     # What is not applicable has nothing to do here, so it cannot fail a check either.
     done = {plan.State.APPLIED, plan.State.UPSTREAM, plan.State.NOT_APPLICABLE}

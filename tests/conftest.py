@@ -249,3 +249,12 @@ def add_patch(folder: Path, name: str, *edits: str, **keys: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(patch_text(name, *edits, **keys))
     return path
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep what commands remember out of the user's cache folder."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(folder))
+    return folder

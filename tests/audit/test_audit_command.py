@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from sources import prelude
 
-from patchkit.audit import cache
+from patchkit import memory
 from patchkit.audit.command import audit
 from patchkit.errors import TreeError, UsageError
 
@@ -20,7 +20,7 @@ READ = "def total(batch):\n    return batch.seq_lens_sum + 1\n"
 @pytest.fixture(autouse=True)
 def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
-    monkeypatch.setattr(cache.platformdirs, "user_cache_dir", lambda _name: str(folder))
+    monkeypatch.setattr(memory.platformdirs, "user_cache_dir", lambda _name: str(folder))
     return folder
 
 

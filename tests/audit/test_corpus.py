@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sources import HERE, expected, program
 
-from patchkit.audit import audit
+from patchkit.audit.engine import audit
 
 if TYPE_CHECKING:
     from pathlib import Path

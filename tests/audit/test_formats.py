@@ -8,8 +8,9 @@ from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonS
 from rich.console import Console
 from sources import program
 
-from patchkit.audit import Report, audit
+from patchkit.audit.engine import audit
 from patchkit.audit.formats import github, junit, sarif, text
+from patchkit.audit.report import Report
 
 SOURCE = """\
 # place: srt/managers/example.py

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from sources import HERE, MemoryTree, prelude, program
 
-from patchkit.audit import Confidence, audit
 from patchkit.audit.baseline import load
+from patchkit.audit.engine import audit
+from patchkit.audit.report import Confidence
 from patchkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def test_the_audit_is_a_function_of_the_tree() -> None:
 def test_the_order_of_hashes_does_not_matter() -> None:
     script = (
         "import sys, json; sys.path.insert(0, sys.argv[1])\n"
-        "from sources import HERE, program\nfrom patchkit.audit import audit\n"
+        "from sources import HERE, program\nfrom patchkit.audit.engine import audit\n"
         "for path in sorted((HERE / 'corpus' / 'breaks').glob('*.py')):\n"
         "    print([finding.as_json() for finding in audit(program(path.read_text())).findings])\n"
     )

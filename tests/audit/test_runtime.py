@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from sources import MemoryTree, prelude
 
-from patchkit.audit import audit
+from patchkit.audit.engine import audit
 
 DECISION = """\
 def decide_needs_cpu_seq_lens(server_args, attn_backends):
