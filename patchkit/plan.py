@@ -379,31 +379,30 @@ def _run(
     space = Workspace(Modules(tree))
     touched: dict[str, list[str]] = {}
     statuses: list[PatchStatus] = []
-    with _collector_paused():
-        for patch in patches:
-            before = dict(space.edited)
-            failed = {s.patch.id for s in statuses if s.state in {State.CONFLICT, State.NOT_APPLICABLE}}
-            status = _evaluate(space, patch)
-            needed = [identifier for identifier in patch.requires if identifier in failed]
-            if needed and status.state in {State.PENDING, State.PARTIAL}:
-                space.edited = before
-                blocker = next(s for s in statuses if s.patch.id == needed[0])
-                state = blocker.state
-                status = replace(
-                    status, state=state, reason=f"requires {needed[0]}, which is {state.value} here"
-                )
-            statuses.append(status)
-            for file, module in space.edited.items():
-                if before.get(file) is not module:
-                    touched.setdefault(file, []).append(patch.id)
+    for patch in patches:
+        before = dict(space.edited)
+        failed = {s.patch.id for s in statuses if s.state in {State.CONFLICT, State.NOT_APPLICABLE}}
+        status = _evaluate(space, patch)
+        needed = [identifier for identifier in patch.requires if identifier in failed]
+        if needed and status.state in {State.PENDING, State.PARTIAL}:
+            space.edited = before
+            blocker = next(s for s in statuses if s.patch.id == needed[0])
+            state = blocker.state
+            status = replace(status, state=state, reason=f"requires {needed[0]}, which is {state.value} here")
+        statuses.append(status)
+        for file, module in space.edited.items():
+            if before.get(file) is not module:
+                touched.setdefault(file, []).append(patch.id)
     return space, tuple(statuses), touched
 
 
+@_collector_paused()
 def inspect(tree: Tree, patches: Sequence[Patch]) -> tuple[PatchStatus, ...]:
     """Return each patch's status on ``tree``; TreeError where a file of interest cannot be read as Python."""
     return _run(tree, patches)[1]
 
 
+@_collector_paused()
 def make_plan(tree: Tree, patches: Sequence[Patch]) -> Plan:
     """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, no errors.
 
