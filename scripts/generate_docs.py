@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REPOSITORY = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/patches.md")
+PAGES = ("README.md", "docs/patches.md", "docs/benchmarks.md")
 RELEASE = "0.5.12.post1"
 HOME = "/home/you"
 """Where a session's temporary folder is said to be."""
@@ -109,17 +109,59 @@ def patch_table() -> str:
     return _table(["patch", "what it does", "goes with", "upstream measured"], rows)
 
 
-def measured(folder: Path = REPOSITORY / "docs" / "benchmarks") -> str:
-    """Return what ``scripts/bench_decode.py`` measured, from results below ``folder``; empty without any."""
+BENCHMARKS = REPOSITORY / "docs" / "benchmarks"
+
+
+def _results(name: str) -> dict[str, Any]:
+    return dict(json.loads((BENCHMARKS / name / "results.json").read_text(encoding="utf-8")))
+
+
+def measured() -> str:
+    """Return what ``scripts/bench_decode.py`` measured of a decode step."""
     rows = []
-    for file in sorted(folder.rglob("results.json")):
-        for result in json.loads(file.read_text(encoding="utf-8"))["results"]:
-            if result["step"] and not result["control"]:
-                step, ratio = result["step"]["median"], result["ratio"]
-                cells = [result["layers"], result["batch"], result["tree"], f"{step:.3f}"]
-                tokens = {None: "not compared", True: "identical", False: "differ"}[result["identical"]]
-                rows.append([*map(str, cells), f"{ratio['median']:.3f}" if ratio else "", tokens])
-    return _table(["layers", "batch", "tree", "ms per decode step", "ratio", "tokens"], rows) if rows else ""
+    for result in _results("decode")["results"]:
+        ratio, profile = result["ratio"], result["profile"]
+        cells = [result["layers"], result["batch"], result["tree"], f"{result['step']['median']:.3f}"]
+        counts = [f"{profile[key]:.1f}" for key in ("synchronisations", "copies_to_host")]
+        tokens = "identical" if result["identical"] else "differ"
+        rows.append([*map(str, cells), f"{ratio['median']:.3f}", *counts, tokens])
+    return _table(
+        ["layers", "batch", "tree", "ms per step", "ratio", "host syncs", "copies to host", "tokens"], rows
+    )
+
+
+def compared(name: str) -> str:
+    """Return what became of each scenario's tokens on each tree of one run."""
+    results = _results(name)["results"]
+    trees = list(dict.fromkeys(result["tree"] for result in results))
+    rows: dict[str, list[str]] = {}
+    for result in results:
+        outcome = {None: "crashes", True: "identical", False: "differ"}[result["identical"]]
+        rows.setdefault(result["scenario"], []).append(outcome)
+    return _table(["scenario", *trees], [[scenario, *cells] for scenario, cells in rows.items()])
+
+
+def launches(batch: int = 8, context: int = 8192) -> str:
+    """Return launches and time of one metadata fill, by mode and contender."""
+    rows = []
+    for result in _results("metadata")["results"]:
+        if (result["batch"], result["context"], result["swa"]) == (batch, context, False) and result[
+            "activity"
+        ]:
+            host, ratio = result["host"]["median"], result["ratio"]
+            activity = result["activity"]
+            count = f"{activity['kernels'] + activity['copies']:.0f}"
+            rows.append([result["mode"], result["contender"], count, f"{host:.1f}", f"{ratio['median']:.2f}"])
+    return _table(["mode", "contender", "launches", "microseconds", "times patchkit's"], rows)
+
+
+def run_of(name: str) -> str:
+    """Return the machine, the date and the command of one run."""
+    run = _results(name)
+    machine = run["machine"]
+    versions = {**machine, **run.get("versions", {})}
+    with_what = ", ".join(f"{key} {versions[key]}" for key in ("torch", "triton") if key in versions)
+    return f"{machine['gpu']}, {with_what}, {run['date'][:10]}:\n\n    {run['command']}"
 
 
 def edit_kinds() -> str:

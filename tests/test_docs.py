@@ -7,7 +7,6 @@ import re
 import sys
 import typing
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -93,28 +92,23 @@ def test_the_table_of_patches_has_a_row_for_each() -> None:
     )
 
 
-def result(**values: Any) -> dict[str, Any]:
-    usual = {"layers": 32, "batch": 8, "tree": "patched", "control": False, "identical": True}
-    return {**usual, "step": {"median": 8.4251}, "ratio": {"median": 0.9221}, **values}
+def test_every_measured_decode_step_is_a_row() -> None:
+    run = json.loads((generate_docs.BENCHMARKS / "decode" / "results.json").read_text())
+    rows = generate_docs.measured().splitlines()[2:]
+    assert len(rows) == len(run["results"])
+    for row, result in zip(rows, run["results"], strict=True):
+        assert f"| {result['tree']} | {result['step']['median']:.3f} |" in row
 
 
-def test_measurements_that_are_checked_in_make_a_table(tmp_path: Path) -> None:
-    folder = tmp_path / "decode"
-    folder.mkdir()
-    results = [
-        result(tree="unpatched", ratio=None),
-        result(),
-        result(tree="late", identical=False),
-        result(tree="without the wait", control=True),
-        result(tree="broken", step=None),
-    ]
-    (folder / "results.json").write_text(json.dumps({"results": results}))
-    assert generate_docs.measured(tmp_path).splitlines()[2:] == [
-        "| 32 | 8 | unpatched | 8.425 |  | identical |",
-        "| 32 | 8 | patched | 8.425 | 0.922 | identical |",
-        "| 32 | 8 | late | 8.425 | 0.922 | differ |",
-    ]
+def test_a_tree_that_crashed_in_a_scenario_is_said_to_crash() -> None:
+    (row,) = generate_docs.compared("plan-stream").splitlines()[2:]
+    run = json.loads((generate_docs.BENCHMARKS / "plan-stream" / "results.json").read_text())
+    crashed = [result["error"] is not None for result in run["results"]]
+    assert [cell.strip() == "crashes" for cell in row.strip("|").split("|")[1:]] == crashed
 
 
-def test_without_measurements_there_is_no_table(tmp_path: Path) -> None:
-    assert generate_docs.measured(tmp_path) == ""
+def test_one_fill_of_ours_is_one_launch() -> None:
+    rows = [row.split("|") for row in generate_docs.launches().splitlines()[2:]]
+    ours = [cells[3].strip() for cells in rows if cells[2].strip() == "patchkit"]
+    assert ours
+    assert set(ours) == {"1"}
