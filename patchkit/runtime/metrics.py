@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def decode_total_seq_lens(batch: Any) -> int:
     """Return the total length of a decode batch in tokens. Source: pull request 26128."""
     if batch.seq_lens_cpu is not None:
-        return int(batch.seq_lens_cpu.sum().item())
+        return int(batch.seq_lens_cpu.sum())
     return sum(request.seqlen for request in batch.reqs)
 
 
