@@ -9,7 +9,7 @@ import sys
 import textwrap
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
@@ -45,6 +45,9 @@ class EditSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
     optional: str = ""
     own: bool = False
     imports: tuple[str, ...] = ()
+
+    looks_inside: ClassVar[bool] = True
+    """Whether it looks at statements in the scope, not only at what the scope defines."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -227,6 +230,7 @@ class OpeningSpec(EditSpec, frozen=True, kw_only=True, tag="insert-first", forbi
 class AttributeSpec(EditSpec, frozen=True, kw_only=True, tag="class-attribute", forbid_unknown_fields=True):
     """Give the class a class attribute."""
 
+    looks_inside = False
     code: str
 
     def codemod(self) -> Codemod:
@@ -240,6 +244,7 @@ class AttributeSpec(EditSpec, frozen=True, kw_only=True, tag="class-attribute", 
 class MethodSpec(EditSpec, frozen=True, kw_only=True, tag="method", forbid_unknown_fields=True):
     """Give the class a method."""
 
+    looks_inside = False
     code: str
 
     def codemod(self) -> Codemod:
@@ -253,6 +258,7 @@ class MethodSpec(EditSpec, frozen=True, kw_only=True, tag="method", forbid_unkno
 class BaseSpec(EditSpec, frozen=True, kw_only=True, tag="base-class", forbid_unknown_fields=True):
     """Give the class one more base."""
 
+    looks_inside = False
     base: str
 
     def codemod(self) -> Codemod:
@@ -266,6 +272,7 @@ class BaseSpec(EditSpec, frozen=True, kw_only=True, tag="base-class", forbid_unk
 class ParameterSpec(EditSpec, frozen=True, kw_only=True, tag="parameter", forbid_unknown_fields=True):
     """Give the function one more parameter."""
 
+    looks_inside = False
     code: str
 
     def codemod(self) -> Codemod:
@@ -279,6 +286,7 @@ class ParameterSpec(EditSpec, frozen=True, kw_only=True, tag="parameter", forbid
 class ModuleSpec(EditSpec, frozen=True, kw_only=True, tag="module-code", forbid_unknown_fields=True):
     """Give the module a definition."""
 
+    looks_inside = False
     code: str
 
     def codemod(self) -> Codemod:
@@ -293,6 +301,7 @@ class ModuleSpec(EditSpec, frozen=True, kw_only=True, tag="module-code", forbid_
 class ImportSpec(EditSpec, frozen=True, kw_only=True, tag="import", forbid_unknown_fields=True):
     """Import a name into the module."""
 
+    looks_inside = False
     code: str
 
     def codemod(self) -> Codemod:

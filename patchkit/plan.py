@@ -17,7 +17,9 @@ from patchkit.codemods.edit import Finding, Standing, absent, ambiguous, ready
 from patchkit.codemods.pattern import Pattern
 from patchkit.codemods.scope import Scope, base_names, resolve
 from patchkit.errors import ConflictError, TreeError
+from patchkit.outline import Interest, Outline, interest_of
 from patchkit.patchset import codemod_of
+from patchkit.tree import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,15 +96,23 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+_SERVING = "srt"
+_FROM = re.compile(rb"^\s*from\s+([.\w]+)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+
+
 class Modules:
     """The tree's files as syntax trees, parsed when first asked for."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, interest: Interest | None = None) -> None:
+        """Read ``tree``; with an ``interest`` the syntax trees lack the bodies of functions outside it."""
         self.tree = tree
+        self._interest = interest
         self._parsed: dict[str, cst.Module | None] = {}
         self._sources: dict[str, bytes | None] = {}
         self._listing: list[str] | None = None
         self._homes: dict[str, list[str]] = {}
+        self._outlines: dict[str, Outline | None] = {}
+        self._mentions: dict[tuple[str, str], bool] = {}
 
     def source(self, file: str) -> bytes | None:
         """Return a file's bytes, ``None`` where the tree has no such file."""
@@ -114,8 +124,17 @@ class Modules:
         """Return a file's syntax tree, ``None`` if there is no such file; TreeError if it does not parse."""
         if file not in self._parsed:
             source = self.source(file)
-            self._parsed[file] = None if source is None else self._parse(file, source)
+            self._parsed[file] = (
+                None if source is None else self._parse(file, self._of_interest(file, source))
+            )
         return self._parsed[file]
+
+    def _of_interest(self, file: str, source: bytes) -> bytes:
+        # Line ends that the parsers may count differently are rare enough to parse all of the file.
+        if self._interest is None or file in self._interest.files or b"\f" in source or b"\r" in source:
+            return source
+        outline = self._outline(file)
+        return source if outline is None else outline.without_bodies(self._interest.names)
 
     def _parse(self, file: str, source: bytes) -> cst.Module:
         try:
@@ -137,21 +156,55 @@ class Modules:
             )
         return module
 
+    def mentions(self, file: str, name: str) -> bool:
+        """Tell whether a file might define a class or function of this name; parses nothing."""
+        if (file, name) not in self._mentions:
+            source, word = self.source(file) or b"", name.encode()
+            sign = rb"\b(class|def)\s+" + re.escape(word) + rb"\b"
+            self._mentions[file, name] = word in source and re.search(sign, source) is not None
+        return self._mentions[file, name]
+
+    def bases(self, file: str, owner: str) -> list[str] | None:
+        """Return the last names of the bases of a file's class, ``None`` where only a syntax tree can tell."""
+        outline = None if self._parsed.get(file) is not None else self._outline(file)
+        return None if outline is None else outline.bases(owner)
+
+    def _outline(self, file: str) -> Outline | None:
+        if file not in self._outlines:
+            try:
+                self._outlines[file] = Outline(self.source(file) or b"")
+            except (SyntaxError, ValueError):
+                self._outlines[file] = None
+        return self._outlines[file]
+
+    def homes(self, file: str, name: str) -> list[str]:
+        """Return the files that may define a name of ``file``: the one that it is imported from, or any."""
+        word = re.compile(rb"\b" + re.escape(name).encode() + rb"\b")
+        for source in [
+            found[1] for found in _FROM.finditer(self.source(file) or b"") if word.search(found[2])
+        ]:
+            package, _, module = source.decode().partition(".")
+            home = f"{module.replace('.', '/')}.py"
+            if package and (package != NAME or not _serves(home)):
+                return []
+            if package and self.mentions(home, name):
+                return [home]
+        return self.defining(name)
+
     def defining(self, name: str) -> list[str]:
-        """Return the files of the tree that define a top-level class or function of this name."""
+        """Return the files of the serving package that define a top-level class or function of this name."""
         if self._listing is None:
-            self._listing = self.tree.files("srt")
+            self._listing = self.tree.files(_SERVING)
         if name not in self._homes:
-            word = re.escape(name).encode()
-            sign = re.compile(rb"^(class|(async )?def) " + word + rb"\b", re.MULTILINE)
-            starts = (b"class " + name.encode(), b"def " + name.encode())
-            sources = ((file, self.source(file) or b"") for file in self._listing)
-            self._homes[name] = [
-                file
-                for file, source in sources
-                if any(start in source for start in starts) and sign.search(source)
-            ]
+            word = name.encode()
+            sign = re.compile(rb"^(class|(async )?def) " + re.escape(word) + rb"\b", re.MULTILINE)
+            named = [file for file in self._listing if word in (self.source(file) or b"")]
+            self._homes[name] = [file for file in named if sign.search(self.source(file) or b"")]
         return self._homes[name]
+
+
+def _serves(file: str) -> bool:
+    return file.startswith(f"{_SERVING}/")
 
 
 @dataclass(frozen=True)
@@ -187,8 +240,9 @@ class Workspace:
             places = [_Place(file, Scope(module, (), "")) for file in there if (module := self.get(file))]
         else:
             places = [place for file in there for place in self._in_file(file, dotted)]
-            if not places:
-                moved = self.modules.defining(dotted.split(".", 1)[0])
+            first = dotted.split(".", 1)[0]
+            if not places and not any(self._binds(file, first) for file in there):
+                moved = self.modules.defining(first) if any(map(_serves, files)) else []
                 places = [
                     place for file in moved if file not in there for place in self._in_file(file, dotted)
                 ]
@@ -200,34 +254,46 @@ class Workspace:
         wanted = f"{dotted} in {' or '.join(files)}" if dotted else " or ".join(files)
         return absent(f"the tree has no {wanted}")
 
-    def _in_file(self, file: str, dotted: str) -> list[_Place]:
-        module = self.get(file)
-        if module is None:
+    def _binds(self, file: str, name: str) -> bool:
+        assignment = rb"^" + re.escape(name).encode() + rb"\s*(:.*)?="
+        source = self.modules.source(file) or b""
+        return bool(self._resolve(file, name)) or re.search(assignment, source, re.MULTILINE) is not None
+
+    def _resolve(self, file: str, dotted: str) -> list[_Place]:
+        """Find a place in a file by its name; the file is parsed only if it may hold all parts of the name."""
+        if file not in self.edited and not all(
+            self.modules.mentions(file, part) for part in dotted.split(".")
+        ):
             return []
-        found = [_Place(file, scope) for scope in resolve(module, dotted)]
+        module = self.get(file)
+        return [] if module is None else [_Place(file, scope) for scope in resolve(module, dotted)]
+
+    def _in_file(self, file: str, dotted: str) -> list[_Place]:
+        self.get(file)  # A file that a patch names has to be valid, whatever it holds.
+        found = self._resolve(file, dotted)
         if found or "." not in dotted:
             return found
         owner, method = dotted.rsplit(".", 1)
         return self._inherited(file, owner, method, frozenset())
 
+    def _bases(self, file: str, owner: str) -> list[str]:
+        outlined = None if file in self.edited else self.modules.bases(file, owner)
+        if outlined is not None:
+            return outlined
+        nodes = [place.scope.node for place in self._resolve(file, owner)]
+        return [base for node in nodes if isinstance(node, cst.ClassDef) for base in base_names(node)]
+
     def _inherited(self, file: str, owner: str, method: str, seen: frozenset[str]) -> list[_Place]:
         """Follow a method that moved to a base class, also one in another file."""
-        module = self.get(file)
-        if module is None or owner in seen:
+        if owner in seen:
             return []
-        for scope in resolve(module, owner):
-            node = scope.node
-            if not isinstance(node, cst.ClassDef):
-                continue
-            for base in base_names(node):
-                found: list[_Place] = []
-                for home in [file] if resolve(module, base) else self.modules.defining(base):
-                    home_module = self.get(home)
-                    own = [] if home_module is None else resolve(home_module, f"{base}.{method}")
-                    found += [_Place(home, scope) for scope in own]
-                    found += [] if own else self._inherited(home, base, method, seen | {owner})
-                if found:
-                    return found
+        for base in self._bases(file, owner):
+            found: list[_Place] = []
+            for home in [file] if self._resolve(file, base) else self.modules.homes(file, base):
+                own = self._resolve(home, f"{base}.{method}")
+                found += own or self._inherited(home, base, method, seen | {owner})
+            if found:
+                return found
         return []
 
     def holds(self, fact: Fact) -> bool:
@@ -255,7 +321,7 @@ def _examine(space: Workspace, patch: Patch, spec: AnyEdit) -> _Outcome:
     finding = codemod_of(spec).examine(place.scope, f"{marker(patch)} {spec.why}")
     if spec.imports:
         finding = _with_imports(place.scope, spec, finding)
-    status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT, finding.reason)
+    status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT)
     return _Outcome(status, finding)
 
 
@@ -347,6 +413,8 @@ def _evaluate(space: Workspace, patch: Patch) -> PatchStatus:
             )
         elif finding.standing is Standing.ABSENT and spec.optional:
             status = replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
+        else:
+            status = replace(status, reason=finding.reason)
         statuses.append(status)
     if any(status.state is State.CONFLICT for status in statuses):
         space.edited = before
@@ -374,9 +442,9 @@ def _summarise(space: Workspace, patch: Patch, statuses: list[EditStatus]) -> Pa
 
 
 def _run(
-    tree: Tree, patches: Sequence[Patch]
+    modules: Modules, patches: Sequence[Patch]
 ) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
-    space = Workspace(Modules(tree))
+    space = Workspace(modules)
     touched: dict[str, list[str]] = {}
     statuses: list[PatchStatus] = []
     for patch in patches:
@@ -399,7 +467,7 @@ def _run(
 @_collector_paused()
 def inspect(tree: Tree, patches: Sequence[Patch]) -> tuple[PatchStatus, ...]:
     """Return each patch's status on ``tree``; TreeError where a file of interest cannot be read as Python."""
-    return _run(tree, patches)[1]
+    return _run(Modules(tree, interest_of(patches)), patches)[1]
 
 
 @_collector_paused()
@@ -409,7 +477,7 @@ def make_plan(tree: Tree, patches: Sequence[Patch]) -> Plan:
     The changes leave out every patch that conflicts, and every patch that requires one that does.
     ConflictError if an edit, against all its checks, would leave a file that does not compile.
     """
-    space, statuses, touched = _run(tree, patches)
+    space, statuses, touched = _run(Modules(tree), patches)
     changes = []
     for file, module in space.edited.items():
         before, after = space.modules.source(file), _encoded(file, module, touched[file])

@@ -56,7 +56,7 @@ class CallArgument:
             if done:
                 return edit.present()
             like = self.find[0].text.strip()
-            return edit.absent(f"expected a call like `{like}`; {nearest(scope, like)}")
+            return edit.absent(lambda: f"expected a call like `{like}`; {nearest(scope, like)}")
         if not self.every and len(missing) + len(done) > 1:
             return edit.ambiguous(several(scope, [*done, *missing]))
 
@@ -110,7 +110,7 @@ class ArgumentValue:
                         ready.append((value_path, arg.value, match.bindings))
         if not ready:
             like = self.find.text.strip()
-            missing = edit.absent(f"expected a call like `{like}`; {nearest(scope, like)}")
+            missing = edit.absent(lambda: f"expected a call like `{like}`; {nearest(scope, like)}")
             return edit.present() if done else missing
         if len(ready) + len(done) > 1:
             return edit.ambiguous(several(scope, [*done, *(path for path, *_ in ready)]))
@@ -201,7 +201,7 @@ class IsinstanceMember:
                 sites.append((path, members, found[0][0]))
         if not sites:
             wanted = f"isinstance({self.subject}, {self.beside})"
-            return edit.absent(f"expected `{wanted}`; {nearest(scope, wanted)}")
+            return edit.absent(lambda: f"expected `{wanted}`; {nearest(scope, wanted)}")
         if len(sites) > 1:
             return edit.ambiguous(several(scope, [path for path, *_ in sites]))
         if done:

@@ -25,11 +25,19 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One codemod's answer; ``rewrite`` makes the edit and is set exactly when the standing is READY."""
+    """One codemod's answer; ``rewrite`` makes the edit and is set exactly when the standing is READY.
+
+    ``explain`` gives the reason, which takes a search that nobody may want to wait for.
+    """
 
     standing: Standing
-    reason: str = ""
+    explain: Callable[[], str] = str
     rewrite: Callable[[], cst.Module] | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the edit is neither in place nor to be made; empty if it is."""
+        return self.explain()
 
 
 class Codemod(Protocol):
@@ -45,14 +53,14 @@ def present() -> Finding:
     return Finding(Standing.PRESENT)
 
 
-def absent(reason: str) -> Finding:
+def absent(reason: str | Callable[[], str]) -> Finding:
     """No site was found; ``reason`` says what was expected and what was found."""
-    return Finding(Standing.ABSENT, reason)
+    return Finding(Standing.ABSENT, reason if callable(reason) else lambda: reason)
 
 
 def ambiguous(reason: str) -> Finding:
     """Several sites match equally well."""
-    return Finding(Standing.AMBIGUOUS, reason)
+    return Finding(Standing.AMBIGUOUS, lambda: reason)
 
 
 def ready(rewrite: Callable[[], cst.Module]) -> Finding:

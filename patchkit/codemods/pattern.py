@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
@@ -284,8 +284,15 @@ class Pattern:
 
         ``path`` is the address of ``root``; names in ``given`` stand for what they are bound to there.
         """
+        if not self._names <= syntax.names_in(root):
+            return []
         search = self._find_expressions if self.is_expression else self._find_runs
         return list(search(root, path, given or {}))
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        names = frozenset[str]().union(*map(syntax.names_in, self.statements))
+        return frozenset(name for name in names if not name.startswith((_VARIABLE, _STATEMENTS)))
 
     def _find_expressions(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:
         wanted = _lone_expression(self.statements[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import libcst as cst
@@ -67,13 +68,15 @@ def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | edit.Fi
     for pattern in given:
         found = pattern.find(scope.node, scope.path, bindings)
         if not found:
-            return edit.absent(
-                f"expected `{_brief(pattern)}` around the site; {nearest(scope, pattern.text)}"
-            )
+            return edit.absent(partial(_unmet, scope, pattern))
         if any(not _agree(found[0].bindings, match.bindings) for match in found[1:]):
             return edit.ambiguous(f"`{_brief(pattern)}` matches with different names")
         bindings = found[0].bindings
     return bindings
+
+
+def _unmet(scope: Scope, pattern: Pattern) -> str:
+    return f"expected `{_brief(pattern)}` around the site; {nearest(scope, pattern.text)}"
 
 
 def _agree(left: Bindings, right: Bindings) -> bool:
@@ -147,7 +150,7 @@ class Statements:
             if marks:
                 return edit.present()
             wanted = self.variants[0].find
-            return edit.absent(f"expected `{_brief(wanted)}`; {nearest(scope, wanted.text)}")
+            return edit.absent(lambda: f"expected `{_brief(wanted)}`; {nearest(scope, wanted.text)}")
         if not self.every and (len(sites) > 1 or marks):
             return edit.ambiguous(several(scope, map(_statement_path, [*marks, *(s.place for s in sites)])))
         for site in sites:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
@@ -44,23 +44,44 @@ def meaning_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     )
 
 
+def _is_node(value: object) -> bool:
+    # Every class of nodes is an abstract one, whose instances `isinstance` is slow to tell from others.
+    return hasattr(value, "deep_clone")
+
+
 def children(node: cst.CSTNode) -> Iterator[tuple[Step, cst.CSTNode]]:
     """Yield each meaningful child with the step that leads to it, in source order."""
     for name in meaning_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
+        if _is_node(value):
             yield (name, None), value
         elif isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
-                if isinstance(item, cst.CSTNode):
+                if _is_node(item):
                     yield (name, index), item
 
 
 def descend(node: cst.CSTNode, path: Path = ()) -> Iterator[tuple[Path, cst.CSTNode]]:
     """Yield ``node`` and everything below it with its path, outermost first."""
-    yield path, node
-    for step, child in children(node):
-        yield from descend(child, (*path, step))
+    ahead = [(path, node)]
+    while ahead:
+        where, found = ahead.pop()
+        yield where, found
+        ahead += [((*where, step), child) for step, child in children(found)][::-1]
+
+
+@lru_cache(maxsize=64)
+def names_in(node: cst.CSTNode) -> frozenset[str]:
+    """Return every name at or below ``node``: of variables, attributes, keywords and definitions."""
+    names = set()
+    ahead = [node]
+    while ahead:
+        found = ahead.pop()
+        if type(found) is cst.Name:
+            names.add(found.value)
+        else:
+            ahead += [child for _, child in children(found)]
+    return frozenset(names)
 
 
 def node_at(root: cst.CSTNode, path: Path) -> cst.CSTNode:
