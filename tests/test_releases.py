@@ -28,7 +28,7 @@ from releases import (
 )
 
 from patchkit import patchset
-from patchkit.plan import State, make_plan
+from patchkit.plan import State, inspect, make_plan
 from patchkit.tree import CheckoutTree, OverlayTree, Tree, open_tree
 
 if TYPE_CHECKING:
@@ -191,6 +191,14 @@ def test_the_metrics_patch_applies_to_a_release_that_still_has_the_crash(
     assert "in patchkit_api.decode_seq_lens(" in code
     run("revert", tree.root, "pk-metrics")
     assert without_ledger(fingerprints(tree.root)) == pristine
+
+
+@pytest.mark.parametrize("version", [*LACKING, *HAVING, LATEST])
+def test_status_that_parses_less_says_what_the_plan_says(releases: Releases, version: str) -> None:
+    plan = releases.plan(version)
+    assert inspect(releases.tree(version), PATCHES) == plan.patches
+    patched = releases.patched(version)
+    assert inspect(patched, PATCHES) == make_plan(patched, PATCHES).patches
 
 
 # ---- names -------------------------------------------------------------------------------------------------
