@@ -32,12 +32,12 @@ def shape_of(tree: GitTree) -> str:
     """Return the tree's shape by the names of the upstream page: R, F1, F2 or F3."""
     overlap = tree.read("srt/managers/overlap_utils.py") or b""
     base = tree.read("srt/layers/attention/base_attn_backend.py") or b""
-    mha = tree.read("srt/layers/attention/trtllm_mha_backend.py") or b""
+    triton = tree.read("srt/layers/attention/triton_backend.py") or b""
     if b"def resolve_seq_lens" not in overlap:
         return "R"
     if b"def init_forward_metadata_out_graph" in base:
         return "F3"
-    return "F2" if b"def _apply_cuda_graph_metadata" in mha else "F1"
+    return "F2" if b"def _build_cuda_graph_forward_metadata" in triton else "F1"
 
 
 def examine(repository: str, row: Row) -> Result:
