@@ -303,7 +303,7 @@ class MovedTree:
         return sorted(self.new if file == self.old else file for file in self.below.files(folder, suffix))
 
 
-# The other targets get code at their top level, which no name leads to.
+# Of the other targets, two get code at their top level, which no name leads to, and one is imported by name.
 MOVABLE = (
     f"{ATTENTION}/base_attn_backend.py",
     f"{ATTENTION}/triton_backend.py",
