@@ -32,7 +32,7 @@ def interest_of(patches: Iterable[Patch]) -> Interest:
     names: set[str] = set()
     files: set[str] = set()
     for patch in patches:
-        facts = [*patch.needs, *patch.landed, *(fact for shape in patch.shapes.values() for fact in shape)]
+        facts = patch.facts
         looking: list[tuple[Fact | AnyEdit, tuple[str, ...]]] = [(fact, (fact.scope,)) for fact in facts]
         looking += [(spec, spec.scopes) for spec in patch.edits if spec.looks_inside]
         for place, scopes in looking:

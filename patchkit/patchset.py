@@ -423,6 +423,11 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     landed: tuple[Fact, ...] = ()
     edits: Annotated[tuple[AnyEdit, ...], msgspec.Meta(min_length=1)] = msgspec.field(name="edit")
 
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """Every fact that the patch asks of a tree: its needs, its signs of having landed, its shapes."""
+        return (*self.needs, *self.landed, *(fact for shape in self.shapes.values() for fact in shape))
+
 
 BUILT_IN = Path(__file__).parent / "patches"
 if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; the wheel carries them inside.
@@ -482,7 +487,7 @@ def check(patch: Patch, path: Path) -> None:
             raise UsageError(
                 f"{path}: edit[{index}] `{edit.name}`: {error}; mend it and try again."
             ) from None
-    for fact in (*patch.needs, *patch.landed, *(fact for facts in patch.shapes.values() for fact in facts)):
+    for fact in patch.facts:
         try:
             _require_inside(fact.files)
             for key, text in (("has", fact.has), ("lacks", fact.lacks)):

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from patchkit import memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from patchkit.patchset import Patch, PatchSet
     from patchkit.plan import PatchStatus
     from patchkit.tree import Tree
@@ -34,13 +32,9 @@ def standing(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
 def _sources(tree: Tree, patches: PatchSet) -> dict[str, bytes]:
     """Return every file that an inspection may read: the serving package and what a patch names beside it."""
     named = {file for patch in patches for edit in patch.edits for file in edit.files}
-    facts = {file for patch in patches for fact in _facts(patch) for file in fact.files}
+    facts = {file for patch in patches for fact in patch.facts for file in fact.files}
     files = {*tree.files("srt"), *named, *facts}
     return {file: content for file in files if (content := tree.read(file)) is not None}
-
-
-def _facts(patch: Patch) -> Iterable[Any]:
-    return (*patch.needs, *patch.landed, *(fact for shape in patch.shapes.values() for fact in shape))
 
 
 def _programs() -> list[Path]:
