@@ -1,0 +1,47 @@
+"""Three trees to ask: without patches, with them, and upstream's own release that has the changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import trees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from releases import Releases
+
+
+@pytest.fixture(scope="session")
+def unpatched(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[trees.DrivenTree]:
+    tree = trees.unpatched(releases, tmp_path_factory.mktemp("driven"))
+    yield tree
+    tree.stop()
+
+
+@pytest.fixture(scope="session")
+def patched(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[trees.DrivenTree]:
+    """The release with every patch that needs no naming."""
+    folder = tmp_path_factory.mktemp("driven")
+    tree = trees.with_patches(releases, folder, "patched", trees.DEFAULT)
+    yield tree
+    tree.stop()
+
+
+@pytest.fixture(scope="session")
+def upstream(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[trees.DrivenTree]:
+    tree = trees.upstream(releases, tmp_path_factory.mktemp("driven"))
+    yield tree
+    tree.stop()
+
+
+if trees.OPTIONAL:
+
+    @pytest.fixture(scope="session")
+    def opted_out(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[trees.DrivenTree]:
+        """The release with every patch, those that take naming too."""
+        folder = tmp_path_factory.mktemp("driven")
+        tree = trees.with_patches(releases, folder, "opted-out", (*trees.DEFAULT, *trees.OPTIONAL))
+        yield tree
+        tree.stop()

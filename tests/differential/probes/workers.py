@@ -1,0 +1,73 @@
+"""What spec-v2 workers say of themselves, and what becomes of a probe that fails."""
+
+from __future__ import annotations
+
+import os
+
+import sglang
+import torch
+from sglang.srt.speculative import base_spec_worker
+
+from probes.recorders import DeviceTensor, PretendedCuda, on_device
+
+LEFT: list[int] = []
+
+
+def declares_backends() -> bool:
+    """Tell whether every spec-v2 worker names the backends of its forwards."""
+    return hasattr(base_spec_worker.BaseSpecWorker, "spec_v2_attn_backends")
+
+
+def place() -> str:
+    """Return where the tree's package lies."""
+    return str(sglang.__path__[0])
+
+
+def leave(number: int) -> list[int]:
+    """Add to a global of this module and return all of it."""
+    LEFT.append(number)
+    return LEFT
+
+
+def fail(message: str) -> None:
+    """Raise."""
+    raise LookupError(message)
+
+
+def die(status: int) -> None:
+    """End the process that answers."""
+    print("last words", flush=True)
+    os._exit(status)
+
+
+def kill_worker() -> None:
+    """End the process that starts those that answer."""
+    os.kill(os.getppid(), 9)
+
+
+def reads_of(lens: list[int]) -> dict[str, list[str]]:
+    """Return what is written down when device tensors are read, and when they are only computed with."""
+    result = {}
+    for how, act in {
+        "item": lambda tensor: tensor.sum().item(),
+        "tolist": lambda tensor: (tensor + 1).tolist(),
+        "cpu": lambda tensor: tensor.cpu().tolist(),
+        "max": max,
+        "empty": lambda tensor: torch.empty(tensor[-1]),
+        "condition": lambda tensor: bool(tensor[0] > 0),
+        "compute": lambda tensor: torch.cumsum(torch.cat([tensor, torch.tensor(lens)]), 0)[1:] * 2,
+    }.items():
+        DeviceTensor.reads.clear()
+        act(on_device(lens))
+        result[how] = sorted(set(DeviceTensor.reads))
+    return result
+
+
+def copies_of(lens: list[int]) -> list[tuple[bool, bool]]:
+    """Return whether copies to the device were from pinned memory, and whether they blocked."""
+    with PretendedCuda() as cuda:
+        torch.tensor(lens).to("cuda")
+        torch.tensor(lens).to(device=torch.device("cuda"), non_blocking=True)
+        torch.tensor(lens).pin_memory().to(device="cuda", non_blocking=True)
+        torch.tensor(lens, device="cuda").to("cuda")
+    return cuda.copies

@@ -1,0 +1,150 @@
+"""Trees of sglang that are asked: each probe runs in a tree's own process and its answer comes back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from multiprocessing.connection import Connection
+from pathlib import Path
+from socket import socketpair
+from typing import TYPE_CHECKING, Any
+
+from releases import PATCHES, REFERENCE, run
+
+import patchkit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from releases import Releases
+
+SUCCESSOR = "0.5.13"
+"""The release whose results those of a patched tree have to equal."""
+DEFAULT = tuple(patch.id for patch in PATCHES if patch.default)
+OPTIONAL = tuple(patch.id for patch in PATCHES if not patch.default)
+"""Patches that take naming."""
+
+_WORKER = Path(__file__).with_name("worker.py")
+_SECONDS = 300
+_TAIL = 20
+
+
+class ProbeError(Exception):
+    """An exception that a probe raised, with the traceback it had there."""
+
+    def __init__(self, kind: str, message: str, trace: str) -> None:
+        super().__init__(f"{kind}: {message}\n{trace}")
+        self.kind, self.message, self.trace = kind, message, trace
+
+
+class WorkerDiedError(Exception):
+    """A probe, or the process that runs a tree's probes, ended or hung without an answer."""
+
+
+@dataclass
+class Worker:
+    """A process that has a tree's sglang imported."""
+
+    name: str
+    root: Path
+
+    @cached_property
+    def _log(self) -> Any:
+        return tempfile.TemporaryFile("w+", errors="replace")
+
+    @cached_property
+    def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        ours, theirs = socketpair()
+        # The tests' own patchkit, so that what a tree imports is what is tested.
+        paths = (str(Path(patchkit.__file__).parents[1]), os.environ.get("PYTHONPATH"))
+        process = subprocess.Popen(
+            (sys.executable, str(_WORKER), str(self.root), str(theirs.fileno())),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            pass_fds=(theirs.fileno(),),
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        )
+        theirs.close()
+        return process, Connection(ours.detach())
+
+    def ask(self, probe: str, requests: list[tuple[Any, ...]]) -> list[Any]:
+        """Return the probe's answer to each request."""
+        process, connection = self._started
+        try:
+            connection.send((probe, requests))
+            if not connection.poll(_SECONDS):
+                raise self._died(probe, f"no answer in {_SECONDS} s")
+            kind, answer = connection.recv()
+        except (EOFError, ConnectionError):
+            raise self._died(probe, f"the process ended with {process.wait()}") from None
+        if kind == "error":
+            raise ProbeError(*answer)
+        if kind == "died":
+            raise self._died(probe, f"the probe's process ended with {answer}")
+        answers: list[Any] = answer
+        return answers
+
+    def _died(self, probe: str, how: str) -> WorkerDiedError:
+        self._log.seek(0)
+        said = "".join(self._log.readlines()[-_TAIL:])
+        self.stop()
+        return WorkerDiedError(f"{probe} in the {self.name} tree: {how}; it said:\n{said}")
+
+    def stop(self) -> None:
+        """End the process; the next question starts another."""
+        if "_started" in vars(self):
+            process, connection = self._started
+            connection.close()
+            process.kill()
+            process.wait()
+            del self._started
+
+
+class DrivenTree:
+    """A tree that is made and started when it is first asked."""
+
+    def __init__(self, name: str, make: Callable[[], Path]) -> None:
+        self._name, self._make = name, make
+
+    @cached_property
+    def _worker(self) -> Worker:
+        return Worker(self._name, self._make())
+
+    def ask(self, probe: str, *arguments: Any) -> Any:
+        """Return what the probe (``module.function``) answers in this tree, as plain Python."""
+        return self._worker.ask(probe, [arguments])[0]
+
+    def ask_many(self, probe: str, requests: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """Return what the probe answers to each tuple of arguments, in one round trip."""
+        return self._worker.ask(probe, list(requests))
+
+    def stop(self) -> None:
+        """End what was started."""
+        if "_worker" in vars(self):
+            self._worker.stop()
+
+
+def unpatched(releases: Releases, folder: Path) -> DrivenTree:
+    """Return the release that patches are written for, as it is."""
+    return DrivenTree("unpatched", lambda: releases.copy(REFERENCE, folder / "unpatched").root)
+
+
+def upstream(releases: Releases, folder: Path) -> DrivenTree:
+    """Return the first release that has upstream's own changes."""
+    return DrivenTree("upstream", lambda: releases.copy(SUCCESSOR, folder / "upstream").root)
+
+
+def with_patches(releases: Releases, folder: Path, name: str, patches: tuple[str, ...]) -> DrivenTree:
+    """Return the release with ``patches`` (and what they require), as the command applies them."""
+
+    def make() -> Path:
+        tree = releases.copy(REFERENCE, folder / name)
+        run("apply", tree.root, *patches)
+        return tree.root
+
+    return DrivenTree(name, make)

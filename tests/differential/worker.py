@@ -1,0 +1,90 @@
+"""Run as a program: answers probes inside one tree, each in a process of its own that leaves nothing behind.
+
+``worker.py TREE HANDLE`` serves the connection behind ``HANDLE``. A request is a probe's name and a list of
+argument tuples; its answer is ``("answers", [answer])``, ``("error", (type, message, traceback))`` or
+``("died", exit status)``. What a probe's module imports is imported once; every request is then served by a
+fork, so that neither globals nor patched attributes reach the next one.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pickle
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _prepare(tree: str) -> None:
+    """Let this process import sglang from ``tree`` without a GPU, on one thread, which forks cleanly."""
+    os.environ |= {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    sys.path.insert(0, tree)
+    # Compiled from these at serving time; their absence fails at import.
+    for folder in ("csrc", "include"):
+        (Path(tree) / "sglang" / "jit_kernel" / folder).mkdir(parents=True, exist_ok=True)
+    from patchkit.verify.stand_ins import Finder
+
+    sys.meta_path.append(Finder())
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _find(probe: str) -> Callable[..., Any]:
+    module, _, name = probe.rpartition(".")
+    found: Callable[..., Any] = getattr(importlib.import_module(f"probes.{module}"), name)
+    return found
+
+
+def _error(error: BaseException) -> tuple[str, Any]:
+    return "error", (type(error).__name__, str(error), traceback.format_exc())
+
+
+def _answer_in_a_fork(probe: Callable[..., Any], requests: list[tuple[Any, ...]]) -> tuple[str, Any]:
+    gc.freeze()
+    source, sink = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            try:
+                reply = pickle.dumps(("answers", [probe(*arguments) for arguments in requests]))
+            except BaseException as error:
+                reply = pickle.dumps(_error(error))
+            with os.fdopen(sink, "wb") as pipe:
+                pipe.write(reply)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(0)
+    os.close(sink)
+    with os.fdopen(source, "rb") as pipe:
+        written = pipe.read()
+    _, status = os.waitpid(child, 0)
+    return pickle.loads(written) if written else ("died", os.waitstatus_to_exitcode(status))
+
+
+def main() -> None:
+    """Serve until the other side hangs up."""
+    connection = Connection(int(sys.argv[2]))
+    _prepare(sys.argv[1])
+    while True:
+        try:
+            name, requests = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = _answer_in_a_fork(_find(name), requests)
+        except BaseException as error:
+            answer = _error(error)
+        connection.send(answer)
+
+
+if __name__ == "__main__":
+    main()
