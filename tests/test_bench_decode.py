@@ -641,12 +641,21 @@ def test_a_tree_that_always_differs_is_reproducible() -> None:
     assert (found.identical, found.reproducible) == (False, True)
 
 
-def test_the_gpus_share_is_of_a_step_without_the_profiler() -> None:
+def test_the_gpus_share_is_of_the_profiled_steps_without_the_profiler() -> None:
     profile = Trace.of_steps(kernel=50.0).profile()
-    found = results.result(
-        STRAIGHT, 8, measured(a_run([1]), a_run([1], step=0.08), profile=profile), measured()
-    )
+    # Profiled are the fifth to the ninth step; those after them have longer contexts.
+    run = replace(a_run([1]), step_milliseconds=(9.0,) * 4 + (0.07, 0.08, 0.09, 0.08, 0.08) + (0.3,) * 90)
+    found = results.result(STRAIGHT, 8, measured(a_run([1]), run, profile=profile), measured())
+    assert found.step == figures.Spread(0.3, 0.3, 0.3, 1)
+    assert found.profiled_step == figures.Spread(0.08, 0.08, 0.08, 1)
     assert found.gpu_busy == pytest.approx(0.05 / 0.08)
+
+
+def test_a_run_shorter_than_the_profile_gives_the_gpu_no_share() -> None:
+    short = replace(a_run([1]), step_milliseconds=(0.1, 0.1))
+    profile = Trace.of_steps().profile()
+    found = results.result(STRAIGHT, 8, measured(short, short, profile=profile), measured())
+    assert (found.profiled_step, found.gpu_busy) == (None, None)
 
 
 def test_an_engine_that_never_ran_has_an_error_and_no_figures() -> None:
@@ -816,6 +825,7 @@ def test_a_timed_scenario_has_a_time_and_a_profile(tmp_path: Path, compared: Any
     assert found.step.count == 3
     assert found.step.lowest > 0
     assert found.profile.steps == 4
+    assert found.profiled_step.count == 3
     assert found.accept_length == pytest.approx(39 / 20)
 
 

@@ -92,9 +92,13 @@ def step_milliseconds(launches: Sequence[dict[str, Any]]) -> tuple[float, ...]:
     )
 
 
-def milliseconds_per_step(runs: Sequence[Run]) -> list[float]:
-    """Return each run's median step, which a hiccup of the host does not move, unless it has no step."""
-    return [statistics.median(run.step_milliseconds) for run in runs if run.step_milliseconds]
+def milliseconds_per_step(runs: Sequence[Run], window: slice = slice(None)) -> list[float]:
+    """Return each run's median step, which a hiccup of the host does not move, unless it has no step.
+
+    ``window`` leaves only these of a run's steps.
+    """
+    steps = [run.step_milliseconds[window] for run in runs]
+    return [statistics.median(chosen) for chosen in steps if chosen]
 
 
 def pair_ratios(reference: Sequence[float], other: Sequence[float]) -> list[float]:

@@ -57,6 +57,9 @@ class Result:
     step: Spread | None
     # The same over the first tree's, pair by pair.
     ratio: Spread | None
+    # Milliseconds of the steps that the profile is of, in the runs without it: contexts grow from step to
+    # step, and the GPU's part of a step with them.
+    profiled_step: Spread | None
     # None where there is nothing to compare.
     identical: bool | None
     # Whether every run of this tree gave the tokens of its first.
@@ -67,7 +70,8 @@ class Result:
     distinct_tokens: int
     # Requests taken back because the KV cache was full, as the engine's log has them.
     retracted: int
-    # Share of a step in which the GPU runs something: busy time from the profile, over a step without it.
+    # Share of a profiled step in which the GPU runs something: busy time from the profile, over the same
+    # steps without it.
     gpu_busy: float | None
     profile: StepProfile | None
 
@@ -98,7 +102,8 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         compared = [first_difference(expected, run.outputs) for run in runs]
         logprobs = largest_logprob_difference(expected, runs[0].outputs)
     outputs = runs[0].outputs if runs else ()
-    step, profile = Spread.of(timed), measured.profile
+    profile = measured.profile
+    profiled = Spread.of(milliseconds_per_step(runs[WARM_UP:], profile.window)) if profile else None
     retracted = sum(map(int, _RETRACTED.findall(measured.log)))
     error = measured.error
     if scenario.scarce and error is None and not retracted and not measured.tree.control:
@@ -113,8 +118,9 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         error=error,
         runs=len(runs),
         seconds=Spread.of([run.seconds for run in runs]),
-        step=step,
+        step=Spread.of(timed),
         ratio=Spread.of(pair_ratios(theirs, timed)),
+        profiled_step=profiled,
         identical=not any(compared) if compared else None,
         reproducible=not any(own),
         difference=next(filter(None, compared), None),
@@ -122,7 +128,7 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         accept_length=accept_length(outputs),
         distinct_tokens=distinct_tokens(outputs),
         retracted=retracted,
-        gpu_busy=profile.busy_milliseconds / step.median if profile and step else None,
+        gpu_busy=profile.busy_milliseconds / profiled.median if profile and profiled else None,
         profile=profile,
     )
 

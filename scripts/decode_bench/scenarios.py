@@ -179,6 +179,14 @@ def _scarce(tokens: int) -> Mapping[str, Option]:
     return {"max_total_tokens": tokens, "schedule_conservativeness": 0.1}
 
 
+# The GPU has no other use for TRTLLM MHA's prefill kernels, so that another backend prefills and verifies.
+_TRTLLM_MHA: Mapping[str, Option] = {
+    "prefill_attention_backend": "triton",
+    "decode_attention_backend": "trtllm_mha",
+    "page_size": 64,
+}
+
+
 def scenarios(batches: Sequence[int]) -> list[Scenario]:
     """Return every scenario, the straight one once for each batch size."""
     return [
@@ -213,15 +221,14 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             Server({"page_size": 16, "disable_radix_cache": False, **_scarce(2560)}),
             scarce=True,
         ),
+        Scenario("trtllm-mha", _mixture("trtllm-mha"), Server(_TRTLLM_MHA)),
         Scenario(
-            "trtllm-mha",
-            _mixture("trtllm-mha"),
-            Server(
-                {
-                    "prefill_attention_backend": "triton",
-                    "decode_attention_backend": "trtllm_mha",
-                    "page_size": 64,
-                }
-            ),
+            "trtllm-mha-no-graph",
+            _mixture("trtllm-mha-no-graph"),
+            Server({**_TRTLLM_MHA, "disable_cuda_graph": True}),
+        ),
+        *(
+            replace(_straight(batch), name="trtllm-mha-straight", server=Server(_TRTLLM_MHA))
+            for batch in batches
         ),
     ]

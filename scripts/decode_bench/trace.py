@@ -59,6 +59,11 @@ class StepProfile:
     timeline_gpu: list[Span]
     timeline_waits: list[Span]
 
+    @property
+    def window(self) -> slice:
+        """Where these steps are among a run's, whose profile begins with the run."""
+        return slice(_WARM_UP, _WARM_UP + self.steps)
+
 
 def read_profile(file: Path, step: str) -> StepProfile | None:
     """Return the profile in a gzipped trace whose steps are events named ``step``; None if too few."""
