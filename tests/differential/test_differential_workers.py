@@ -55,6 +55,11 @@ def test_the_death_of_a_trees_process_is_told_and_the_next_probe_starts_another(
     assert unpatched.ask("workers.declares_backends") is False
 
 
+def test_an_answer_that_is_not_plain_python_is_an_error(unpatched: DrivenTree) -> None:
+    with pytest.raises(ProbeError, match="plain Python, not with Tensor"):
+        unpatched.ask("workers.answer_with_a_tensor")
+
+
 def test_nothing_of_one_request_reaches_the_next(unpatched: DrivenTree) -> None:
     assert unpatched.ask("workers.leave", 1) == [1]
     assert unpatched.ask("workers.leave", 2) == [2]

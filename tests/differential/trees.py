@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -79,7 +80,7 @@ class Worker:
             connection.send((probe, requests))
             if not connection.poll(_SECONDS):
                 raise self._died(probe, f"no answer in {_SECONDS} s")
-            kind, answer = connection.recv()
+            kind, answer = pickle.loads(connection.recv_bytes())
         except (EOFError, ConnectionError):
             raise self._died(probe, f"the process ended with {process.wait()}") from None
         if kind == "error":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import os
 import pickle
 import sys
@@ -47,16 +48,31 @@ def _error(error: BaseException) -> tuple[str, Any]:
     return "error", (type(error).__name__, str(error), traceback.format_exc())
 
 
-def _answer_in_a_fork(probe: Callable[..., Any], requests: list[tuple[Any, ...]]) -> tuple[str, Any]:
+class _Pickler(pickle.Pickler):
+    """Refuses what only a process with torch could read."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value).__module__.partition(".")[0] not in sys.stdlib_module_names:
+            raise TypeError(f"a probe answers in plain Python, not with {type(value).__name__}")
+        return NotImplemented
+
+
+def _pickled(answer: tuple[str, Any]) -> bytes:
+    sink = io.BytesIO()
+    _Pickler(sink).dump(answer)
+    return sink.getvalue()
+
+
+def _answer_in_a_fork(probe: Callable[..., Any], requests: list[tuple[Any, ...]]) -> bytes:
     gc.freeze()
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             try:
-                reply = pickle.dumps(("answers", [probe(*arguments) for arguments in requests]))
+                reply = _pickled(("answers", [probe(*arguments) for arguments in requests]))
             except BaseException as error:
-                reply = pickle.dumps(_error(error))
+                reply = _pickled(_error(error))
             with os.fdopen(sink, "wb") as pipe:
                 pipe.write(reply)
             sys.stdout.flush()
@@ -67,7 +83,7 @@ def _answer_in_a_fork(probe: Callable[..., Any], requests: list[tuple[Any, ...]]
     with os.fdopen(source, "rb") as pipe:
         written = pipe.read()
     _, status = os.waitpid(child, 0)
-    return pickle.loads(written) if written else ("died", os.waitstatus_to_exitcode(status))
+    return written or _pickled(("died", os.waitstatus_to_exitcode(status)))
 
 
 def main() -> None:
@@ -82,8 +98,8 @@ def main() -> None:
         try:
             answer = _answer_in_a_fork(_find(name), requests)
         except BaseException as error:
-            answer = _error(error)
-        connection.send(answer)
+            answer = _pickled(_error(error))
+        connection.send_bytes(answer)
 
 
 if __name__ == "__main__":

@@ -71,3 +71,8 @@ def copies_of(lens: list[int]) -> list[tuple[bool, bool]]:
         torch.tensor(lens).pin_memory().to(device="cuda", non_blocking=True)
         torch.tensor(lens, device="cuda").to("cuda")
     return cuda.copies
+
+
+def answer_with_a_tensor() -> torch.Tensor:
+    """Return what nobody outside can read."""
+    return torch.zeros(1)
