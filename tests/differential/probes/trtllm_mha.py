@@ -1,0 +1,125 @@
+"""What TRTLLM MHA plans for a forward: graphs that are captured and replayed, and eager batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sglang.srt.layers.attention.trtllm_mha_backend import (
+    TRTLLMHAAttnBackend,
+    TRTLLMHAAttnMultiStepDraftBackend,
+)
+
+from patchkit.backends.trtllm import fill_trtllm_mha
+from probes import attention_backends as backends
+
+FIELDS = (
+    "cache_seqlens_int32",
+    "max_seq_len_q",
+    "max_seq_len_k",
+    "cu_seqlens_q",
+    "cu_seqlens_k",
+    "page_table",
+    "swa_page_table",
+)
+
+
+def _backend(server: dict[str, Any], step: int = 0) -> Any:
+    runner = backends.model_runner(**server)
+    with backends.OnCpu():
+        return TRTLLMHAAttnBackend(runner, speculative_step_id=step)
+
+
+def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
+    """Capture a graph of each size, then replay the batches one after the other on the same backend.
+
+    ``route`` says who fills a replay's metadata: the tree's own method with the mirror (``tree``) or without
+    (``mirrorless``), or ``fill``, patchkit's.
+    """
+    server, mode, graphs = session["server"], session["mode"], session["graphs"]
+    backend = _backend(server, session["step"])
+    stride = server["draft_tokens"] if mode in {"verify", "extend v1", "extend v2"} else 1
+    largest = max(graphs)
+    with backends.OnCpu():
+        backend.init_cuda_graph_state(largest, largest * stride)
+    captured, pointers = {}, {}
+    # As the runners do, the largest graph first.
+    for bs in sorted(graphs, reverse=True):
+        state = backends.GraphInputs(backend, largest)
+        spec = backends.spec_info(mode, accepted=[stride] * bs, stride=stride, on_host=False)
+        if mode == "extend v2":
+            spec.num_tokens_per_req = -1
+        backends.capture(
+            backend, mode, bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
+        )
+        captured[bs] = backends.fields_of(backend.forward_metadata, FIELDS)
+        pointers[bs] = _pointers(backend.forward_metadata)
+    told = []
+    for batch in session["batches"]:
+        bs = batch["graph"]
+        state = backends.GraphInputs(backend, largest, batch)
+        accepted = [*batch["accepted"], *[1] * (bs - len(batch["accepted"]))]
+        spec = backends.spec_info(mode, accepted=accepted, stride=batch["stride"])
+        reads = backends.HostReads()
+        with reads:
+            if route == "fill":
+                fill_trtllm_mha(
+                    backend, bs, state.rows, state.lens, forward_mode=backends.MODES[mode], spec_info=spec
+                )
+            else:
+                backends.replay(
+                    backend,
+                    mode,
+                    bs=bs,
+                    rows=state.rows,
+                    lens=state.lens,
+                    lens_cpu=state.lens_cpu if route == "tree" else None,
+                    total=state.total if route == "tree" else None,
+                    spec=spec,
+                )
+        told.append(
+            backends.fields_of(backend.forward_metadata, FIELDS)
+            | {"in_place": _pointers(backend.forward_metadata) == pointers[bs], "host_reads": reads.count}
+        )
+    return {"captured": captured, "replayed": told, "fill_value": state.fill_value}
+
+
+def _pointers(metadata: Any) -> dict[str, int]:
+    """Return where the tensors are that a graph reads."""
+    found = {name: getattr(metadata, name) for name in FIELDS}
+    return {name: value.data_ptr() for name, value in found.items() if isinstance(value, torch.Tensor)}
+
+
+def eager(
+    server: dict[str, Any], mode: str, batch: dict[str, Any], step: int = 0, mirror: bool = True
+) -> dict[str, Any]:
+    """Plan a batch without a graph."""
+    backend = _backend(server, step)
+    planned = backends.eager_batch(backend, server, mode, batch, mirror=mirror)
+    reads = backends.HostReads()
+    with backends.OnCpu(), reads:
+        backend.init_forward_metadata(planned)
+    return backends.fields_of(backend.forward_metadata, FIELDS) | {"host_reads": reads.count}
+
+
+def overlap_hook(server: dict[str, Any], mode: str, batch: dict[str, Any]) -> Any:
+    """Plan an eager batch, call the plan stream's hook, and return what changed and what the hook said.
+
+    Also returns the buffers that the draft is asked to fill, and whether the backend reads the mirror.
+    """
+    backend = _backend(server)
+    with backends.OnCpu():
+        backend.init_forward_metadata(backends.eager_batch(backend, server, mode, batch))
+    before = backends.fields_of(backend.forward_metadata, FIELDS)
+    spec = backends.spec_info(mode, stride=server["draft_tokens"])
+    said = backend.update_verify_buffers_to_fill_after_draft(spec, len(batch["lens"]))
+    after = backends.fields_of(backend.forward_metadata, FIELDS)
+    return said, before == after, backend.get_verify_buffers_to_fill_after_draft(), backend.needs_cpu_seq_lens
+
+
+def flags() -> tuple[bool, bool]:
+    """Tell whether the backend and its draft read the mirror."""
+    runner = backends.model_runner(context=64, page_size=16)
+    draft = TRTLLMHAAttnMultiStepDraftBackend(runner, 1, 3)
+    told = [getattr(made, "needs_cpu_seq_lens", True) for made in (draft.attn_backends[0], draft)]
+    return told[0], told[1]
