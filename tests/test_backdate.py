@@ -1,0 +1,86 @@
+"""0.5.13 without upstream's patches, a tree of main's shape: what patchkit says of it and does to it.
+
+What main's trees alone have (the future map's lengths, the three-method metadata interface) is in no release that lacks
+the patches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from backdated import LAST_FIRST, RELEASE, backdate, lay_out
+from releases import PATCHES, REFERENCE, UPSTREAM, Releases, after, states, states_in
+from test_releases import Journey, travel
+
+from patchkit.plan import State, make_plan
+
+if TYPE_CHECKING:
+    from patchkit.plan import Plan
+    from patchkit.tree import OverlayTree
+
+pytestmark = pytest.mark.usefixtures("_parsed_once")
+
+ONLY_HERE = {
+    "25002": {"kit-comparison", "kit-dense-case", "kit-mla-case"},
+    "26128": {"batch-sum", "create-argument", "create-parameter", "resolve", "verify-sum"},
+    "26241": {"out-graph"},
+    "pk-dead-work": {"mirror-buffers"},
+    "pk-overlap-hook": {"draft-extend-order", "verify-order"},
+}
+"""Edits that this tree takes and the last release that lacks the patches does not."""
+
+
+def pending(plan: Plan) -> set[tuple[str, str]]:
+    """Return the patch and the name of every edit that a plan makes."""
+    edits = ((status.patch.id, edit) for status in plan.patches for edit in status.edits)
+    return {(patch, edit.name) for patch, edit in edits if edit.state is State.PENDING}
+
+
+@pytest.fixture(scope="module")
+def journey(backdated: OverlayTree, releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Journey:
+    return travel(lay_out(backdated, releases, tmp_path_factory.mktemp("backdated")))
+
+
+def test_every_patch_is_pending(journey: Journey) -> None:
+    assert states_in(journey.before) == dict.fromkeys(states_in(journey.before), "pending")
+    assert set(UPSTREAM) < set(states_in(journey.before))
+
+
+def test_apply_makes_every_patch_applied(journey: Journey) -> None:
+    assert states_in(journey.applying) == dict.fromkeys(states_in(journey.before), "applied")
+    assert states_in(journey.after) == states_in(journey.applying)
+
+
+def test_every_changed_file_compiles(journey: Journey) -> None:
+    for file, code in journey.code.items():
+        compile(code, file, "exec", dont_inherit=True)
+
+
+def test_a_second_apply_changes_no_byte(journey: Journey) -> None:
+    assert journey.again["changed_files"] == []
+    assert journey.repatched == journey.patched
+
+
+def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(journey: Journey) -> None:
+    assert journey.restored == journey.pristine
+
+
+def test_it_takes_edits_that_no_release_takes(backdated: OverlayTree, releases: Releases) -> None:
+    here = pending(make_plan(backdated, PATCHES)) - pending(releases.plan(REFERENCE))
+    assert here == {(patch, name) for patch, names in ONLY_HERE.items() for name in names}
+
+
+@pytest.mark.parametrize(
+    "taken_out",
+    [("25002",), ("26824",), ("26241",), ("25925",), ("26738",), ("26738", "26128"), LAST_FIRST[:-1]],
+    ids="+".join,
+)
+def test_a_tree_that_lacks_some_of_them_gets_those(releases: Releases, taken_out: tuple[str, ...]) -> None:
+    upstreams = tuple(patch for patch in PATCHES if patch.id in UPSTREAM)
+    tree = backdate(releases.tree(RELEASE), taken_out)
+    lacking = {name: "pending" if name in taken_out else "upstream" for name in UPSTREAM}
+    plan = make_plan(tree, upstreams)
+    assert {status.patch.id: status.state.value for status in plan.patches} == lacking
+    landed = {name: "applied" if name in taken_out else "upstream" for name in UPSTREAM}
+    assert states(after(plan), upstreams) == landed
