@@ -370,6 +370,12 @@ def fields_of(metadata: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: plain(getattr(metadata, name)) for name in names}
 
 
+def pointers(metadata: Any, names: Sequence[str]) -> dict[str, int]:
+    """Return where the tensors among the named fields are: a captured graph reads nowhere else."""
+    found = {name: getattr(metadata, name) for name in names}
+    return {name: value.data_ptr() for name, value in found.items() if isinstance(value, torch.Tensor)}
+
+
 def takes(function: Any, name: str) -> bool:
     """Tell whether a function of the tree has a parameter of that name."""
     return name in inspect.signature(function).parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from sglang.srt.layers.attention.trtllm_mha_backend import (
     TRTLLMHAAttnBackend,
     TRTLLMHAAttnMultiStepDraftBackend,
@@ -53,7 +52,7 @@ def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
             backend, mode, bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
         )
         captured[bs] = backends.fields_of(backend.forward_metadata, FIELDS)
-        pointers[bs] = _pointers(backend.forward_metadata)
+        pointers[bs] = backends.pointers(backend.forward_metadata, FIELDS)
     told = []
     for batch in session["batches"]:
         bs = batch["graph"]
@@ -79,15 +78,12 @@ def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
                 )
         told.append(
             backends.fields_of(backend.forward_metadata, FIELDS)
-            | {"in_place": _pointers(backend.forward_metadata) == pointers[bs], "host_reads": reads.count}
+            | {
+                "in_place": backends.pointers(backend.forward_metadata, FIELDS) == pointers[bs],
+                "host_reads": reads.count,
+            }
         )
     return {"captured": captured, "replayed": told, "fill_value": state.fill_value}
-
-
-def _pointers(metadata: Any) -> dict[str, int]:
-    """Return where the tensors are that a graph reads."""
-    found = {name: getattr(metadata, name) for name in FIELDS}
-    return {name: value.data_ptr() for name, value in found.items() if isinstance(value, torch.Tensor)}
 
 
 def eager(

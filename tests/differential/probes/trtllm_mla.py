@@ -1,0 +1,128 @@
+"""What TRTLLM MLA plans for a forward, and the tree mask that it allocates for a verify."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sglang.srt.layers.attention.flashinfer_mla_backend import FlashInferMLAAttnBackend
+from sglang.srt.layers.attention.trtllm_mla_backend import TRTLLMMLABackend, TRTLLMMLAMultiStepDraftBackend
+
+from patchkit.backends.trtllm import fill_trtllm_mla
+from probes import attention_backends as backends
+
+FIELDS = (
+    "block_kv_indices",
+    "max_seq_len_k",
+    "max_seq_len_q",
+    "sum_seq_lens_q",
+    "cu_seqlens_q",
+    "seq_lens_q",
+    "seq_lens_k",
+)
+
+
+def _backend(server: dict[str, Any], skip_prefill: bool = False) -> Any:
+    return TRTLLMMLABackend(backends.model_runner(mla=True, **server), skip_prefill=skip_prefill)
+
+
+def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
+    """Capture a graph of each size, then replay the batches one after the other on the same backend.
+
+    ``route`` says who fills a replay's metadata: the tree's own method with the mirror (``tree``) or without
+    (``mirrorless``), or ``fill``, patchkit's.
+    """
+    server, mode, graphs = session["server"], session["mode"], session["graphs"]
+    backend = _backend(server)
+    stride = 1 if mode == "decode" else server["draft_tokens"]
+    largest = max(graphs)
+    with backends.OnCpu():
+        backend.init_cuda_graph_state(largest, largest * stride)
+    captured, pointers = {}, {}
+    for bs in sorted(graphs, reverse=True):
+        state = backends.GraphInputs(backend, largest)
+        spec = backends.spec_info(mode, accepted=[stride] * bs, stride=stride, on_host=False)
+        backends.capture(
+            backend, mode, bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
+        )
+        captured[bs] = backends.fields_of(backend.forward_decode_metadata, FIELDS)
+        pointers[bs] = backends.pointers(backend.forward_decode_metadata, FIELDS)
+    told = []
+    for batch in session["batches"]:
+        bs = batch["graph"]
+        state = backends.GraphInputs(backend, largest, batch)
+        spec = backends.spec_info(mode, accepted=batch["accepted"], stride=batch["stride"])
+        reads = backends.HostReads()
+        with reads:
+            if route == "fill":
+                fill_trtllm_mla(backend, bs, state.rows, state.lens, backends.MODES[mode])
+            else:
+                with_mirror = route == "tree"
+                backends.replay(
+                    backend,
+                    mode,
+                    bs=bs,
+                    rows=state.rows,
+                    lens=state.lens,
+                    lens_cpu=state.lens_cpu if with_mirror else None,
+                    total=state.total if with_mirror else None,
+                    spec=spec,
+                )
+        metadata = backend.decode_cuda_graph_metadata[bs]
+        told.append(
+            backends.fields_of(metadata, FIELDS)
+            | {
+                "in_place": backends.pointers(metadata, FIELDS) == pointers[bs],
+                "host_reads": reads.count,
+                "table": backends.plain(backend.decode_cuda_graph_kv_indices),
+            }
+        )
+    return {"captured": captured, "replayed": told}
+
+
+def eager(server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: bool) -> dict[str, Any]:
+    """Plan a batch without a graph; without the mirror a draft-extend still has the list of its new tokens."""
+    backend = _backend(server)
+    planned = backends.eager_batch(backend, server, mode, batch, mirror=mirror)
+    if mode.startswith("extend"):
+        planned.extend_seq_lens_cpu = list(batch["accepted"])
+    backend.init_forward_metadata(planned)
+    if mode == "extend":
+        names = ("max_seq_len", "cum_seq_lens", "seq_lens", "fallback_to_flashinfer_impl")
+        return backends.fields_of(backend.forward_prefill_metadata, names)
+    return backends.fields_of(backend.forward_decode_metadata, (*FIELDS, "batch_size"))
+
+
+def tree_mask(server: dict[str, Any], skip_prefill: bool, max_bs: int, tokens_per_request: int) -> Any:
+    """Return what a verify's buffers are before and after the graph state: None, or type, size and values set."""
+    backend = _backend(server, skip_prefill)
+    before = backend.get_verify_buffers_to_fill_after_draft()
+    with backends.OnCpu():
+        backend.init_cuda_graph_state(max_bs, max_bs * tokens_per_request)
+    after = backend.get_verify_buffers_to_fill_after_draft()
+    again = backend.get_verify_buffers_to_fill_after_draft()
+    # The draft fills it where the captured verify reads it.
+    assert [one is other for one, other in zip(after, again, strict=True)] == [True] * len(after)
+    return before, [_described(buffer) for buffer in after]
+
+
+def _described(buffer: Any) -> Any:
+    if isinstance(buffer, torch.Tensor):
+        return str(buffer.dtype), tuple(buffer.shape), int(buffer.sum())
+    return buffer
+
+
+def flags() -> dict[str, bool | None]:
+    """Tell which backends say that they read the mirror, None for one that says nothing."""
+    told = (TRTLLMMLABackend, TRTLLMMLAMultiStepDraftBackend, FlashInferMLAAttnBackend)
+    return {each.__name__: getattr(each, "needs_cpu_seq_lens", None) for each in told}
+
+
+def overlap_hook(server: dict[str, Any], batch: dict[str, Any]) -> Any:
+    """Plan an eager verify, call the plan stream's hook, and return what it said and whether anything changed."""
+    backend = _backend(server)
+    backend.init_forward_metadata(backends.eager_batch(backend, server, "verify", batch))
+    before = backends.fields_of(backend.forward_decode_metadata, FIELDS)
+    spec = backends.spec_info("verify", stride=server["draft_tokens"])
+    said = backend.update_verify_buffers_to_fill_after_draft(spec, len(batch["lens"]))
+    return said, before == backends.fields_of(backend.forward_decode_metadata, FIELDS)
