@@ -1,10 +1,10 @@
-"""Write what README.md and docs/patches.md show of commands, patches and measurements from the thing itself.
+"""Write what the pages show of commands, patches and measurements from the thing itself.
 
 usage: python scripts/generate_docs.py [--check]
 
 The pages hold calls of this module's functions, in comments, in front of what those return; cog puts it
-there. With ``--check`` nothing is written, and the script fails if a page would change. Needs what ``.[dev]``
-installs, git, and the package index the first time.
+there. Plots are drawn from the same measurements. With ``--check`` nothing is written, and the script fails
+if a page or a plot would change. Needs what ``.[dev]`` installs, git, and the package index the first time.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ import subprocess
 import sys
 import tempfile
 import typing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import plots
 from cogapp import Cog
 
 from patchkit import patchset
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.figure import Figure
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/patches.md", "docs/benchmarks.md")
@@ -110,24 +114,163 @@ def patch_table() -> str:
 
 
 BENCHMARKS = REPOSITORY / "docs" / "benchmarks"
+TARGETS = {(32, 1): 0.96, (32, 8): 0.93, (8, 1): 0.93, (8, 8): 0.91}
+"""The patched tree's time over the unpatched tree's that was aimed at, by layers and batch."""
+TREES = ("unpatched", "patched", "upstream")
+TIMELINE_BATCH = 8
+REPLAY = (8, 8192)
+"""Batch and context of the metadata that are shown one by one."""
 
 
 def _results(name: str) -> dict[str, Any]:
     return dict(json.loads((BENCHMARKS / name / "results.json").read_text(encoding="utf-8")))
 
 
+def _runs() -> dict[str, dict[str, Any]]:
+    """The runs, by name, of ``bench_decode.py`` that compare tokens alone."""
+    runs = {file.parent.name: _results(file.parent.name) for file in BENCHMARKS.glob("*/results.json")}
+    others = {
+        name: run
+        for name, run in runs.items()
+        if name != "decode" and "scenario" in run.get("results", [{}])[0]
+    }
+    return dict(sorted(others.items(), key=lambda item: (-len(item[1]["results"]), item[0])))
+
+
+def _at(layers: int, batch: int) -> dict[str, dict[str, Any]]:
+    """The trees of one decode measurement."""
+    return {
+        result["tree"]: result
+        for result in _straight()
+        if (result["layers"], result["batch"]) == (layers, batch) and result["step"] and result["profile"]
+    }
+
+
+def _straight() -> list[dict[str, Any]]:
+    return [result for result in _results("decode")["results"] if result["scenario"] == "straight"]
+
+
 def measured() -> str:
     """Return what ``scripts/bench_decode.py`` measured of a decode step."""
     rows = []
-    for result in _results("decode")["results"]:
-        ratio, profile = result["ratio"], result["profile"]
-        cells = [result["layers"], result["batch"], result["tree"], f"{result['step']['median']:.3f}"]
-        counts = [f"{profile[key]:.1f}" for key in ("synchronisations", "copies_to_host")]
+    for result in _straight():
+        cells = [str(result[key]) for key in ("layers", "batch", "tree")]
+        if not (result["step"] and result["profile"]):
+            rows.append([*cells, "", "", "", "", "crashes"])
+            continue
+        counts = [f"{result['profile'][key]:.1f}" for key in ("synchronisations", "copies_to_host")]
         tokens = "identical" if result["identical"] else "differ"
-        rows.append([*map(str, cells), f"{ratio['median']:.3f}", *counts, tokens])
+        figures = [f"{result['step']['median']:.3f}", _spread(result["ratio"])]
+        rows.append([*cells, *figures, *counts, tokens])
     return _table(
         ["layers", "batch", "tree", "ms per step", "ratio", "host syncs", "copies to host", "tokens"], rows
     )
+
+
+def _spread(spread: dict[str, float]) -> str:
+    if spread["lowest"] == spread["highest"]:
+        return f"{spread['median']:.3f}"
+    return f"{spread['median']:.3f} ({spread['lowest']:.3f} to {spread['highest']:.3f})"
+
+
+def agreement() -> str:
+    """Return how far the patched tree is from upstream's, in time and in what a step still waits for."""
+    both = [
+        (trees["patched"], trees["upstream"])
+        for layers, batch in dict.fromkeys((result["layers"], result["batch"]) for result in _straight())
+        if {"patched", "upstream"} <= (trees := _at(layers, batch)).keys()
+    ]
+    apart = max(abs(ours["step"]["median"] / theirs["step"]["median"] - 1) for ours, theirs in both)
+    left = {True: set[str](), False: set[str]()}
+    for ours, theirs in both:
+        for upstreams, result in ((False, ours), (True, theirs)):
+            sources = result["profile"]["synchronisation_sources"]
+            left[upstreams] |= {name for name, count in sources.items() if round(count)}
+    waits = ", ".join(f"`{name}`" for name in sorted(left[False])) or "none"
+    same = "; upstream's has the same" if left[False] == left[True] else ""
+    return (
+        f"The patched release and upstream's tree are at most {apart:.1%} apart. "
+        f"Host syncs that the patched release still has in every step: {waits}{same}."
+    )
+
+
+def spent() -> str:
+    """Return where the time of a profiled step goes, by what was aimed at and tree."""
+    rows = []
+    for layers, batch in TARGETS:
+        trees = _at(layers, batch)
+        for tree in TREES:
+            if tree in trees:
+                step = _spent(trees[tree])
+                times = [step.took, step.busy, step.idle, step.waiting]
+                rows.append([str(layers), str(batch), tree, *(f"{time:.3f}" for time in times)])
+                launches = trees[tree]["profile"].get("launches")
+                rows[-1] += ["" if one is None else f"{one:{form}}" for one, form in (
+                    (launches, ".0f"), (step.untraced, ".3f"),
+                )]  # fmt: skip
+    head = ["layers", "batch", "tree", "profiled step", "GPU busy", "GPU idle", "host waits", "launches"]
+    return _table([*head, "the same without the profiler"], rows)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Milliseconds of a profiled step."""
+
+    took: float
+    busy: float
+    waiting: float
+    # Of the same steps without the profiler, where the run has them.
+    untraced: float | None
+
+    @property
+    def idle(self) -> float:
+        """What is left when the GPU is not busy."""
+        return self.took - self.busy
+
+
+def _spent(result: dict[str, Any]) -> Spent:
+    profile, untraced = result["profile"], result.get("profiled_step")
+    waiting = sum(length for _, length in profile["timeline_waits"]) / 1000
+    took, busy = profile["milliseconds"], profile["busy_milliseconds"]
+    return Spent(took, busy, waiting, untraced["median"] if untraced else None)
+
+
+def reached() -> str:
+    """Return whether each target was reached and, if not, what bounds the patched tree's step."""
+    lines = []
+    for (layers, batch), target in TARGETS.items():
+        trees = _at(layers, batch)
+        if not {"unpatched", "patched"} <= trees.keys():
+            lines.append(f"- {layers} layers, batch {batch}: target {target:g}, not measured.")
+            continue
+        ratio = trees["patched"]["ratio"]["median"]
+        verdict = f"- {layers} layers, batch {batch}: {ratio:.3f}, target {target:g}, "
+        if ratio <= target:
+            lines.append(f"{verdict}reached.")
+        else:
+            lines.append(f"{verdict}missed. {_bound(trees['unpatched'], trees['patched'])}")
+    return "\n".join(lines)
+
+
+def _bound(unpatched: dict[str, Any], patched: dict[str, Any]) -> str:
+    before, after = _spent(unpatched), _spent(patched)
+    longest = patched["profile"]["longest_gap_us"]
+    said = (
+        f"the patched step's GPU is idle for {after.idle:.3f} ms, at most {longest:.0f} µs at a time, "
+        f"and the host waits for it for {after.waiting:.3f} ms"
+    )
+    # Of two that keep each other going, the one that waits less sets the pace.
+    if after.waiting > after.idle:
+        said = f"The GPU bounds it: {said}."
+    else:
+        said = f"The host's own work bounds it under the profiler, which makes that work longer: {said}."
+    if before.untraced and after.untraced:
+        said += (
+            f" Without the profiler the GPU is busy for {before.busy / before.untraced:.3f} of the same steps "
+            f"unpatched, below which no ratio of theirs can come, and for {after.busy / after.untraced:.3f} "
+            "of them patched."
+        )
+    return said
 
 
 def compared(name: str) -> str:
@@ -137,22 +280,136 @@ def compared(name: str) -> str:
     rows: dict[str, list[str]] = {}
     for result in results:
         outcome = {None: "crashes", True: "identical", False: "differ"}[result["identical"]]
-        rows.setdefault(result["scenario"], []).append(outcome)
+        failed = " (fails)" if result["error"] and result["identical"] is not None else ""
+        rows.setdefault(result["scenario"], []).append(outcome + failed)
     return _table(["scenario", *trees], [[scenario, *cells] for scenario, cells in rows.items()])
 
 
-def launches(batch: int = 8, context: int = 8192) -> str:
+def scenario_runs() -> str:
+    """Return every run that compares tokens, with the errors of trees that are no controls."""
+    parts = []
+    for name, run in _runs().items():
+        parts += [run_of(name), compared(name)]
+        errors = [
+            f"- `{result['tree']}` in {result['scenario']}: {result['error'].removeprefix(result['scenario'] + ': ')}"
+            for result in run["results"]
+            if result["error"] and not result["control"]
+        ]
+        if errors:
+            parts.append("\n".join(errors))
+        if _timed(run):
+            parts.append(plot(f"{name}-steps"))
+    return "\n\n".join(parts)
+
+
+def _timed(run: dict[str, Any]) -> bool:
+    return any(result["ratio"] for result in run["results"])
+
+
+def _fills() -> list[dict[str, Any]]:
+    """What was measured of metadata without a sliding window."""
+    return [result for result in _results("metadata")["results"] if not result["swa"]]
+
+
+def _replays() -> list[dict[str, Any]]:
+    return [
+        result for result in _fills() if (result["batch"], result["context"]) == REPLAY and result["activity"]
+    ]
+
+
+def launches() -> str:
     """Return launches and time of one metadata fill, by mode and contender."""
     rows = []
-    for result in _results("metadata")["results"]:
-        if (result["batch"], result["context"], result["swa"]) == (batch, context, False) and result[
-            "activity"
-        ]:
-            host, ratio = result["host"]["median"], result["ratio"]
-            activity = result["activity"]
-            count = f"{activity['kernels'] + activity['copies']:.0f}"
-            rows.append([result["mode"], result["contender"], count, f"{host:.1f}", f"{ratio['median']:.2f}"])
+    for result in _replays():
+        activity = result["activity"]
+        count = f"{activity['kernels'] + activity['copies']:.0f}"
+        figures = [count, f"{result['host']['median']:.1f}", f"{result['ratio']['median']:.2f}"]
+        rows.append([result["mode"], result["contender"], *figures])
     return _table(["mode", "contender", "launches", "microseconds", "times patchkit's"], rows)
+
+
+def kill_rates() -> str:
+    """Return the section on mutants, nothing if no run has been kept."""
+    if not (BENCHMARKS / "mutation" / "results.json").is_file():
+        return ""
+    run = _results("mutation")
+    everything = {"file": "all", "mutants": run["mutants"], "killed": run["killed"]}
+    rows = [
+        [
+            f"`{target['file']}`" if target is not everything else "all",
+            str(target["mutants"]),
+            str(target["killed"]),
+            f"{target['killed'] / target['mutants']:.1%}" if target["mutants"] else "",
+        ]
+        for target in [*run["targets"], everything]
+    ]
+    table = _table(["file", "mutants", "killed", "rate"], rows)
+    return (
+        "\n## Mutants\n\nSmall faults put into the code one at a time; a mutant is killed when a test fails.\n\n"
+        f"{run['date'][:10]}:\n\n    {run['command']}\n\n{table}\n"
+    )
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One picture of a page: what it shows, in words, and how it is drawn."""
+
+    shows: str
+    draw: Callable[[], Figure]
+
+
+def pictures() -> dict[str, Plot]:
+    """Return the plots of the runs that are there, by name."""
+    metadata = _results("metadata")
+    contenders = tuple(metadata["trees"])
+    batch, context = REPLAY
+    drawn = {
+        "decode-steps": Plot(
+            "Bars: time per decode step of each tree as a ratio to unpatched, host syncs and copies to the host",
+            lambda: plots.decode_steps(_straight(), TARGETS),
+        ),
+        "step-timelines": Plot(
+            "Timelines of one decode step, unpatched above patched: when the GPU runs and when the host waits",
+            lambda: plots.timelines(_straight(), TIMELINE_BATCH, TREES[:2]),
+        ),
+        "metadata-fills": Plot(
+            f"Bars: microseconds per replay by mode and contender at batch {batch}, context {context}",
+            lambda: plots.fills(_replays()),
+        ),
+        "metadata-ratios": Plot(
+            "Lines, a panel a mode: time per replay over patchkit's against batch, for each context length",
+            lambda: plots.fill_ratios(_fills(), contenders),
+        ),
+        "metadata-floor": Plot(
+            "Points: the device's time of patchkit's launch against the least that its bytes can take",
+            lambda: plots.fill_floor(metadata["results"], metadata["ceilings"]["empty_kernel_us"]),
+        ),
+    }
+    for name, run in _runs().items():
+        if _timed(run):
+            drawn[f"{name}-steps"] = Plot(
+                "Bars: time per decode step of each tree as a ratio to unpatched, by scenario",
+                functools.partial(plots.decode_steps, run["results"], {}),
+            )
+    return drawn
+
+
+def plot(name: str) -> str:
+    """Return the picture as a page shows it."""
+    return f"![{pictures()[name].shows}](benchmarks/{name}.svg)"
+
+
+def stale_pictures(*, write: bool) -> list[str]:
+    """Return the names of the plots that are not as they should be, once more written if asked for."""
+    drawn = {f"{name}.svg": plots.svg(picture.draw()) for name, picture in pictures().items()}
+    kept = {file.name: file.read_text(encoding="utf-8") for file in BENCHMARKS.glob("*.svg")}
+    stale = sorted(name for name in drawn.keys() | kept.keys() if drawn.get(name) != kept.get(name))
+    for name in stale if write else ():
+        if name in drawn:
+            (BENCHMARKS / name).write_text(drawn[name], encoding="utf-8")
+        else:
+            (BENCHMARKS / name).unlink()
+    return stale
 
 
 def run_of(name: str) -> str:
@@ -185,10 +442,15 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the pages, or check them; return 0 if they are as they should be."""
-    how = ["--check", "--diff"] if "--check" in arguments else ["-r"]
+    """Write the pages and their plots, or check them; return 0 if they are as they should be."""
+    check = "--check" in arguments
+    how = ["--check", "--diff"] if check else ["-r"]
     os.chdir(REPOSITORY)
-    return int(Cog().main(["cog", *how, "-I", "scripts", *PAGES]) or 0)
+    failed = int(Cog().main(["cog", *how, "-I", "scripts", *PAGES]) or 0)
+    stale = stale_pictures(write=not check)
+    for name in stale:
+        print(f"docs/benchmarks/{name} {'would change' if check else 'written'}")
+    return failed or int(check and bool(stale))
 
 
 if __name__ == "__main__":

@@ -349,6 +349,23 @@ def test_waits_are_counted_per_step_with_the_innermost_operator_that_made_them()
     assert found.timeline_waits == [(6.0, 5.0)]
 
 
+def test_calls_that_give_the_gpu_work_are_launches() -> None:
+    steps = Trace.of_steps()
+    for name in (
+        "cudaLaunchKernel",
+        "cuLaunchKernelEx",
+        "cudaGraphLaunch",
+        "cudaMemcpyAsync",
+        "cudaMemsetAsync",
+    ):
+        steps.add(name, "cuda_driver" if name.startswith("cuL") else "cuda_runtime", 620, 1)
+    for name in ("cudaEventRecord", "cudaStreamWaitEvent", "cudaGraphInstantiate", "cudaStreamSynchronize"):
+        steps.add(name, "cuda_runtime", 620, 1)
+    steps.add("cudaLaunchKernel", "cpu_op", 620, 1)
+    steps.add("cudaLaunchKernel", "cuda_runtime", 50, 1)
+    assert steps.profile().launches == 1.0
+
+
 def test_launches_and_queries_are_no_waits() -> None:
     steps = Trace.of_steps()
     for name in ("cudaGraphLaunch", "cudaEventQuery", "cudaStreamWaitEvent", "cudaMemcpyAsync"):
@@ -521,7 +538,9 @@ def test_every_request_is_one_that_its_server_can_run() -> None:
 
 
 def test_a_timed_batch_fills_at_once_and_stays_full() -> None:
-    for scenario in scenarios.scenarios([1, 8, 16])[:3]:
+    timed = [scenario for scenario in scenarios.scenarios([1, 8, 16]) if scenario.batch is not None]
+    assert len(timed) == 6
+    for scenario in timed:
         assert len(scenario.requests) == scenario.batch
         assert {(request.enters, request.aborted, request.new_tokens) for request in scenario.requests} == {
             (0, 0, 512)

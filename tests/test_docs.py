@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import typing
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import matplotlib
 import msgspec
 import pytest
+from matplotlib import font_manager
+from matplotlib.container import BarContainer
 
 from patchkit import patchset
 from patchkit.cli import main
@@ -19,6 +24,12 @@ REPOSITORY = Path(__file__).parents[1]
 sys.path.append(str(REPOSITORY / "scripts"))
 
 import generate_docs  # noqa: E402
+import plots  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.figure import Figure
 
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
 STRUCTS = (patchset.Patch, patchset.Fact, patchset.EditSpec, patchset.VariantSpec)
@@ -92,19 +103,174 @@ def test_the_table_of_patches_has_a_row_for_each() -> None:
     )
 
 
+def results_of(name: str) -> list[dict[str, Any]]:
+    file = generate_docs.BENCHMARKS / name / "results.json"
+    return list(json.loads(file.read_text(encoding="utf-8"))["results"])
+
+
+@pytest.fixture
+def benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the measurements that the functions under test read, to be changed."""
+    folder = tmp_path / "benchmarks"
+    shutil.copytree(generate_docs.BENCHMARKS, folder)
+    monkeypatch.setattr(generate_docs, "BENCHMARKS", folder)
+    return folder
+
+
+def change(folder: Path, name: str, edit: Callable[[list[dict[str, Any]]], object]) -> None:
+    """Let ``edit`` have one run's results."""
+    file = folder / name / "results.json"
+    run = json.loads(file.read_text(encoding="utf-8"))
+    edit(run["results"])
+    file.write_text(json.dumps(run), encoding="utf-8")
+
+
 def test_every_measured_decode_step_is_a_row() -> None:
-    run = json.loads((generate_docs.BENCHMARKS / "decode" / "results.json").read_text())
+    results = [result for result in results_of("decode") if result["scenario"] == "straight"]
     rows = generate_docs.measured().splitlines()[2:]
-    assert len(rows) == len(run["results"])
-    for row, result in zip(rows, run["results"], strict=True):
+    assert len(rows) == len(results)
+    for row, result in zip(rows, results, strict=True):
         assert f"| {result['tree']} | {result['step']['median']:.3f} |" in row
 
 
-def test_a_tree_that_crashed_in_a_scenario_is_said_to_crash() -> None:
-    (row,) = generate_docs.compared("plan-stream").splitlines()[2:]
-    run = json.loads((generate_docs.BENCHMARKS / "plan-stream" / "results.json").read_text())
-    crashed = [result["error"] is not None for result in run["results"]]
-    assert [cell.strip() == "crashes" for cell in row.strip("|").split("|")[1:]] == crashed
+def test_a_tree_that_crashed_before_it_was_timed_is_a_row_without_figures(benchmarks: Path) -> None:
+    def crash(results: list[dict[str, Any]]) -> None:
+        results[0] |= {"step": None, "ratio": None, "profile": None, "identical": None, "error": "boom"}
+
+    change(benchmarks, "decode", crash)
+    row = generate_docs.measured().splitlines()[2]
+    assert [cell.strip() for cell in row.split("|")[4:-1]] == ["", "", "", "", "crashes"]
+
+
+def test_what_became_of_each_tree_in_a_scenario_is_told(benchmarks: Path) -> None:
+    trees = [result["tree"] for result in results_of("scenarios")[:4]]
+
+    def outcomes(results: list[dict[str, Any]]) -> None:
+        one, two, three, four = results[:4]
+        one |= {"identical": True, "error": None}
+        two |= {"identical": False, "error": None}
+        three |= {"identical": None, "error": "only: boom", "control": False}
+        four |= {"identical": True, "error": "late boom", "control": False}
+        for result in results:
+            result["scenario"] = "only"
+        results[4:] = []
+
+    change(benchmarks, "scenarios", outcomes)
+    (row,) = generate_docs.compared("scenarios").splitlines()[2:]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells == ["only", "identical", "differ", "crashes", "identical (fails)"]
+    told = generate_docs.scenario_runs()
+    assert row in told
+    assert f"- `{trees[2]}` in only: boom\n- `{trees[3]}` in only: late boom" in told
+
+
+def test_a_control_that_crashes_is_no_error_of_a_run() -> None:
+    controls = {result["tree"] for result in results_of("scenarios") if result["control"]}
+    assert controls
+    told = generate_docs.scenario_runs()
+    assert not [name for name in controls if f"- `{name}` in " in told]
+
+
+TIMES = {"took": 5.0, "busy": 4.0, "waits": 0.5, "longest_gap": 20.0}
+
+
+def a_step(tree: str, ratio: float, untraced: float | None = None, **times: float) -> dict[str, Any]:
+    """Return a result at 32 layers and batch 1, with the times of a profiled step in milliseconds."""
+    times = TIMES | times
+    spread = {"lowest": ratio, "median": ratio, "highest": ratio}
+    profile = {
+        "milliseconds": times["took"],
+        "busy_milliseconds": times["busy"],
+        "longest_gap_us": times["longest_gap"],
+        "timeline_waits": [[1.0, 400 * times["waits"]], [2000.0, 600 * times["waits"]]],
+        "synchronisation_sources": {"cudaEventSynchronize in no operator": 1.0},
+    }
+    return {
+        "scenario": "straight", "layers": 32, "batch": 1, "tree": tree, "step": spread, "ratio": spread,
+        "profile": profile, **({"profiled_step": {"median": untraced}} if untraced else {}),
+    }  # fmt: skip
+
+
+def bound(benchmarks: Path, *steps: dict[str, Any]) -> str:
+    """Return what is said of the target at 32 layers and batch 1."""
+    change(benchmarks, "decode", lambda results: results.__setitem__(slice(None), steps))
+    line, *others = generate_docs.reached().splitlines()
+    assert all(other.endswith(", not measured.") for other in others)
+    return line
+
+
+def test_a_target_that_was_reached_is_said_to_be(benchmarks: Path) -> None:
+    line = bound(benchmarks, a_step("unpatched", 1.0), a_step("patched", 0.96))
+    assert line == "- 32 layers, batch 1: 0.960, target 0.96, reached."
+
+
+def test_a_missed_target_is_the_gpus_where_the_host_waits_longer(benchmarks: Path) -> None:
+    line = bound(benchmarks, a_step("unpatched", 1.0), a_step("patched", 0.97, busy=4.8, waits=2.5))
+    assert "0.970, target 0.96, missed. The GPU bounds it:" in line
+    assert "idle for 0.200 ms, at most 20 µs at a time, and the host waits for it for 2.500 ms." in line
+    assert "Without the profiler" not in line
+
+
+def test_a_missed_target_is_the_hosts_where_the_gpu_is_idle_longer(benchmarks: Path) -> None:
+    line = bound(benchmarks, a_step("unpatched", 1.0), a_step("patched", 0.97, busy=4.2, waits=0.1))
+    assert "missed. The host's own work bounds it" in line
+    assert "idle for 0.800 ms" in line
+
+
+def test_the_floor_is_the_gpus_share_of_the_unpatched_step_without_the_profiler(benchmarks: Path) -> None:
+    line = bound(
+        benchmarks, a_step("unpatched", 1.0, 4.2, busy=3.99), a_step("patched", 0.97, 4.1, busy=3.977)
+    )
+    assert "busy for 0.950 of the same steps unpatched" in line
+    assert "for 0.970 of them patched." in line
+
+
+def test_where_a_steps_time_goes_adds_up(benchmarks: Path) -> None:
+    steps = [a_step("unpatched", 1.0, 4.2, waits=0.25), a_step("upstream", 0.9, busy=4.75)]
+    steps[0]["profile"]["launches"] = 40.0
+    change(benchmarks, "decode", lambda results: results.__setitem__(slice(None), steps))
+    rows = [[cell.strip() for cell in row.split("|")[3:-1]] for row in generate_docs.spent().splitlines()[2:]]
+    assert rows == [
+        ["unpatched", "5.000", "4.000", "1.000", "0.250", "40", "4.200"],
+        ["upstream", "5.000", "4.750", "0.250", "0.500", "", ""],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("waits", "said"), [("cudaEventSynchronize in x", "upstream's has the same"), ("y", "`y`")]
+)
+def test_how_far_the_patched_tree_is_from_upstreams_is_told(benchmarks: Path, waits: str, said: str) -> None:
+    ours, theirs = a_step("patched", 1.0), a_step("upstream", 0.8)
+    theirs["profile"]["synchronisation_sources"] = {"cudaEventSynchronize in x": 1.0, "rare": 0.1}
+    ours["profile"]["synchronisation_sources"] = {waits: 1.0}
+    change(benchmarks, "decode", lambda results: results.__setitem__(slice(None), [ours, theirs]))
+    assert "at most 25.0% apart" in generate_docs.agreement()
+    assert said in generate_docs.agreement()
+    assert ("has the same" in generate_docs.agreement()) == (waits != "y")
+
+
+def test_mutants_are_a_section_as_soon_as_a_run_of_them_is_kept(benchmarks: Path) -> None:
+    shutil.rmtree(benchmarks / "mutation", ignore_errors=True)
+    assert generate_docs.kill_rates() == ""
+    targets = [{"file": "a.py", "mutants": 8, "killed": 7}, {"file": "b.py", "mutants": 0, "killed": 0}]
+    run = {
+        "targets": targets,
+        "mutants": 8,
+        "killed": 7,
+        "rate": 0.875,
+        "command": "mutate",
+        "date": "2026-11-22T01",
+    }
+    (benchmarks / "mutation").mkdir()
+    (benchmarks / "mutation" / "results.json").write_text(json.dumps(run))
+    section = generate_docs.kill_rates()
+    assert section.startswith("\n## ")
+    assert "2026-11-22:\n\n    mutate\n" in section
+    assert section.splitlines()[-3:] == [
+        "| `a.py` | 8 | 7 | 87.5% |",
+        "| `b.py` | 0 | 0 |  |",
+        "| all | 8 | 7 | 87.5% |",
+    ]
 
 
 def test_one_fill_of_ours_is_one_launch() -> None:
@@ -112,3 +278,167 @@ def test_one_fill_of_ours_is_one_launch() -> None:
     ours = [cells[3].strip() for cells in rows if cells[2].strip() == "patchkit"]
     assert ours
     assert set(ours) == {"1"}
+
+
+# --- plots
+
+
+def bars(figure: Figure, place: int = 0) -> list[BarContainer]:
+    return [bar for bar in figure.axes[place].containers if isinstance(bar, BarContainer)]
+
+
+def named(figure: Figure) -> dict[str, Any]:
+    """Return what a figure draws under a name of its own."""
+    return {
+        artist.get_gid(): artist for artist in figure.findobj(lambda artist: artist.get_gid() is not None)
+    }
+
+
+def test_every_plot_is_on_a_page_and_says_what_it_shows() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    shown = dict(re.findall(r"!\[([^]]+)\]\(benchmarks/([\w-]+)\.svg\)", text))
+    assert sorted(shown.values()) == sorted(generate_docs.pictures())
+    assert {file.stem for file in generate_docs.BENCHMARKS.glob("*.svg")} == set(shown.values())
+    assert all(len(words) > 40 for words in shown)
+
+
+def test_a_plot_drawn_twice_is_the_same_and_brings_its_own_letters() -> None:
+    for picture in generate_docs.pictures().values():
+        once = plots.svg(picture.draw())
+        assert once == plots.svg(picture.draw())
+        assert "<text" not in once
+        assert not re.search(r"date>|Matplotlib v", once)
+
+
+def test_letters_are_those_that_matplotlib_brings_along() -> None:
+    with matplotlib.rc_context(plots.STYLE):
+        used = Path(font_manager.findfont(font_manager.FontProperties()))
+    assert used.is_relative_to(matplotlib.get_data_path())
+    assert used.name == "DejaVuSans.ttf"
+
+
+def test_bars_of_a_decode_step_are_the_measured_ones() -> None:
+    results = [result for result in results_of("decode") if result["ratio"]]
+    figure = plots.decode_steps(results, generate_docs.TARGETS)
+    ratios = [bar.patches[0] for bar in bars(figure)]
+    assert [bar.get_x() + bar.get_width() for bar in ratios] == pytest.approx(
+        [result["ratio"]["median"] for result in results]
+    )
+    assert {bar.get_x() for bar in ratios} == {1.0}
+    for place, key in ((1, "synchronisations"), (2, "copies_to_host")):
+        counted = [bar.patches[0] for bar in bars(figure, place)]
+        assert [bar.get_width() for bar in counted] == [result["profile"][key] for result in results]
+        assert {bar.get_x() for bar in counted} == {0.0}
+    reaches = [
+        bar.errorbar.lines[2][0].get_segments()[0][:, 0].tolist() for bar in bars(figure) if bar.errorbar
+    ]
+    spreads = [result["ratio"] for result in results if result["tree"] != results[0]["tree"]]
+    assert reaches == [pytest.approx([spread["lowest"], spread["highest"]]) for spread in spreads]
+
+
+def profiled() -> list[dict[str, Any]]:
+    """Return what a plot of timelines shows."""
+    return [
+        result
+        for result in results_of("decode")
+        if result["scenario"] == "straight"
+        and result["batch"] == generate_docs.TIMELINE_BATCH
+        and result["tree"] in TIMELINES
+    ]
+
+
+TIMELINES = ("unpatched", "patched")
+
+
+def test_a_timeline_has_the_spans_of_the_profile() -> None:
+    results = profiled()
+    drawn = named(plots.timelines(results, generate_docs.TIMELINE_BATCH, TIMELINES))
+    assert len(drawn) == 2 * len(results) > 0
+    for result in results:
+        for lane, key in (("GPU", "timeline_gpu"), ("host", "timeline_waits")):
+            paths = drawn[f"{result['layers']}-{result['tree']}-{lane}"].get_paths()
+            spans = [(path.vertices[:, 0].min() * 1000, path.vertices[:, 0].max() * 1000) for path in paths]
+            assert spans == [
+                pytest.approx((start, start + length)) for start, length in result["profile"][key]
+            ]
+
+
+def test_layers_of_which_one_tree_has_no_profile_have_no_timeline() -> None:
+    whole, *others = results = profiled()
+    missing = next(result for result in others if result["layers"] != whole["layers"])
+    missing["profile"] = None
+    drawn = named(plots.timelines(results, generate_docs.TIMELINE_BATCH, TIMELINES))
+    assert {int(name.split("-")[0]) for name in drawn} == {whole["layers"]}
+
+
+def test_bars_of_a_fill_are_the_measured_ones() -> None:
+    results = [result for result in results_of("metadata") if result["activity"] and not result["swa"]]
+    drawn = [bar.patches[0].get_width() for bar in bars(plots.fills(results))]
+    assert drawn == [result["host"]["median"] for result in results]
+
+
+def test_lines_of_fills_go_through_the_measured_ratios() -> None:
+    results = [result for result in results_of("metadata") if not result["swa"]]
+    drawn = named(plots.fill_ratios(results, ("unpatched", "upstream")))
+    assert drawn
+    points = {
+        (name, batch, ratio)
+        for name, line in drawn.items()
+        for batch, ratio in zip(*line.get_data(), strict=True)
+    }
+    assert points == {
+        (
+            f"{result['mode']}-{result['contender']}-{result['context']}".replace(" ", "-"),
+            result["batch"],
+            result["ratio"]["median"],
+        )
+        for result in results
+        if result["contender"] != "patchkit"
+    }
+
+
+def test_points_of_the_launch_are_the_device_over_the_floor() -> None:
+    results = results_of("metadata")
+    drawn = named(plots.fill_floor(results, 0.5))
+    points = sorted(point for line in drawn.values() for point in zip(*line.get_data(), strict=True))
+    assert points == sorted((result["floor"], result["device"]) for result in results if result["device"])
+
+
+def test_another_measurement_is_another_plot(benchmarks: Path) -> None:
+    def raise_the_median(results: list[dict[str, Any]]) -> None:
+        results[1]["ratio"]["median"] = results[1]["ratio"]["highest"]
+
+    assert generate_docs.stale_pictures(write=False) == []
+    change(benchmarks, "decode", raise_the_median)
+    assert generate_docs.stale_pictures(write=False) == ["decode-steps.svg"]
+    change(benchmarks, "decode", lambda results: results[0]["profile"]["timeline_waits"].append([0.0, 90.0]))
+    change(benchmarks, "metadata", lambda results: [result["ratio"].update(median=3.0) for result in results])
+    (benchmarks / "left-over.svg").write_text("")
+    stale = ["decode-steps.svg", "left-over.svg", "metadata-ratios.svg"]
+    assert generate_docs.stale_pictures(write=True) == stale
+    assert generate_docs.stale_pictures(write=False) == []
+    assert not (benchmarks / "left-over.svg").exists()
+
+
+def test_scenarios_that_were_timed_are_drawn_as_well(benchmarks: Path) -> None:
+    def timed(results: list[dict[str, Any]]) -> None:
+        for result in results[:2]:
+            spread = {"lowest": 0.9, "median": 0.95, "highest": 1.0}
+            result |= {"batch": 4, "step": spread, "ratio": spread}
+
+    assert "scenarios-steps" not in generate_docs.pictures()
+    change(benchmarks, "scenarios", timed)
+    drawn = generate_docs.pictures()["scenarios-steps"].draw()
+    assert [bar.patches[0].get_width() for bar in bars(drawn)] == pytest.approx([-0.05, -0.05])
+    assert generate_docs.plot("scenarios-steps") in generate_docs.scenario_runs()
+
+
+def test_a_stale_plot_fails_the_check(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    monkeypatch.setattr(generate_docs, "PAGES", ())
+    assert generate_docs.main(["--check"]) == 0
+    monkeypatch.setattr(generate_docs, "stale_pictures", lambda *, write: [] if write else ["old.svg"])
+    assert generate_docs.main(["--check"]) == 1
+    assert "docs/benchmarks/old.svg would change" in capsys.readouterr().out

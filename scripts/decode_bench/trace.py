@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import statistics
 from bisect import bisect_right
 from collections import Counter
@@ -30,6 +31,8 @@ SYNCHRONISING = frozenset(
         "cuStreamSynchronize",
     }
 )
+# Calls that give the GPU something to do.
+_LAUNCHING = re.compile(r"cu(da)?(Graph)?(Launch|Memcpy|Memset)\w*")
 _HOST = frozenset({"cuda_runtime", "cuda_driver"})
 _GPU = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 # Steps in which the profiler itself still sets up its buffers.
@@ -44,6 +47,8 @@ class StepProfile:
 
     steps: int
     milliseconds: float
+    # Calls a step that give the GPU something to do.
+    launches: float
     # Calls a step that wait for the GPU, and copies a step from the GPU to the host.
     synchronisations: float
     copies_to_host: float
@@ -92,6 +97,12 @@ def profile(events: Sequence[Event], step: str) -> StepProfile | None:
         for event in spans
         if event.get("cat") in _HOST and event["name"] in SYNCHRONISING and first <= event["ts"] < last
     ]
+    launches = sum(
+        event.get("cat") in _HOST
+        and first <= event["ts"] < last
+        and _LAUNCHING.fullmatch(event["name"]) is not None
+        for event in spans
+    )
     copies = [
         event
         for event in spans
@@ -110,6 +121,7 @@ def profile(events: Sequence[Event], step: str) -> StepProfile | None:
     return StepProfile(
         steps=steps,
         milliseconds=statistics.median(durations) / 1000,
+        launches=launches / steps,
         synchronisations=len(waits) / steps,
         copies_to_host=len(copies) / steps,
         synchronisation_sources=_per_step(
