@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _scarce(tokens: int) -> Mapping[str, Option]:
     return {"max_total_tokens": tokens, "schedule_conservativeness": 0.1}
 
 
-# The GPU has no other use for TRTLLM MHA's prefill kernels, so that another backend prefills and verifies.
+# Its prefill kernels need another GPU, so that Triton prefills, verifies and extends.
 _TRTLLM_MHA: Mapping[str, Option] = {
     "prefill_attention_backend": "triton",
     "decode_attention_backend": "trtllm_mha",
