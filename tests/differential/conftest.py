@@ -36,6 +36,15 @@ def upstream(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> It
     tree.stop()
 
 
+@pytest.fixture(scope="session")
+def hardened(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[trees.DrivenTree]:
+    """Upstream's own release with what this project adds to it."""
+    folder = tmp_path_factory.mktemp("driven")
+    tree = trees.with_patches(releases, folder, "hardened", trees.DEFAULT, trees.SUCCESSOR)
+    yield tree
+    tree.stop()
+
+
 if trees.OPTIONAL:
 
     @pytest.fixture(scope="session")

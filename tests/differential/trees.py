@@ -73,8 +73,8 @@ class Worker:
         theirs.close()
         return process, Connection(ours.detach())
 
-    def ask(self, probe: str, requests: list[tuple[Any, ...]]) -> list[Any]:
-        """Return the probe's answer to each request."""
+    def ask(self, probe: str, requests: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
+        """Return the probe's answer to each request, which is its arguments."""
         process, connection = self._started
         try:
             connection.send((probe, requests))
@@ -116,13 +116,13 @@ class DrivenTree:
     def _worker(self) -> Worker:
         return Worker(self._name, self._make())
 
-    def ask(self, probe: str, *arguments: Any) -> Any:
+    def ask(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
         """Return what the probe (``module.function``) answers in this tree, as plain Python."""
-        return self._worker.ask(probe, [arguments])[0]
+        return self._worker.ask(probe, [(arguments, keywords)])[0]
 
     def ask_many(self, probe: str, requests: Iterable[tuple[Any, ...]]) -> list[Any]:
         """Return what the probe answers to each tuple of arguments, in one round trip."""
-        return self._worker.ask(probe, list(requests))
+        return self._worker.ask(probe, [(arguments, {}) for arguments in requests])
 
     def stop(self) -> None:
         """End what was started."""
@@ -140,11 +140,13 @@ def upstream(releases: Releases, folder: Path) -> DrivenTree:
     return DrivenTree("upstream", lambda: releases.copy(SUCCESSOR, folder / "upstream").root)
 
 
-def with_patches(releases: Releases, folder: Path, name: str, patches: tuple[str, ...]) -> DrivenTree:
-    """Return the release with ``patches`` (and what they require), as the command applies them."""
+def with_patches(
+    releases: Releases, folder: Path, name: str, patches: tuple[str, ...], version: str = REFERENCE
+) -> DrivenTree:
+    """Return a release with ``patches`` (and what they require), as the command applies them."""
 
     def make() -> Path:
-        tree = releases.copy(REFERENCE, folder / name)
+        tree = releases.copy(version, folder / name)
         run("apply", tree.root, *patches)
         return tree.root
 

@@ -1,7 +1,7 @@
 """Run as a program: answers probes inside one tree, each in a process of its own that leaves nothing behind.
 
 ``worker.py TREE HANDLE`` serves the connection behind ``HANDLE``. A request is a probe's name and a list of
-argument tuples; its answer is ``("answers", [answer])``, ``("error", (type, message, traceback))`` or
+arguments, positional and named; its answer is ``("answers", [answer])``, ``("error", (type, message, traceback))`` or
 ``("died", exit status)``. What a probe's module imports is imported once; every request is then served by a
 fork, so that neither globals nor patched attributes reach the next one.
 """
@@ -63,14 +63,14 @@ def _pickled(answer: tuple[str, Any]) -> bytes:
     return sink.getvalue()
 
 
-def _answer_in_a_fork(probe: Callable[..., Any], requests: list[tuple[Any, ...]]) -> bytes:
+def _answer_in_a_fork(probe: Callable[..., Any], requests: list[Any]) -> bytes:
     gc.freeze()
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             try:
-                reply = _pickled(("answers", [probe(*arguments) for arguments in requests]))
+                reply = _pickled(("answers", [probe(*given, **named) for given, named in requests]))
             except BaseException as error:
                 reply = _pickled(_error(error))
             with os.fdopen(sink, "wb") as pipe:

@@ -97,6 +97,7 @@ class PretendedCuda(TorchFunctionMode):
             pinned = args[0].clone()
             self._pinned.append(pinned)
             return pinned
+        keywords.pop("pin_memory", None)
         places = [value for value in (*args[1:], keywords.get("device")) if _is_cuda(value)]
         if not places:
             return func(*args, **keywords)

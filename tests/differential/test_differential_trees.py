@@ -1,4 +1,4 @@
-"""Spec-v2 workers of a patched tree; and the trees that the whole suite asks."""
+"""The trees that the whole suite asks: each its own, no answer of one request in the next, no failure unsaid."""
 
 from __future__ import annotations
 
@@ -16,57 +16,57 @@ def test_only_trees_with_the_change_have_workers_that_name_their_backends(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree
 ) -> None:
     trees = (unpatched, patched, upstream)
-    assert [tree.ask("workers.declares_backends") for tree in trees] == [False, True, True]
+    assert [tree.ask("trials.declares_backends") for tree in trees] == [False, True, True]
 
 
 def test_each_tree_imports_its_own_package(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree
 ) -> None:
-    places = {Path(tree.ask("workers.place")) for tree in (unpatched, patched, upstream)}
+    places = {Path(tree.ask("trials.place")) for tree in (unpatched, patched, upstream)}
     assert len(places) == 3
     assert all((place / "srt").is_dir() for place in places)
 
 
 def test_a_probes_exception_comes_back_with_its_traceback(unpatched: DrivenTree) -> None:
     with pytest.raises(ProbeError, match="LookupError: no such thing") as caught:
-        unpatched.ask("workers.fail", "no such thing")
+        unpatched.ask("trials.fail", "no such thing")
     assert (caught.value.kind, caught.value.message) == ("LookupError", "no such thing")
     assert "in fail" in caught.value.trace
 
 
 def test_an_unknown_probe_is_an_error_of_its_name(unpatched: DrivenTree) -> None:
     with pytest.raises(ProbeError, match="no_such_probe"):
-        unpatched.ask("workers.no_such_probe")
+        unpatched.ask("trials.no_such_probe")
 
 
 def test_a_probes_death_is_told_with_its_last_words_and_the_next_probe_is_answered(
     unpatched: DrivenTree,
 ) -> None:
-    with pytest.raises(WorkerDiedError, match=r"(?s)workers\.die in the unpatched tree.* 7;.*last words"):
-        unpatched.ask("workers.die", 7)
-    assert unpatched.ask("workers.declares_backends") is False
+    with pytest.raises(WorkerDiedError, match=r"(?s)trials\.die in the unpatched tree.* 7;.*last words"):
+        unpatched.ask("trials.die", 7)
+    assert unpatched.ask("trials.declares_backends") is False
 
 
 def test_the_death_of_a_trees_process_is_told_and_the_next_probe_starts_another(
     unpatched: DrivenTree,
 ) -> None:
     with pytest.raises(WorkerDiedError, match="the process ended with -9"):
-        unpatched.ask("workers.kill_worker")
-    assert unpatched.ask("workers.declares_backends") is False
+        unpatched.ask("trials.kill_worker")
+    assert unpatched.ask("trials.declares_backends") is False
 
 
 def test_an_answer_that_is_not_plain_python_is_an_error(unpatched: DrivenTree) -> None:
     with pytest.raises(ProbeError, match="plain Python, not with Tensor"):
-        unpatched.ask("workers.answer_with_a_tensor")
+        unpatched.ask("trials.answer_with_a_tensor")
 
 
 def test_nothing_of_one_request_reaches_the_next(unpatched: DrivenTree) -> None:
-    assert unpatched.ask("workers.leave", 1) == [1]
-    assert unpatched.ask("workers.leave", 2) == [2]
+    assert unpatched.ask("trials.leave", 1) == [1]
+    assert unpatched.ask("trials.leave", 2) == [2]
 
 
 def test_reads_of_device_tensors_are_written_down_and_computations_are_not(unpatched: DrivenTree) -> None:
-    reads = unpatched.ask("workers.reads_of", [3, 1, 2])
+    reads = unpatched.ask("trials.reads_of", [3, 1, 2])
     assert reads == {
         "item": ["item"],
         "tolist": ["tolist"],
@@ -79,4 +79,4 @@ def test_reads_of_device_tensors_are_written_down_and_computations_are_not(unpat
 
 
 def test_copies_to_the_device_tell_whether_the_host_waits(unpatched: DrivenTree) -> None:
-    assert unpatched.ask("workers.copies_of", [3, 1]) == [(False, False), (False, True), (True, True)]
+    assert unpatched.ask("trials.copies_of", [3, 1]) == [(False, False), (False, True), (True, True)]

@@ -1,4 +1,4 @@
-"""What spec-v2 workers say of themselves, and what becomes of a probe that fails."""
+"""What tries the machinery: probes that name their tree, fail, die, leave something behind or are read."""
 
 from __future__ import annotations
 
