@@ -1,0 +1,95 @@
+"""What only trees of main's shape have: lengths that batches of an overlapped schedule take from the future map."""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from sglang.srt.managers import overlap_utils
+from sglang.srt.managers.overlap_utils import FutureMap
+from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+from torch.overrides import TorchFunctionMode
+
+from probes.batches import make_batch
+from probes.recorders import DeviceTensor, Events, on_device, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROWS = 24
+
+
+class _Unpinned(TorchFunctionMode):
+    """Allocates what would be pinned, which takes a GPU, as it is."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*args, **{name: value for name, value in (kwargs or {}).items() if name != "pin_memory"})
+
+
+def _device_module(events: Events) -> SimpleNamespace:
+    """Return a device's module whose events and streams write down what is done to them, copies between them too."""
+
+    @contextmanager
+    def entered(stream: Any) -> Iterator[None]:
+        events.record.append(f"{stream.name} entered")
+        yield
+        events.record.append(f"{stream.name} left")
+
+    return SimpleNamespace(
+        Event=lambda: events.event("published"), Stream=lambda: events.stream("copies"), stream=entered
+    )
+
+
+def future_map(needed: bool, device: str, events: Events) -> FutureMap:
+    """Return a map on a ``cuda`` device, a ``hip`` one or a plain one; it is told the decision where it asks."""
+    overlap_utils._is_cuda, overlap_utils._is_hip = device == "cuda", device == "hip"
+    module = _device_module(events)
+    torch.get_device_module = lambda _: module
+    keywords = {"needs_cpu_seq_lens": needed}
+    asked = inspect.signature(FutureMap.__init__).parameters
+    with _Unpinned():
+        return FutureMap(
+            "cpu",
+            SpeculativeAlgorithm.EAGLE,
+            SimpleNamespace(req_to_token=torch.zeros(ROWS, 8)),
+            **{name: value for name, value in keywords.items() if name in asked},
+        )
+
+
+def resolves(needed: bool, device: str, steps: list[tuple[str, Any]]) -> list[dict[str, Any]]:
+    """Publish lengths and resolve batches, one after the other; return what each batch then knows.
+
+    A step is ``("publish", {row: length})``, ``("resolve", rows)``, ``("idle", [])``, a batch of nothing, or
+    ``("prefill", rows)``, a batch that has no future yet.
+    """
+    events = Events()
+    made = future_map(needed, device, events)
+    made.new_seq_lens_buf = on_device(list(range(1000, 1000 + ROWS)))
+    told = []
+    for act, subject in steps:
+        events.record.clear()
+        DeviceTensor.reads.clear()
+        if act == "publish":
+            made.publish(on_device(list(subject)), on_device(list(subject.values())))
+            told.append({"waits": list(events.record), "reads": list(DeviceTensor.reads)})
+            continue
+        rows = list(subject)
+        batch = make_batch(events, "a", {"lens": [7] * len(rows), "mirror": True, "sum": True})
+        batch.req_pool_indices, batch.req_pool_indices_cpu = on_device(rows), torch.tensor(rows).long()
+        batch.spec_info.future_indices = None if act == "prefill" else batch.req_pool_indices
+        made.resolve_seq_lens_cpu(batch)
+        told.append(
+            {
+                "lens": plain(batch.seq_lens),
+                "mirror": plain(batch.seq_lens_cpu),
+                "sum": batch.seq_lens_sum,
+                "waits": list(events.record),
+                "reads": list(DeviceTensor.reads),
+            }
+        )
+    return told
