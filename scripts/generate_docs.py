@@ -137,24 +137,33 @@ def _runs() -> dict[str, dict[str, Any]]:
     return dict(sorted(others.items(), key=lambda item: (-len(item[1]["results"]), item[0])))
 
 
-def _at(layers: int, batch: int) -> dict[str, dict[str, Any]]:
-    """The trees of one decode measurement."""
-    return {
-        result["tree"]: result
-        for result in _straight()
-        if (result["layers"], result["batch"]) == (layers, batch) and result["step"] and result["profile"]
-    }
+_Case = tuple[str, int, int]
 
 
-def _straight() -> list[dict[str, Any]]:
-    return [result for result in _results("decode")["results"] if result["scenario"] == "straight"]
+def _cases() -> dict[_Case, dict[str, dict[str, Any]]]:
+    """The trees that were timed in each decode measurement, by scenario, layers and batch."""
+    cases: dict[_Case, dict[str, dict[str, Any]]] = {}
+    for result in _results("decode")["results"]:
+        if result["step"] and result["profile"]:
+            case = (result["scenario"], result["layers"], result["batch"])
+            cases.setdefault(case, {})[result["tree"]] = result
+    return cases
+
+
+def _targets() -> list[tuple[int, int, float, dict[str, dict[str, Any]]]]:
+    """Layers, batch, target and trees of every target."""
+    cases = _cases()
+    return [
+        (layers, batch, target, cases.get(("straight", layers, batch), {}))
+        for (layers, batch), target in TARGETS.items()
+    ]
 
 
 def measured() -> str:
     """Return what ``scripts/bench_decode.py`` measured of a decode step."""
     rows = []
-    for result in _straight():
-        cells = [str(result[key]) for key in ("layers", "batch", "tree")]
+    for result in _results("decode")["results"]:
+        cells = [str(result[key]) for key in ("scenario", "layers", "batch", "tree")]
         if not (result["step"] and result["profile"]):
             rows.append([*cells, "", "", "", "", "crashes"])
             continue
@@ -163,7 +172,18 @@ def measured() -> str:
         figures = [f"{result['step']['median']:.3f}", _spread(result["ratio"])]
         rows.append([*cells, *figures, *counts, tokens])
     return _table(
-        ["layers", "batch", "tree", "ms per step", "ratio", "host syncs", "copies to host", "tokens"], rows
+        [
+            "scenario",
+            "layers",
+            "batch",
+            "tree",
+            "ms per step",
+            "ratio",
+            "host syncs",
+            "copies to host",
+            "tokens",
+        ],
+        rows,
     )
 
 
@@ -177,8 +197,8 @@ def agreement() -> str:
     """Return how far the patched tree is from upstream's, in time and in what a step still waits for."""
     both = [
         (trees["patched"], trees["upstream"])
-        for layers, batch in dict.fromkeys((result["layers"], result["batch"]) for result in _straight())
-        if {"patched", "upstream"} <= (trees := _at(layers, batch)).keys()
+        for trees in _cases().values()
+        if {"patched", "upstream"} <= trees.keys()
     ]
     apart = max(abs(ours["step"]["median"] / theirs["step"]["median"] - 1) for ours, theirs in both)
     left = {True: set[str](), False: set[str]()}
@@ -197,8 +217,7 @@ def agreement() -> str:
 def spent() -> str:
     """Return where the time of a profiled step goes, by what was aimed at and tree."""
     rows = []
-    for layers, batch in TARGETS:
-        trees = _at(layers, batch)
+    for layers, batch, _, trees in _targets():
         for tree in TREES:
             if tree in trees:
                 step = _spent(trees[tree])
@@ -238,8 +257,7 @@ def _spent(result: dict[str, Any]) -> Spent:
 def reached() -> str:
     """Return whether each target was reached and, if not, what bounds the patched tree's step."""
     lines = []
-    for (layers, batch), target in TARGETS.items():
-        trees = _at(layers, batch)
+    for layers, batch, target, trees in _targets():
         if not {"unpatched", "patched"} <= trees.keys():
             lines.append(f"- {layers} layers, batch {batch}: target {target:g}, not measured.")
             continue
@@ -281,7 +299,8 @@ def compared(name: str) -> str:
     for result in results:
         outcome = {None: "crashes", True: "identical", False: "differ"}[result["identical"]]
         failed = " (fails)" if result["error"] and result["identical"] is not None else ""
-        rows.setdefault(result["scenario"], []).append(outcome + failed)
+        label = result["scenario"] if result["batch"] is None else f"{result['scenario']} {result['batch']}"
+        rows.setdefault(label, []).append(outcome + failed)
     return _table(["scenario", *trees], [[scenario, *cells] for scenario, cells in rows.items()])
 
 
@@ -366,11 +385,11 @@ def pictures() -> dict[str, Plot]:
     drawn = {
         "decode-steps": Plot(
             "Bars: time per decode step of each tree as a ratio to unpatched, host syncs and copies to the host",
-            lambda: plots.decode_steps(_straight(), TARGETS),
+            lambda: plots.decode_steps(_results("decode")["results"], TARGETS),
         ),
         "step-timelines": Plot(
             "Timelines of one decode step, unpatched above patched: when the GPU runs and when the host waits",
-            lambda: plots.timelines(_straight(), TIMELINE_BATCH, TREES[:2]),
+            lambda: plots.timelines(_results("decode")["results"], TIMELINE_BATCH, TREES[:2]),
         ),
         "metadata-fills": Plot(
             f"Bars: microseconds per replay by mode and contender at batch {batch}, context {context}",

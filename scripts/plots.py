@@ -129,7 +129,7 @@ def _headline(axes: Axes, y: float, text: str) -> None:
 def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], float]) -> Figure:
     """Return time a decode step as a ratio to the first tree's, and host syncs and copies of a step.
 
-    ``targets`` are the ratios that were aimed at, by layers and batch.
+    ``targets`` are the ratios that were aimed at in the straight scenario, by layers and batch.
     """
     timed = [result for result in results if result["ratio"]]
     rows = _rows(timed, ("scenario", "layers", "batch"))
@@ -160,9 +160,11 @@ def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], fl
         if reference:
             seen.add(row.group)
             scenario, layers, batch = row.group
-            prefix = "" if scenario == "straight" else f"{scenario}, "
-            _headline(ratios, row.y, f"{prefix}{layers} layers, batch {batch}")
-            _mark_target(ratios, row, [r for r in rows if r.group == row.group], targets)
+            if scenario == "straight":
+                _headline(ratios, row.y, f"{layers} layers, batch {batch}")
+                _mark_target(ratios, [r for r in rows if r.group == row.group], targets.get((layers, batch)))
+            else:
+                _headline(ratios, row.y, f"{scenario}, {layers} layers, batch {batch}")
     ratios.set_xlabel("time per decode step, ratio to unpatched (bars start at 1)")
     for axes, label in ((waits, "host syncs per step"), (copies, "copies to host\nper step")):
         axes.set_xlabel(label)
@@ -175,24 +177,21 @@ def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], fl
     return figure
 
 
-def _mark_target(
-    axes: Axes, first: _Row, group: Sequence[_Row], targets: Mapping[tuple[int, int], float]
-) -> None:
-    target = targets.get((first.result["layers"], first.result["batch"]))
+def _mark_target(axes: Axes, group: Sequence[_Row], target: float | None) -> None:
     if target is not None:
-        axes.plot([target] * 2, [first.y - 0.5, group[-1].y + 0.5], "--", color=_INK, linewidth=0.9)
-        axes.annotate(
-            f"target {target:g}", (target, first.y - 0.95), (-2, 0), textcoords="offset points", va="center",
-            size=8,
-        )  # fmt: skip
+        top, bottom = group[0].y, group[-1].y
+        axes.plot([target] * 2, [top - 0.5, bottom + 0.5], "--", color=_INK, linewidth=0.9)
+        place = (target, top - 0.95)
+        axes.annotate(f"target {target:g}", place, (-2, 0), textcoords="offset points", va="center", size=8)
 
 
 @matplotlib.rc_context(STYLE)
 def timelines(results: Sequence[Result], batch: int, trees: Sequence[str]) -> Figure:
-    """Return one decode step of each tree, one above the other, for each number of layers."""
+    """Return one decode step of the straight scenario, trees one above the other, by number of layers."""
     by_layers: dict[int, dict[str, Result]] = defaultdict(dict)
     for result in results:
-        if result["batch"] == batch and result["tree"] in trees and result["profile"]:
+        wanted = (result["scenario"], result["batch"]) == ("straight", batch) and result["tree"] in trees
+        if wanted and result["profile"]:
             by_layers[result["layers"]][result["tree"]] = result["profile"]
     whole = {layers: profiles for layers, profiles in by_layers.items() if len(profiles) == len(trees)}
     figure = Figure((_WIDTH, 0.3 + 2.35 * len(whole)), layout="constrained")

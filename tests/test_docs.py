@@ -126,7 +126,7 @@ def change(folder: Path, name: str, edit: Callable[[list[dict[str, Any]]], objec
 
 
 def test_every_measured_decode_step_is_a_row() -> None:
-    results = [result for result in results_of("decode") if result["scenario"] == "straight"]
+    results = results_of("decode")
     rows = generate_docs.measured().splitlines()[2:]
     assert len(rows) == len(results)
     for row, result in zip(rows, results, strict=True):
@@ -139,7 +139,7 @@ def test_a_tree_that_crashed_before_it_was_timed_is_a_row_without_figures(benchm
 
     change(benchmarks, "decode", crash)
     row = generate_docs.measured().splitlines()[2]
-    assert [cell.strip() for cell in row.split("|")[4:-1]] == ["", "", "", "", "crashes"]
+    assert [cell.strip() for cell in row.split("|")[5:-1]] == ["", "", "", "", "crashes"]
 
 
 def test_what_became_of_each_tree_in_a_scenario_is_told(benchmarks: Path) -> None:
@@ -162,6 +162,19 @@ def test_what_became_of_each_tree_in_a_scenario_is_told(benchmarks: Path) -> Non
     told = generate_docs.scenario_runs()
     assert row in told
     assert f"- `{trees[2]}` in only: boom\n- `{trees[3]}` in only: late boom" in told
+
+
+def test_batch_sizes_of_a_scenario_are_rows_of_their_own(benchmarks: Path) -> None:
+    def batches(results: list[dict[str, Any]]) -> None:
+        trees = len({result["tree"] for result in results})
+        del results[2 * trees :]
+        for number, result in enumerate(results):
+            result |= {"scenario": "timed", "batch": 1 + number // trees}
+
+    change(benchmarks, "scenarios", batches)
+    rows = generate_docs.compared("scenarios").splitlines()[2:]
+    assert [row.split("|")[1].strip() for row in rows] == ["timed 1", "timed 2"]
+    assert len({row.count("|") for row in rows}) == 1
 
 
 def test_a_control_that_crashes_is_no_error_of_a_run() -> None:
@@ -290,7 +303,8 @@ def bars(figure: Figure, place: int = 0) -> list[BarContainer]:
 def named(figure: Figure) -> dict[str, Any]:
     """Return what a figure draws under a name of its own."""
     return {
-        artist.get_gid(): artist for artist in figure.findobj(lambda artist: artist.get_gid() is not None)
+        str(artist.get_gid()): artist
+        for artist in figure.findobj(lambda artist: artist.get_gid() is not None)
     }
 
 
@@ -437,7 +451,7 @@ def test_a_stale_plot_fails_the_check(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(REPOSITORY)
-    monkeypatch.setattr(generate_docs, "PAGES", ())
+    monkeypatch.setattr(generate_docs, "PAGES", ("LICENSE",))
     assert generate_docs.main(["--check"]) == 0
     monkeypatch.setattr(generate_docs, "stale_pictures", lambda *, write: [] if write else ["old.svg"])
     assert generate_docs.main(["--check"]) == 1
