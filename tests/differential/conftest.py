@@ -37,6 +37,14 @@ def upstream(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture(scope="session")
+def every_tree(
+    unpatched: trees.DrivenTree, patched: trees.DrivenTree, upstream: trees.DrivenTree
+) -> tuple[trees.DrivenTree, ...]:
+    """All three; the patched one is in the middle."""
+    return unpatched, patched, upstream
+
+
+@pytest.fixture(scope="session")
 def hardened(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[trees.DrivenTree]:
     """Upstream's own release with what this project adds to it."""
     folder = tmp_path_factory.mktemp("driven")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trees import DrivenTree
 
 Case = dict[str, Any]
+Trees = tuple[Any, ...]
 
 
 @st.composite
@@ -32,10 +33,8 @@ MODES = st.sampled_from(["DECODE", "TARGET_VERIFY", "EXTEND", "DRAFT_EXTEND_V2",
 
 @settings(max_examples=30)
 @given(MODES.flatmap(cases))
-def test_a_batch_with_its_lengths_on_the_host_is_alike_in_every_tree(
-    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, case: Case
-) -> None:
-    made = [tree.ask("forward_batches.make", case) for tree in (unpatched, patched, upstream)]
+def test_a_batch_with_its_lengths_on_the_host_is_alike_in_every_tree(every_tree: Trees, case: Case) -> None:
+    made = [tree.ask("forward_batches.make", case) for tree in every_tree]
     assert made[0] == made[1] == made[2]
     assert made[1]["extend_seq_lens_cpu"] == (case.get("extend"))
     assert made[1]["extend_prefix_lens_cpu"] == (case.get("prefix"))
@@ -83,20 +82,21 @@ def test_multimodal_positions_without_the_mirror_are_those_with_it(
 @settings(max_examples=20)
 @given(cases(), st.integers(0, 4), st.integers(0, 9))
 def test_a_padded_batch_is_alike_in_every_tree_where_its_sum_is_known(
-    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, case: Case, more: int, fill_value: int
+    every_tree: Trees, case: Case, more: int, fill_value: int
 ) -> None:
     ask = "forward_batches.pad", case, len(case["lens"]) + more, fill_value
-    padded = [tree.ask(*ask) for tree in (unpatched, patched, upstream)]
+    padded = [tree.ask(*ask) for tree in every_tree]
     assert padded[0] == padded[1] == padded[2]
     assert padded[1]["seq_lens_sum"] == sum(case["lens"]) + more * fill_value
 
 
 @pytest.mark.parametrize("mirror", [True, False])
 @settings(max_examples=15)
-@given(cases(), st.integers(0, 4), st.integers(0, 9))
+@given(cases(), st.tuples(st.integers(0, 4), st.integers(0, 9)))
 def test_a_padded_batch_of_an_unknown_sum_is_the_successors(
-    patched: DrivenTree, upstream: DrivenTree, mirror: bool, case: Case, more: int, fill_value: int
+    patched: DrivenTree, upstream: DrivenTree, mirror: bool, case: Case, padding: tuple[int, int]
 ) -> None:
+    more, fill_value = padding
     ask = "forward_batches.pad", case | {"mirror": mirror, "sum": False}, len(case["lens"]) + more, fill_value
     padded = [tree.ask(*ask) for tree in (patched, upstream)]
     assert padded[0] == padded[1]
@@ -111,9 +111,7 @@ GRAPH = pytest.mark.parametrize("graph", [True, False])
 @settings(max_examples=10)
 @given(cases(), st.integers(1, 6))
 def test_a_draft_extend_with_the_mirror_is_alike_in_every_tree(
-    unpatched: DrivenTree,
-    patched: DrivenTree,
-    upstream: DrivenTree,
+    every_tree: Trees,
     graph: bool,
     standalone: bool,
     case: Case,
@@ -121,7 +119,7 @@ def test_a_draft_extend_with_the_mirror_is_alike_in_every_tree(
 ) -> None:
     prepared = [
         tree.ask("forward_batches.prepare_draft_extend", case, stride, graph=graph, standalone=standalone)
-        for tree in (unpatched, patched, upstream)
+        for tree in every_tree
     ]
     assert prepared[0] == prepared[1] == prepared[2]
     assert bool(prepared[1]["planned"]) is not graph
@@ -163,9 +161,7 @@ def test_a_draft_extend_of_a_known_sum_without_a_mirror_keeps_the_sum_known(patc
 @settings(max_examples=8)
 @given(st.data(), st.integers(1, 6))
 def test_a_verify_with_the_mirror_is_given_the_same_in_every_tree(
-    unpatched: DrivenTree,
-    patched: DrivenTree,
-    upstream: DrivenTree,
+    every_tree: Trees,
     graph: bool,
     mode: str,
     data: st.DataObject,
@@ -173,7 +169,7 @@ def test_a_verify_with_the_mirror_is_given_the_same_in_every_tree(
 ) -> None:
     case = data.draw(cases(mode))
     ask = "forward_batches.prepare_verify", case, tokens
-    prepared = [tree.ask(*ask, graph=graph) for tree in (unpatched, patched, upstream)]
+    prepared = [tree.ask(*ask, graph=graph) for tree in every_tree]
     assert prepared[0] == prepared[1] == prepared[2]
     assert prepared[1]["input"] == ([case["lens"], sum(case["lens"])] if mode == "DECODE" else [None, None])
 

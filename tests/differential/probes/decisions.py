@@ -1,0 +1,145 @@
+"""The decision about the mirror: what backends and settings make of it, and who is told."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
+from sglang.srt.layers.attention.flashinfer_mla_backend import FlashInferMLAAttnBackend
+from sglang.srt.layers.attention.hybrid_attn_backend import HybridAttnBackend
+from sglang.srt.layers.attention.tbo_backend import TboAttnBackend
+from sglang.srt.layers.attention.triton_backend import TritonAttnBackend, TritonMultiStepDraftBackend
+from sglang.srt.layers.attention.trtllm_mha_backend import TRTLLMHAAttnBackend
+from sglang.srt.layers.attention.trtllm_mla_backend import TRTLLMMLABackend, TRTLLMMLAMultiStepDraftBackend
+from sglang.srt.managers import overlap_utils
+from sglang.srt.managers.schedule_batch import ScheduleBatch
+from sglang.srt.managers.scheduler import Scheduler
+from sglang.srt.speculative.base_spec_worker import BaseSpecWorker
+from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
+from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleWorkerV2
+from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+from sglang.srt.speculative.standalone_worker_v2 import StandaloneWorkerV2
+
+REAL = {
+    "base": AttentionBackend,
+    "triton": TritonAttnBackend,
+    "triton draft": TritonMultiStepDraftBackend,
+    "trtllm mla": TRTLLMMLABackend,
+    "trtllm mla draft": TRTLLMMLAMultiStepDraftBackend,
+    "trtllm mha": TRTLLMHAAttnBackend,
+    "flashinfer mla": FlashInferMLAAttnBackend,
+}
+
+
+def bare(cls: type) -> Any:
+    """Return an object of a class, abstract or not, that nothing has set up."""
+    made = type(cls.__name__, (cls,), {})
+    made.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+    return object.__new__(made)
+
+
+def backend(kind: str | None) -> Any:
+    """Return a backend of a kind: declared by hand, a real class's, or one that wraps Triton's."""
+    if kind is None:
+        return None
+    if kind == "undeclared":
+        return SimpleNamespace()
+    if kind in ("reads", "opted out"):
+        return SimpleNamespace(needs_cpu_seq_lens=kind == "reads")
+    if kind in REAL:
+        return bare(REAL[kind])
+    made = bare({"hybrid": HybridAttnBackend, "two-batch": TboAttnBackend}[kind])
+    made.prefill_backend = made.decode_backend = made.primary = bare(TritonAttnBackend)
+    return made
+
+
+def _settings(described: dict[str, bool]) -> SimpleNamespace:
+    return SimpleNamespace(**described)
+
+
+def decide(requests: list[tuple[dict[str, bool], list[str | None]]]) -> list[bool]:
+    """Return the decision for each server's settings and backends."""
+    return [
+        overlap_utils.decide_needs_cpu_seq_lens(_settings(settings), [backend(kind) for kind in kinds])
+        for settings, kinds in requests
+    ]
+
+
+class _SilentWorker(BaseSpecWorker):
+    """A spec-v2 worker that names no backends of its own."""
+
+    @property
+    def target_worker(self) -> Any:
+        return self._target_worker
+
+    @property
+    def draft_worker(self) -> Any:
+        return self._draft_worker
+
+
+WORKERS = {
+    "eagle": EAGLEWorkerV2,
+    "standalone": StandaloneWorkerV2,
+    "multi-layer": MultiLayerEagleWorkerV2,
+    "silent": _SilentWorker,
+}
+
+
+def worker(kind: str, slots: list[Any], plan_stream: bool = False) -> Any:
+    """Return a worker whose target, draft and draft-extend backends are ``slots``, a stream if asked for."""
+    stream = object() if plan_stream else None
+    if kind == "unrelated":
+        return SimpleNamespace(plan_stream=stream)
+    made = bare(WORKERS[kind])
+    target, draft, *extends = slots
+    made._target_worker = SimpleNamespace(model_runner=SimpleNamespace(attn_backend=target))
+    made._draft_worker = SimpleNamespace(
+        draft_attn_backend=draft,
+        draft_extend_attn_backend=extends[0],
+        draft_extend_attn_backend_list=extends,
+    )
+    made.plan_stream = stream
+    return made
+
+
+def named(kind: str) -> list[str]:
+    """Return the slots that a worker names, each by what it is; one that is none of its slots as ``other``."""
+    slots = ["target", "draft", "extend", "second extend"]
+    found = worker(kind, slots).spec_v2_attn_backends
+    return [slot if slot in slots else "other" for slot in found]
+
+
+def start(
+    kind: str | None,
+    kinds: list[str | None],
+    settings: dict[str, bool],
+    *,
+    plan_stream: bool = False,
+    overlap: bool = True,
+) -> dict[str, Any]:
+    """Start a scheduler's overlap; return what its future map and its batches were told."""
+    module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
+    torch.get_device_module = lambda _: module
+    slots = [backend(each) for each in kinds]
+    scheduler = object.__new__(Scheduler)
+    vars(scheduler).update(
+        device="cpu",
+        forward_stream=None,
+        enable_overlap=overlap,
+        server_args=_settings(settings),
+        draft_worker=None if kind is None else worker(kind, slots, plan_stream),
+        tp_worker=SimpleNamespace(model_runner=SimpleNamespace(attn_backend=slots[0])),
+        max_running_requests=4,
+        chunked_prefill_size=16,
+        model_config=SimpleNamespace(context_len=32),
+        spec_algorithm=SpeculativeAlgorithm.NONE if kind is None else SpeculativeAlgorithm.EAGLE,
+        req_to_token_pool=SimpleNamespace(req_to_token=torch.zeros(4, 8)),
+    )
+    scheduler.init_overlap()
+    return {
+        "map": getattr(scheduler.future_map, "needs_cpu_seq_lens", None),
+        "batches": getattr(ScheduleBatch, "needs_cpu_seq_lens", None),
+        "records": getattr(scheduler, "batch_record_ct", None),
+    }

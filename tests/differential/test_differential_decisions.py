@@ -1,0 +1,133 @@
+"""Who keeps the mirror: the successor's decision wherever it has one, and a mirror kept where nobody can tell."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trees import ProbeError
+
+if TYPE_CHECKING:
+    from trees import DrivenTree
+
+KINDS = (
+    *(None, "undeclared", "reads", "opted out", "base", "hybrid", "two-batch", "flashinfer mla"),
+    *("triton", "triton draft", "trtllm mla", "trtllm mla draft", "trtllm mha"),
+)
+OPTED_OUT = (None, "opted out", "triton", "triton draft", "trtllm mla", "trtllm mla draft")
+FREE = {"enable_two_batch_overlap": False, "disable_piecewise_cuda_graph": True}
+FLAGS = [dict(zip(FREE, each, strict=True)) for each in itertools.product([True, False], repeat=2)]
+Slots = list[str | None]
+
+
+def test_each_pair_of_backends_is_decided_as_by_the_successor(
+    patched: DrivenTree, upstream: DrivenTree
+) -> None:
+    requests = [(FREE, list(pair)) for pair in itertools.combinations_with_replacement(KINDS, 2)]
+    decided = patched.ask("decisions.decide", requests)
+    assert decided == upstream.ask("decisions.decide", requests)
+    assert decided == [not set(pair) <= set(OPTED_OUT) for _, pair in requests]
+
+
+@settings(max_examples=20)
+@given(st.lists(st.sampled_from(KINDS), max_size=5))
+def test_each_setting_of_the_server_is_decided_as_by_the_successor(
+    patched: DrivenTree, upstream: DrivenTree, slots: Slots
+) -> None:
+    requests = [(flags, slots) for flags in FLAGS]
+    decided = patched.ask("decisions.decide", requests)
+    assert decided == upstream.ask("decisions.decide", requests)
+    assert decided == [flags != FREE or not set(slots) <= set(OPTED_OUT) for flags in FLAGS]
+
+
+@pytest.mark.parametrize("missing", list(FREE))
+def test_a_server_without_a_setting_keeps_the_mirror(
+    patched: DrivenTree, upstream: DrivenTree, missing: str
+) -> None:
+    flags = {name: value for name, value in FREE.items() if name != missing}
+    # The successor has every such setting, and asks without looking.
+    with pytest.raises(ProbeError, match="AttributeError"):
+        upstream.ask("decisions.decide", [(flags, ["opted out"])])
+    assert patched.ask("decisions.decide", [(flags, ["opted out"])]) == [True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        ("eagle", ["target", "draft", "extend"]),
+        ("standalone", ["target", "draft", "extend"]),
+        ("multi-layer", ["target", "extend", "second extend"]),
+    ],
+)
+def test_a_worker_names_the_backends_that_the_successors_does(
+    patched: DrivenTree, upstream: DrivenTree, kind: str, named: list[str]
+) -> None:
+    assert patched.ask("decisions.named", kind) == upstream.ask("decisions.named", kind) == named
+
+
+def test_a_worker_that_names_no_draft_backends_has_one_that_nobody_knows(
+    patched: DrivenTree, upstream: DrivenTree
+) -> None:
+    # The successor takes the target's word for all of them.
+    assert upstream.ask("decisions.named", "silent") == ["target"]
+    assert patched.ask("decisions.named", "silent") == ["target", "other"]
+
+
+@pytest.mark.parametrize("kind", ["eagle", "standalone", "multi-layer"])
+@pytest.mark.parametrize("reader", [None, 0, 1, 2, 3])
+@pytest.mark.parametrize("flags", FLAGS)
+def test_the_future_map_is_told_what_the_successors_is_and_batches_are_told_the_same(
+    patched: DrivenTree, upstream: DrivenTree, kind: str, reader: int | None, flags: dict[str, bool]
+) -> None:
+    slots: Slots = ["triton", "triton draft", "triton", "triton"]
+    if reader is not None:
+        slots[reader] = "reads"
+    told, expected = (tree.ask("decisions.start", kind, slots, flags) for tree in (patched, upstream))
+    assert told["map"] == expected["map"]
+    assert told["batches"] == told["map"]
+    assert told["records"] == expected["records"] == 0
+
+
+SLOTS: Slots = ["triton", "triton draft", "triton", None]
+
+
+@pytest.mark.parametrize("kind", ["silent", "unrelated"])
+def test_a_worker_that_does_not_say_keeps_the_mirror(
+    patched: DrivenTree, upstream: DrivenTree, kind: str
+) -> None:
+    # The successor takes the target's word for such a worker.
+    assert upstream.ask("decisions.start", kind, SLOTS, FREE)["map"] is False
+    told = patched.ask("decisions.start", kind, SLOTS, FREE)
+    assert (told["map"], told["batches"]) == (True, True)
+
+
+@pytest.mark.parametrize("kind", ["eagle", "multi-layer"])
+def test_a_server_that_overlaps_the_plan_stream_keeps_the_mirror(
+    patched: DrivenTree, upstream: DrivenTree, kind: str
+) -> None:
+    # The successor orders that stream by events; here the host's wait is what orders it.
+    assert upstream.ask("decisions.start", kind, SLOTS, FREE, plan_stream=True)["map"] is False
+    told = patched.ask("decisions.start", kind, SLOTS, FREE, plan_stream=True)
+    assert (told["map"], told["batches"]) == (True, True)
+
+
+@pytest.mark.parametrize("target", ["triton", "reads", None])
+def test_plain_decoding_keeps_the_mirror_whatever_its_map_is_told(
+    patched: DrivenTree, upstream: DrivenTree, target: str | None
+) -> None:
+    told, expected = (tree.ask("decisions.start", None, [target], FREE) for tree in (patched, upstream))
+    assert told["map"] == expected["map"] == (target == "reads")
+    assert told["batches"] is True
+
+
+def test_without_overlap_there_is_no_map_and_batches_keep_the_mirror(
+    unpatched: DrivenTree, patched: DrivenTree
+) -> None:
+    started = [
+        tree.ask("decisions.start", "eagle", SLOTS, FREE, overlap=False) for tree in (unpatched, patched)
+    ]
+    assert started[0]["map"] is started[1]["map"] is None
+    assert started[1]["batches"] is True
