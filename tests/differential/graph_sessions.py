@@ -42,9 +42,14 @@ def sessions(
     page_sizes: Sequence[int],
     *,
     named: bool | None = None,
+    sizes: Sequence[int] = GRAPHS,
+    most: int = 4,
     **server: st.SearchStrategy[Any],
 ) -> dict[str, Any]:
-    """Draw a server, a mode, the graphs' sizes, and the batches. ``named`` fixes whether they name their stride."""
+    """Draw a server, a mode, graphs of some of ``sizes``, and at most ``most`` batches.
+
+    ``named`` fixes whether the batches name their stride.
+    """
     stride = draw(st.integers(1, 5))
     made = {
         "context": CONTEXT,
@@ -54,7 +59,7 @@ def sessions(
         "draft_tokens": stride,
         **{name: draw(values) for name, values in server.items()},
     }
-    graphs = sorted(draw(st.sets(st.sampled_from(GRAPHS), min_size=1)))
+    graphs = sorted(draw(st.sets(st.sampled_from(sizes), min_size=1)))
     batch = st.sampled_from(graphs).flatmap(
         lambda graph: st.booleans().flatmap(
             lambda drawn: batches(graph, stride, drawn if named is None else named)
@@ -64,7 +69,7 @@ def sessions(
         "server": made,
         "mode": draw(st.sampled_from(modes)),
         "graphs": graphs,
-        "batches": draw(st.lists(batch, min_size=1, max_size=4)),
+        "batches": draw(st.lists(batch, min_size=1, max_size=most)),
         # Of a draft's decode.
         "step": draw(st.integers(0, 3)),
     }

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PAGE_SIZES = (16, 32, 64)
 MODES = ("decode", "verify", "extend v1", "extend v2")
-EXAMPLES = settings(max_examples=10)
+EXAMPLES = settings(max_examples=8)
 BATCH = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [4, 4, 4]}
 SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": 4}
 
@@ -34,7 +34,7 @@ def replays(told: Sessions) -> list[list[dict[str, Any]]]:
     return [session["replayed"] for session in told]
 
 
-several = st.lists(sessions(MODES, PAGE_SIZES), min_size=2, max_size=5)
+several = st.lists(sessions(MODES, PAGE_SIZES, most=3), min_size=2, max_size=4)
 
 
 @EXAMPLES

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from graph_sessions import CONTEXT, sessions
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trees import ProbeError
+
+if TYPE_CHECKING:
+    from trees import DrivenTree
+
+EXAMPLES = settings(max_examples=5)
+BATCH = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [1, 1, 1]}
+SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": 4}
+
+Sessions = list[dict[str, Any]]
+
+# An interpreted kernel runs for every step, request and graph.
+FEW = {"sizes": (1, 2, 3), "most": 2, "steps": st.integers(2, 4)}
+several = st.lists(sessions(["draft decode"], (32, 64), **FEW), min_size=2, max_size=3)
+several_mha = st.lists(sessions(["draft decode"], (16, 64), swa=st.booleans(), **FEW), min_size=2, max_size=3)
+
+
+def driven(tree: DrivenTree, drawn: Sessions, route: str = "tree", kind: str = "mla") -> list[dict[str, Any]]:
+    told = tree.ask_many("draft_steps.replays", [(kind, session, route) for session in drawn])
+    return [replay for session in told for replay in session["replayed"]]
+
+
+def steps(told: list[dict[str, Any]]) -> list[Any]:
+    return [each["steps"] for each in told]
+
+
+@EXAMPLES
+@given(drawn=several)
+def test_each_step_of_a_replay_is_planned_as_the_common_template_did(
+    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, drawn: Sessions
+) -> None:
+    before, ours, theirs = (driven(tree, drawn) for tree in (unpatched, patched, upstream))
+    assert steps(ours) == steps(before) == steps(theirs)
+    assert {each["launches"] for each in before} == {1}
+    assert {each["launches"] for each in ours} == {each["launches"] for each in theirs} == {0}
+
+
+@EXAMPLES
+@given(drawn=several)
+def test_a_replay_without_the_mirror_is_planned_as_one_with_it_and_reads_nothing(
+    patched: DrivenTree, upstream: DrivenTree, drawn: Sessions
+) -> None:
+    expected = steps(driven(patched, drawn))
+    for tree in (patched, upstream):
+        told = driven(tree, drawn, "mirrorless")
+        assert steps(told) == expected
+        assert {(each["launches"], each["host_reads"]) for each in told} == {(0, 0)}
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_each_step_of_an_eager_draft_is_planned_as_the_common_template_did(
+    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, count: int
+) -> None:
+    server = SERVER | {"steps": count}
+    before = unpatched.ask("draft_steps.eager", "mla", server, BATCH, True)
+    assert len(before["steps"]) == count - 1
+    assert before["launches"] == 1
+    assert before["indices"] is not None
+    for tree in (patched, upstream):
+        for mirror in (True, False):
+            told = tree.ask("draft_steps.eager", "mla", server, BATCH, mirror)
+            assert told == {"steps": before["steps"], "launches": 0, "indices": None}
+
+
+def test_the_common_template_needed_the_sum(unpatched: DrivenTree) -> None:
+    server = SERVER | {"steps": 3}
+    session = {"server": server, "graphs": [4], "batches": [BATCH | {"graph": 4, "stride": -1}]}
+    with pytest.raises(ProbeError, match="NoneType"):
+        unpatched.ask("draft_steps.eager", "mla", server, BATCH, False)
+    with pytest.raises(ProbeError, match="NoneType"):
+        unpatched.ask("draft_steps.replays", "mla", session, "mirrorless")
+
+
+@EXAMPLES
+@given(drawn=several)
+def test_one_fill_of_a_shared_table_plans_every_step(
+    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, drawn: Sessions
+) -> None:
+    for tree in (unpatched, patched, upstream):
+        shared = driven(tree, drawn, "shared")
+        assert steps(shared) == steps(driven(tree, drawn))
+        assert {each["host_reads"] for each in shared} == {0}
+
+
+@EXAMPLES
+@given(drawn=several_mha)
+def test_an_opted_out_mha_draft_replays_without_the_mirror_the_lengths_that_it_replays_with_it(
+    patched: DrivenTree, opted_out: DrivenTree, drawn: Sessions
+) -> None:
+    expected = driven(patched, drawn, kind="mha")
+    assert steps(driven(opted_out, drawn, kind="mha")) == steps(expected)
+    told = driven(opted_out, drawn, "mirrorless", kind="mha")
+    assert {(each["launches"], each["host_reads"]) for each in told} == {(0, 0)}
+    for actual, wanted in zip(steps(told), steps(expected), strict=True):
+        assert len(actual) == len(wanted)
+        for ours, theirs in zip(actual, wanted, strict=True):
+            for name in ("cache_seqlens_int32", "cu_seqlens_q", "cu_seqlens_k", "max_seq_len_q"):
+                assert ours[name] == theirs[name], name
