@@ -235,7 +235,8 @@ def eager_batch(
         mode,
         batch_size=count,
         input_ids=torch.zeros(tokens, dtype=torch.int64),
-        positions=torch.tensor(lens, dtype=torch.int64),
+        # A draft has a branch for each of its top candidates.
+        positions=torch.tensor(lens, dtype=torch.int64).repeat_interleave(server.get("topk", 1)),
         req_pool_indices=torch.tensor(batch["rows"], dtype=torch.int64),
         seq_lens=torch.tensor(lens, dtype=batch.get("dtype", torch.int64)),
         seq_lens_cpu=torch.tensor(lens, dtype=torch.int64) if mirror else None,
@@ -271,6 +272,7 @@ def spec_info(
     else:
         made = EagleDraftExtendInput(num_accept_tokens_cpu=list(accepted) if on_host else None)
     made.num_accept_tokens = counts
+    made.num_correct_drafts = counts - 1
     made.num_tokens_per_req = stride
     return made
 

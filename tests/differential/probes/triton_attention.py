@@ -1,0 +1,141 @@
+"""What the Triton backend plans, in an eager batch, a graph's replay and the steps of a draft."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sglang.srt.layers.attention.triton_backend import TritonAttnBackend, TritonMultiStepDraftBackend
+
+from probes import attention_backends as backends
+
+if TYPE_CHECKING:
+    import torch
+
+FIELDS = (
+    "max_extend_len",
+    "kv_indptr",
+    "qo_indptr",
+    "custom_mask",
+    "mask_indptr",
+    "window_kv_indptr",
+    "window_kv_offsets",
+)
+
+
+def _live(indices: torch.Tensor | None, offsets: torch.Tensor | None) -> Any:
+    """Return the indices up to the last offset: what is behind, no kernel reads."""
+    return None if indices is None or offsets is None else backends.plain(indices[: int(offsets[-1])])
+
+
+def _planned(metadata: Any) -> dict[str, Any]:
+    return backends.fields_of(metadata, FIELDS) | {
+        "kv_indices": _live(metadata.kv_indices, metadata.kv_indptr),
+        "window_kv_indices": _live(metadata.window_kv_indices, metadata.window_kv_indptr),
+        "size": metadata.kv_indices.numel(),
+    }
+
+
+def eager(
+    server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: bool, listed: bool = False
+) -> dict[str, Any]:
+    """Plan a batch without a graph. ``listed`` leaves an extend without the mirror the list of its new tokens."""
+    backend = TritonAttnBackend(backends.model_runner(**server))
+    planned = backends.eager_batch(backend, server, mode, batch, mirror=mirror)
+    if listed:
+        planned.extend_seq_lens_cpu = list(batch["accepted"])
+    reads = backends.HostReads()
+    with reads:
+        backend.init_forward_metadata(planned)
+    return _planned(backend.forward_metadata) | {"host_reads": reads.count}
+
+
+def replays(session: dict[str, Any], mirror: bool) -> list[dict[str, Any]]:
+    """Capture a graph of each size, then replay the batches, and return what the graphs' buffers hold."""
+    server, mode, graphs = session["server"], session["mode"], session["graphs"]
+    backend = TritonAttnBackend(backends.model_runner(**server))
+    stride = 1 if mode == "decode" else server["draft_tokens"]
+    largest = max(graphs)
+    backend.init_cuda_graph_state(largest, largest * stride)
+    for bs in sorted(graphs, reverse=True):
+        state = backends.GraphInputs(backend, largest)
+        spec = backends.spec_info(mode, accepted=[stride] * bs, stride=stride)
+        backends.capture(
+            backend, mode, bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
+        )
+    told = []
+    for batch in session["batches"]:
+        bs = batch["graph"]
+        state = backends.GraphInputs(backend, largest, batch)
+        reads = backends.HostReads()
+        with reads:
+            backends.replay(
+                backend,
+                mode,
+                bs=bs,
+                rows=state.rows[:bs],
+                lens=state.lens[:bs],
+                lens_cpu=state.lens_cpu[:bs] if mirror else None,
+                total=state.total if mirror else None,
+                spec=backends.spec_info(mode, accepted=batch["accepted"], stride=batch["stride"]),
+            )
+        offsets = {
+            name: value[: bs + 1]
+            for name in ("kv_indptr", "qo_indptr", "mask_indptr", "window_kv_indptr")
+            if (value := getattr(backend, name)) is not None
+        }
+        told.append(
+            {name: backends.plain(value) for name, value in offsets.items()}
+            | {
+                "kv_indices": _live(backend.cuda_graph_kv_indices, offsets["kv_indptr"]),
+                "window_kv_indices": _live(
+                    getattr(backend, "cuda_graph_window_kv_indices", None), offsets.get("window_kv_indptr")
+                ),
+                "host_reads": reads.count,
+            }
+        )
+    return told
+
+
+def _draft(server: dict[str, Any]) -> Any:
+    return TritonMultiStepDraftBackend(backends.model_runner(**server), server["topk"], server["steps"])
+
+
+def draft(server: dict[str, Any], batch: dict[str, Any], mirror: bool) -> list[dict[str, Any]]:
+    """Plan all steps of a draft without a graph."""
+    drafting = _draft(server)
+    planned = backends.eager_batch(drafting.attn_backends[0], server, "draft decode", batch, mirror=mirror)
+    reads = backends.HostReads()
+    with reads:
+        drafting.init_forward_metadata(planned)
+    return [_planned(step.forward_metadata) | {"host_reads": reads.count} for step in drafting.attn_backends]
+
+
+def draft_replay(server: dict[str, Any], batch: dict[str, Any], mirror: bool) -> dict[str, Any]:
+    """Capture and replay a draft's graph, and return what each step's buffers hold."""
+    drafting = _draft(server)
+    topk, count = server["topk"], len(batch["lens"])
+    drafting.init_cuda_graph_state(count, count * topk)
+    planned = backends.eager_batch(drafting.attn_backends[0], server, "draft decode", batch, mirror=mirror)
+    reads = backends.HostReads()
+    with reads:
+        if hasattr(drafting, "init_forward_metadata_replay_cuda_graph"):
+            drafting.init_forward_metadata_capture_cuda_graph(planned)
+            drafting.init_forward_metadata_replay_cuda_graph(planned, count)
+        else:
+            drafting.init_forward_metadata_out_graph(planned, in_capture=True)
+            drafting.init_forward_metadata_out_graph(planned)
+    captured = [step.forward_metadata for step in drafting.attn_backends]
+    return {
+        "steps": [_live(metadata.kv_indices, metadata.kv_indptr) for metadata in captured],
+        "offsets": [backends.plain(metadata.kv_indptr) for metadata in captured],
+        "sizes": [metadata.kv_indices.numel() for metadata in captured],
+        "host_reads": reads.count,
+    }
+
+
+def flags() -> tuple[bool | None, bool | None]:
+    """Tell whether the backend and its draft say that they read the mirror, None where they say nothing."""
+    told = [
+        getattr(each, "needs_cpu_seq_lens", None) for each in (TritonAttnBackend, TritonMultiStepDraftBackend)
+    ]
+    return told[0], told[1]
