@@ -64,11 +64,11 @@ class Journey:
 def travel(tree: CheckoutTree) -> Journey:
     pristine = fingerprints(tree.root)
     before = answer("status", tree.root)
-    applying = answer("apply", tree.root)
+    applying = answer("apply", tree.root, *IDS)
     code = {file: (tree.package / file).read_bytes() for file in applying["changed_files"]}
     patched = fingerprints(tree.root)
     status = answer("status", tree.root)
-    again = answer("apply", tree.root)
+    again = answer("apply", tree.root, *IDS)
     repatched = fingerprints(tree.root)
     reverting = answer("revert", tree.root, "--all")
     restored = fingerprints(tree.root)
@@ -151,14 +151,20 @@ def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(lacking: tuple[s
     assert sorted(journey.reverting["changed_files"]) == sorted(journey.applying["changed_files"])
 
 
+def own_states(journey: Journey, state: str) -> dict[str, str]:
+    """Return what our own patches are in; upstream has the opt-out of TRTLLM MHA since 0.5.14."""
+    opted_out = journey.tree.version == "0.5.14"
+    return dict.fromkeys(OWN, state) | ({"pk-trtllm-mha-opt-out": "upstream"} if opted_out else {})
+
+
 def test_a_release_that_has_upstreams_patches_is_recognised(having: Journey) -> None:
     before = states_in(having.before)
     assert {name: before[name] for name in UPSTREAM} == dict.fromkeys(UPSTREAM, "upstream")
-    assert {name: before[name] for name in OWN} == dict.fromkeys(OWN, "pending")
+    assert {name: before[name] for name in OWN} == own_states(having, "pending")
 
 
 def test_our_own_patches_apply_beside_upstreams(having: Journey) -> None:
-    expected = dict.fromkeys(UPSTREAM, "upstream") | dict.fromkeys(OWN, "applied")
+    expected = dict.fromkeys(UPSTREAM, "upstream") | own_states(having, "applied")
     assert states_in(having.applying) == states_in(having.after) == expected
     for file, code in having.code.items():
         compile(code, file, "exec", dont_inherit=True)
@@ -175,6 +181,20 @@ def test_check_passes_where_upstreams_and_our_own_are_there(releases: Releases, 
     run("status", "--check", tree.root, code=1)
     run("apply", tree.root)
     run("status", "--check", tree.root)
+
+
+def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp_path: Path) -> None:
+    tree = releases.copy(REFERENCE, tmp_path)
+    run("apply", tree.root)
+    unnamed = states_in(answer("status", tree.root, "--check"))
+    assert {name for name, state in unnamed.items() if state == "pending"} == {"pk-trtllm-mha-opt-out"}
+    run("apply", tree.root, "pk-trtllm-mha-opt-out")
+    assert set(states_in(answer("status", tree.root, "--check")).values()) == {"applied"}
+
+
+def test_the_opt_out_of_upstream_is_recognised(releases: Releases) -> None:
+    (status,) = make_plan(releases.tree(LATEST), (named("pk-trtllm-mha-opt-out"),)).patches
+    assert status.state is State.UPSTREAM
 
 
 def test_the_metrics_patch_applies_to_a_release_that_still_has_the_crash(
@@ -256,6 +276,8 @@ FLAGS = {
     (f"{ATTENTION}/base_attn_backend.py", "AttentionBackend"): True,
     (f"{ATTENTION}/triton_backend.py", "TritonAttnBackend"): False,
     (f"{ATTENTION}/triton_backend.py", "TritonMultiStepDraftBackend"): False,
+    (f"{ATTENTION}/trtllm_mha_backend.py", "TRTLLMHAAttnBackend"): False,
+    (f"{ATTENTION}/trtllm_mha_backend.py", "TRTLLMHAAttnMultiStepDraftBackend"): False,
     (f"{ATTENTION}/trtllm_mla_backend.py", "TRTLLMMLABackend"): False,
     (f"{ATTENTION}/trtllm_mla_backend.py", "TRTLLMMLAMultiStepDraftBackend"): False,
 }
@@ -350,7 +372,7 @@ def patched_copy(
 ) -> Callable[[Path], CheckoutTree]:
     """Make copies of a tree that patchkit patched, ledger and all."""
     folder = tmp_path_factory.mktemp("patched")
-    run("apply", releases.copy(REFERENCE, folder).root)
+    run("apply", releases.copy(REFERENCE, folder).root, *IDS)
 
     def copy(to: Path) -> CheckoutTree:
         shutil.copytree(folder, to, dirs_exist_ok=True)

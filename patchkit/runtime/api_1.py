@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from patchkit.backends.draft_extend import fill_draft_extend_v2
 from patchkit.backends.draft_steps import init_draft_steps, out_graph_draft_steps, replay_draft_steps
+from patchkit.backends.trtllm import fill_trtllm_mha
 from patchkit.runtime.decision import UNDECLARED, decide_needs_cpu_seq_lens, spec_v2_backends
 from patchkit.runtime.lengths import (
     draft_extend_lens,
@@ -12,6 +13,7 @@ from patchkit.runtime.lengths import (
     lens_on_device,
     lens_sum,
     longest,
+    longest_or_bound,
     mirror_uniform_extend_lens,
     padded_total,
     restore_host_lens,
@@ -31,6 +33,7 @@ __all__ = [
     "decode_total_seq_lens",
     "draft_extend_lens",
     "fill_draft_extend_v2",
+    "fill_trtllm_mha",
     "host_lens",
     "host_total",
     "init_draft_steps",
@@ -38,6 +41,7 @@ __all__ = [
     "lens_sum",
     "lens_to_device",
     "longest",
+    "longest_or_bound",
     "mirror_uniform_extend_lens",
     "order_plan_stream",
     "out_graph_draft_steps",

@@ -44,6 +44,14 @@ def longest(lens_cpu: Any, lens: torch.Tensor) -> int:
     return int(lens.max()) if lens_cpu is None else max(lens_cpu)
 
 
+def longest_or_bound(lens_cpu: torch.Tensor | None, max_context_len: int) -> int:
+    """Return the greatest length of the mirror (int64, shape [batch], CPU), without one the context length.
+
+    For sizing only: a table of the bound has unused columns. Source: pk-trtllm-mha-opt-out.
+    """
+    return max_context_len if lens_cpu is None else int(lens_cpu.max())
+
+
 def lens_sum(lens_cpu: torch.Tensor | None) -> int | None:
     """Return the sum of the mirror (int64, shape [batch], CPU), None without one. Source: 26128."""
     return None if lens_cpu is None else int(lens_cpu.sum())

@@ -15,13 +15,14 @@ def await_event(event: Any, *, on_host: bool) -> None:
         event.wait()
 
 
-def lens_to_device(lens: torch.Tensor, device: Any) -> torch.Tensor:
+def lens_to_device(lens: torch.Tensor, device: Any, *, host_waits: bool = False) -> torch.Tensor:
     """Return CPU ``lens`` (shape [batch]) on ``device`` by a copy that the host does not wait for.
 
-    A copy from pageable memory waits for everything queued before it, so the source is pinned first.
+    A copy from pageable memory waits for everything queued before it, so the source is pinned first. That
+    costs more than it saves where ``host_waits`` for the device anyway: there the copy is a plain one.
     """
     target = torch.device(device)
-    if target.type != "cuda":
+    if host_waits or target.type != "cuda":
         return lens.to(device=target)
     return lens.pin_memory().to(device=target, non_blocking=True)
 

@@ -40,6 +40,10 @@ class PageableLens:
     def __init__(self) -> None:
         self.copies: list[tuple[torch.device, bool]] = []
 
+    def to(self, *, device: torch.device) -> str:
+        self.copies.append((device, False))
+        return "lens on the device"
+
     def pin_memory(self) -> SimpleNamespace:
         def to(*, device: torch.device, non_blocking: bool) -> str:
             self.copies.append((device, non_blocking))
@@ -52,6 +56,12 @@ def test_lens_go_to_a_gpu_from_pinned_memory_and_the_host_does_not_wait() -> Non
     lens = PageableLens()
     assert lens_to_device(lens, "cuda:1") == "lens on the device"
     assert lens.copies == [(torch.device("cuda:1"), True)]
+
+
+def test_lens_are_copied_as_they_are_where_the_host_waits_anyway() -> None:
+    lens = PageableLens()
+    assert lens_to_device(lens, "cuda:1", host_waits=True) == "lens on the device"
+    assert lens.copies == [(torch.device("cuda:1"), False)]
 
 
 class PlanStream:
