@@ -1,0 +1,132 @@
+"""Replays of captured graphs: padded as before, no sum or mirror made up, no top-k that nobody reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trees import ProbeError
+
+if TYPE_CHECKING:
+    from trees import DrivenTree
+
+Case = dict[str, Any]
+SIZES = (1, 2, 4, 8)
+STALE = 77
+RUNNERS = {
+    "target": ("graphs.target", ()),
+    "draft-extend v1": ("graphs.draft_extend", ("DRAFT_EXTEND",)),
+    "draft-extend v2": ("graphs.draft_extend", ("DRAFT_EXTEND_V2",)),
+    "multi-layer": ("graphs.multi_layer_draft_extend", ()),
+}
+EACH = pytest.mark.parametrize("runner", list(RUNNERS))
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, mirror: bool | None = True, total: bool | None = True) -> Case:
+    """A batch that a graph takes, padded by its own size or by that of the widest rank."""
+    lens = draw(st.lists(st.integers(1, 900), min_size=1, max_size=SIZES[-1]))
+    case: Case = {
+        "lens": lens,
+        "mirror": draw(st.booleans()) if mirror is None else mirror,
+        "sum": draw(st.booleans()) if total is None else total,
+        "topk": True,
+        "fill": draw(st.sampled_from([0, 1, 3])),
+    }
+    if draw(st.booleans()):
+        case["widest"] = draw(st.integers(len(lens), SIZES[-1]))
+    return case
+
+
+TOKENS = st.integers(1, 5)
+
+
+def replay(tree: Any, runner: str, case: Case, tokens: int) -> dict[str, Any]:
+    probe, more = RUNNERS[runner]
+    answer: dict[str, Any] = tree.ask(probe, case, tokens, *more)
+    return answer
+
+
+def padded(case: Case) -> int:
+    return next(size for size in SIZES if size >= case.get("widest", len(case["lens"])))
+
+
+@EACH
+@settings(max_examples=15)
+@given(cases(), TOKENS)
+def test_a_replay_with_the_mirror_is_as_unpatched(
+    unpatched: DrivenTree, patched: DrivenTree, runner: str, case: Case, tokens: int
+) -> None:
+    before, answer = (replay(tree, runner, case, tokens) for tree in (unpatched, patched))
+    if runner == "draft-extend v2":
+        # Nobody reads these: the worker computes top-k for the rows that it selects.
+        rows = len(case["lens"]) * tokens
+        assert len(before["out"].pop("topk_p")) == len(before["out"].pop("topk_index")) == rows
+        assert answer["out"].pop("topk_p") is answer["out"].pop("topk_index") is None
+    assert answer == before
+    extra = padded(case) - len(case["lens"])
+    assert (answer["bs"], answer["seq_lens_sum"]) == (padded(case), sum(case["lens"]) + extra * case["fill"])
+
+
+@EACH
+@settings(max_examples=15)
+@given(cases(mirror=None, total=None), TOKENS)
+def test_a_replay_hands_on_no_sum_and_no_mirror_that_the_batch_has_not(
+    patched: DrivenTree, runner: str, case: Case, tokens: int
+) -> None:
+    answer = replay(patched, runner, case, tokens)
+    extra = padded(case) - len(case["lens"])
+    assert answer["bs"] == padded(case)
+    assert answer["seq_lens_sum"] == (sum(case["lens"]) + extra * case["fill"] if case["sum"] else None)
+    mirror = answer["seq_lens_cpu"]
+    if case["mirror"]:
+        assert mirror[: padded(case)] == case["lens"] + extra * [case["fill"]]
+    else:
+        assert mirror is None
+    assert answer["reads"] == []
+
+
+@EACH
+@settings(max_examples=15)
+@given(cases(mirror=None, total=None), TOKENS)
+def test_a_replay_is_the_successors_but_for_a_mirror_that_an_earlier_one_left(
+    patched: DrivenTree, upstream: DrivenTree, runner: str, case: Case, tokens: int
+) -> None:
+    if runner == "multi-layer":
+        # The successor's sums there without asking whether it is known.
+        case["sum"] = True
+    answer, expected = (replay(tree, runner, case, tokens) for tree in (patched, upstream))
+    if not case["mirror"]:
+        # The successor hands on what its buffer held before.
+        assert set(expected.pop("seq_lens_cpu")) == {STALE}
+        assert answer.pop("seq_lens_cpu") is None
+    assert answer == expected
+
+
+def test_a_multi_layer_replay_of_an_unknown_sum_is_an_error_in_the_successor(upstream: DrivenTree) -> None:
+    case = {"lens": [3], "mirror": False, "sum": False, "topk": True}
+    with pytest.raises(ProbeError, match="TypeError"):
+        replay(upstream, "multi-layer", case, 2)
+
+
+def test_a_replay_takes_no_top_k_from_a_v2_graph_that_has_none(patched: DrivenTree) -> None:
+    case = {"lens": [3, 4, 5], "mirror": True, "sum": True, "topk": False}
+    assert replay(patched, "draft-extend v2", case, 2)["out"]["hidden"] == 6
+    with pytest.raises(ProbeError, match="topk_p"):
+        replay(patched, "draft-extend v1", case, 2)
+
+
+@pytest.mark.parametrize("topk", [1, 3])
+@pytest.mark.parametrize("base", ["unpatched", "upstream"])
+def test_a_captured_v2_draft_extend_computes_no_top_k_and_one_of_v1_does_as_before(
+    request: pytest.FixtureRequest, base: str, topk: int
+) -> None:
+    before: DrivenTree = request.getfixturevalue(base)
+    after: DrivenTree = request.getfixturevalue({"unpatched": "patched", "upstream": "hardened"}[base])
+    v1 = after.ask("graphs.capture", "DRAFT_EXTEND", topk)
+    assert v1 == before.ask("graphs.capture", "DRAFT_EXTEND", topk)
+    assert v1["rows"] == 2
+    assert before.ask("graphs.capture", "DRAFT_EXTEND_V2", topk)["rows"] == 6
+    assert after.ask("graphs.capture", "DRAFT_EXTEND_V2", topk) == {"calls": [], "rows": None}
