@@ -131,3 +131,31 @@ def test_without_overlap_there_is_no_map_and_batches_keep_the_mirror(
     ]
     assert started[0]["map"] is started[1]["map"] is None
     assert started[1]["batches"] is True
+
+
+@pytest.mark.parametrize("verify_side", ["prefill", "decode"])
+@pytest.mark.parametrize(
+    ("prefill", "decode"), list(itertools.product(["reads", "opted out", "undeclared", "triton"], repeat=2))
+)
+def test_a_hybrid_backend_that_opted_out_asks_both_sides_and_verifies_as_the_one_that_does(
+    opted_out: DrivenTree, prefill: str, decode: str, verify_side: str
+) -> None:
+    found = opted_out.ask("decisions.hybrid", prefill, decode, verify_side)
+    assert found == {
+        "needs": not {prefill, decode} <= {"opted out", "triton"},
+        "context": {"prefill": 100, "decode": 200}[verify_side],
+        "buffers": [f"{verify_side}'s mask", None],
+    }
+
+
+def test_a_hybrid_backend_keeps_the_mirror_whatever_its_sides_where_nothing_is_named(
+    patched: DrivenTree, upstream: DrivenTree
+) -> None:
+    found = [tree.ask("decisions.hybrid", "triton", "triton", "decode") for tree in (patched, upstream)]
+    assert found[0]["needs"] is found[1]["needs"] is True
+
+
+def test_trtllm_mha_opts_out_where_that_is_named(patched: DrivenTree, opted_out: DrivenTree) -> None:
+    request = [(FREE, ["trtllm mha", "triton draft", "trtllm mha"])]
+    assert patched.ask("decisions.decide", request) == [True]
+    assert opted_out.ask("decisions.decide", request) == [False]

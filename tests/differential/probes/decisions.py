@@ -55,6 +55,21 @@ def backend(kind: str | None) -> Any:
     return made
 
 
+def hybrid(prefill: str, decode: str, verify_side: str) -> dict[str, Any]:
+    """Return what a backend of two sides says for them: its flag, context length and verify buffers."""
+    made = bare(HybridAttnBackend)
+    made.prefill_backend, made.decode_backend = backend(prefill), backend(decode)
+    for name, side in (("prefill", made.prefill_backend), ("decode", made.decode_backend)):
+        side.max_context_len = {"prefill": 100, "decode": 200}[name]
+        side.get_verify_buffers_to_fill_after_draft = lambda name=name: [f"{name}'s mask", None]
+    made.model_runner = SimpleNamespace(server_args=SimpleNamespace(speculative_attention_mode=verify_side))
+    return {
+        "needs": made.needs_cpu_seq_lens,
+        "context": getattr(made, "max_context_len", None),
+        "buffers": made.get_verify_buffers_to_fill_after_draft(),
+    }
+
+
 def _settings(described: dict[str, bool]) -> SimpleNamespace:
     return SimpleNamespace(**described)
 
