@@ -52,6 +52,20 @@ def test_a_batch_with_its_lengths_on_the_device_is_the_successors_and_is_not_rea
     assert (made[0]["seq_lens_cpu"], made[0]["seq_lens_sum"]) == (None, None)
 
 
+@pytest.mark.parametrize("mode", ["EXTEND", "DRAFT_EXTEND_V2"])
+@settings(max_examples=5)
+@given(st.data())
+def test_host_lengths_are_copied_without_a_wait_as_in_every_tree_and_device_lengths_are_not_copied(
+    every_tree: Trees, mode: str, data: st.DataObject
+) -> None:
+    case = data.draw(cases(mode))
+    copies = [tree.ask("forward_batches.make", case, "cuda")["copies"] for tree in every_tree]
+    assert copies == [[(False, True), (False, True)]] * 3
+    without = case | {"mirror": False, "sum": False, "on_device": True}
+    for tree in every_tree[1:]:
+        assert tree.ask("forward_batches.make", without, "cuda")["copies"] == []
+
+
 def test_device_lengths_were_refused_before_and_anything_but_lists_and_tensors_still_is(
     unpatched: DrivenTree, patched: DrivenTree
 ) -> None:

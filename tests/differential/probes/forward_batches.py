@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import MISSING, fields
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 from probes.batches import Request
 from probes.lengths import set_server
-from probes.recorders import DeviceTensor, on_device, plain
+from probes.recorders import DeviceTensor, PretendedCuda, on_device, plain
 
 BATCH = getattr(schedule_batch, "ModelWorkerBatch", schedule_batch.ScheduleBatch)
 
@@ -136,13 +137,16 @@ def described(forward_batch: ForwardBatch) -> dict[str, Any]:
     return found
 
 
-def make(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the forward batch of a batch, and what was read to the host for it."""
+def make(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
+    """Return the forward batch of a batch, and what was read to the host or copied to the device for it."""
     _serve(rl_on_policy_target=None)
+    batch, model_runner = make_batch(case), runner(mrope=case.get("mrope", False))
+    model_runner.device = device
     DeviceTensor.reads.clear()
-    forward_batch = ForwardBatch.init_new(make_batch(case), runner(mrope=case.get("mrope", False)))
+    with PretendedCuda() if device == "cuda" else nullcontext() as cuda:
+        forward_batch = ForwardBatch.init_new(batch, model_runner)
     reads = list(DeviceTensor.reads)
-    return described(forward_batch) | {"reads": reads}
+    return described(forward_batch) | {"reads": reads, "copies": getattr(cuda, "copies", [])}
 
 
 def pad(case: dict[str, Any], size: int, fill_value: int) -> dict[str, Any]:

@@ -110,10 +110,11 @@ def _fill_target(buffers: Any, forward_batch: ForwardBatch, raw: int, padded: in
     if padded != raw:
         buffers.seq_lens.fill_(fill_value)
     buffers.seq_lens[:raw].copy_(forward_batch.seq_lens)
-    if forward_batch.seq_lens_cpu is not None:
+    mirror = forward_batch.seq_lens_cpu
+    if mirror is not None:
         if padded != raw:
             buffers.seq_lens_cpu.fill_(fill_value)
-        buffers.seq_lens_cpu[:raw].copy_(forward_batch.seq_lens_cpu)
+        buffers.seq_lens_cpu[:raw].copy_(mirror)
 
 
 def _settings(case: dict[str, Any], tokens: int) -> dict[str, Any]:
