@@ -23,6 +23,15 @@ FLAGS = [dict(zip(FREE, each, strict=True)) for each in itertools.product([True,
 Slots = list[str | None]
 
 
+def test_each_class_of_backends_declares_what_the_successors_does(
+    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree
+) -> None:
+    declared = patched.ask("decisions.declared")
+    assert declared == upstream.ask("decisions.declared")
+    assert set(declared.values()) == {True, False}
+    assert set(unpatched.ask("decisions.declared").values()) == {None}
+
+
 def test_each_pair_of_backends_is_decided_as_by_the_successor(
     patched: DrivenTree, upstream: DrivenTree
 ) -> None:

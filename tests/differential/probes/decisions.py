@@ -74,6 +74,11 @@ def _settings(described: dict[str, bool]) -> SimpleNamespace:
     return SimpleNamespace(**described)
 
 
+def declared() -> dict[str, bool | None]:
+    """Return what each class of backends declares."""
+    return {kind: getattr(cls, "needs_cpu_seq_lens", None) for kind, cls in REAL.items()}
+
+
 def decide(requests: list[tuple[dict[str, bool], list[str | None]]]) -> list[bool]:
     """Return the decision for each server's settings and backends."""
     return [
