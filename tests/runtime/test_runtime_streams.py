@@ -34,34 +34,21 @@ def test_lens_on_a_device_without_streams_are_the_same(device: object) -> None:
     assert moved.dtype == torch.int32
 
 
-class PageableLens:
-    """Lengths in pageable memory, a copy of which the host would wait for."""
+class Lens:
+    """Lengths that take down how they are copied."""
 
     def __init__(self) -> None:
-        self.copies: list[tuple[torch.device, bool]] = []
+        self.copies: list[tuple[object, bool]] = []
 
-    def to(self, *, device: torch.device) -> str:
-        self.copies.append((device, False))
+    def to(self, *, device: object, non_blocking: bool) -> str:
+        self.copies.append((device, non_blocking))
         return "lens on the device"
 
-    def pin_memory(self) -> SimpleNamespace:
-        def to(*, device: torch.device, non_blocking: bool) -> str:
-            self.copies.append((device, non_blocking))
-            return "lens on the device"
 
-        return SimpleNamespace(to=to)
-
-
-def test_lens_go_to_a_gpu_from_pinned_memory_and_the_host_does_not_wait() -> None:
-    lens = PageableLens()
+def test_lens_go_to_a_gpu_and_the_host_does_not_wait() -> None:
+    lens = Lens()
     assert lens_to_device(lens, "cuda:1") == "lens on the device"
-    assert lens.copies == [(torch.device("cuda:1"), True)]
-
-
-def test_lens_are_copied_as_they_are_where_the_host_waits_anyway() -> None:
-    lens = PageableLens()
-    assert lens_to_device(lens, "cuda:1", host_waits=True) == "lens on the device"
-    assert lens.copies == [(torch.device("cuda:1"), False)]
+    assert lens.copies == [("cuda:1", True)]
 
 
 class PlanStream:
