@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from sglang.srt.layers.attention import (
     trtllm_mha_backend,
     trtllm_mla_backend,
 )
+from sglang.srt.layers.attention.hybrid_attn_backend import HybridAttnBackend
+from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
 from sglang.srt.mem_cache import swa_memory_pool
 from sglang.srt.mem_cache.swa_memory_pool import SWAKVPool
 from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
@@ -33,6 +35,8 @@ HEAD_DIM = 8
 # A pool's row is longer than the context, by room for what a speculation writes ahead.
 ROOM = 16
 
+_COPIES = frozenset({"cpu", "numpy", "tolist"})
+
 MODES = {
     "decode": ForwardMode.DECODE,
     "draft decode": ForwardMode.DECODE,
@@ -40,6 +44,14 @@ MODES = {
     "extend": ForwardMode.EXTEND,
     "extend v1": ForwardMode.DRAFT_EXTEND,
     "extend v2": ForwardMode.DRAFT_EXTEND_V2,
+}
+
+
+_KINDS = {
+    "flashinfer mla": flashinfer_mla_backend.FlashInferMLAAttnBackend,
+    "mha": trtllm_mha_backend.TRTLLMHAAttnBackend,
+    "mla": trtllm_mla_backend.TRTLLMMLABackend,
+    "triton": TritonAttnBackend,
 }
 
 
@@ -78,19 +90,49 @@ class OnCpu(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-class HostReads(TorchDispatchMode):
-    """Counts numbers that leave a tensor for the host: on a GPU the host would wait for each."""
+class _Scalars(TorchDispatchMode):
+    """Counts single numbers that leave a tensor: `.item()`, `int()`, `bool()`, and shapes made of a device's scalar."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+    count = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        # Shapes from a device scalar, `.item()`, `int()`, `bool()` and `.tolist()` all end here.
         self.count += func is torch.ops.aten._local_scalar_dense.default
         return func(*args, **(kwargs or {}))
+
+
+class _Copies(TorchFunctionMode):
+    """Counts whole tensors that are taken to the host, but for those that the kernels' interpreter takes."""
+
+    count = 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        by = str(sys._getframe(1).f_globals.get("__name__"))
+        self.count += getattr(func, "__name__", "") in _COPIES and not by.startswith("triton.")
+        return func(*args, **(kwargs or {}))
+
+
+class HostReads:
+    """Counts what leaves tensors for the host: on a GPU the host would wait for each."""
+
+    def __init__(self) -> None:
+        self._modes = _Scalars(), _Copies()
+
+    @property
+    def count(self) -> int:
+        """Return how often something left."""
+        return sum(mode.count for mode in self._modes)
+
+    def __enter__(self) -> None:
+        for mode in self._modes:
+            mode.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for mode in reversed(self._modes):
+            mode.__exit__(*error)
 
 
 def slots(requests: int, width: int, page_size: int, seed: int) -> torch.Tensor:
@@ -192,6 +234,22 @@ def model_runner(
         token_to_kv_pool=pool,
         token_to_kv_pool_allocator=allocator,
     )
+
+
+def target(kind: str, server: dict[str, Any], graph: int | None) -> Any:
+    """Return a target backend, with the state of graphs of up to ``graph`` requests where it has graphs.
+
+    A hybrid is ``prefill/decode``, of which the decode side verifies.
+    """
+    if "/" in kind:
+        sides = [target(side, server, None) for side in kind.split("/")]
+        made: Any = HybridAttnBackend(model_runner(**server), *sides)
+    else:
+        made = _KINDS[kind](model_runner(mla="mla" in kind, **server))
+    if graph is not None:
+        with OnCpu():
+            made.init_cuda_graph_state(graph, graph * server["draft_tokens"])
+    return made
 
 
 class GraphInputs:
@@ -376,8 +434,3 @@ def pointers(metadata: Any, names: Sequence[str]) -> dict[str, int]:
     """Return where the tensors among the named fields are: a captured graph reads nowhere else."""
     found = {name: getattr(metadata, name) for name in names}
     return {name: value.data_ptr() for name, value in found.items() if isinstance(value, torch.Tensor)}
-
-
-def takes(function: Any, name: str) -> bool:
-    """Tell whether a function of the tree has a parameter of that name."""
-    return name in inspect.signature(function).parameters

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from graph_sessions import CONTEXT
+from trees import ProbeError
+
+if TYPE_CHECKING:
+    from trees import DrivenTree
+
+TOKENS = 4
+SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": TOKENS, "topk": 1, "steps": 3}
+LENS = [[40, 65, 17], [CONTEXT], [1, 1, 190, 8, 77]]
+MODES = ("FULL_MASK", "QLEN_ONLY", "QLEN_ONLY_BITPACKING")
+# Preallocated with the graph state, that of TRTLLM MHA never.
+PREALLOCATING = ("mla", "triton")
+KINDS = ("mha", *PREALLOCATING)
+
+
+def asked(tree: DrivenTree, worker: str, kind: str, **more: Any) -> list[dict[str, Any]]:
+    """Return what the drafts of all batches led to; ``known`` says whether they know their total."""
+    known = more.pop("known")
+    return [
+        tree.ask("tree_mask.drafted", worker, kind, SERVER, lens, total=sum(lens) if known else None, **more)
+        for lens in LENS
+    ]
+
+
+def full_mask(count: int, total: int) -> int:
+    """Return the size of a mask over ``total`` tokens and the draft's own."""
+    return total * TOKENS + TOKENS * TOKENS * count
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mask_of_a_known_total_is_as_before(
+    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, kind: str, mode: str
+) -> None:
+    told = asked(unpatched, "eagle", kind, known=True, mode=mode)
+    for tree in (unpatched, patched, upstream):
+        for worker in ("eagle", "multi-layer"):
+            assert asked(tree, worker, kind, known=True, mode=mode) == told
+    assert [each["total"] for each in told] == [sum(lens) for lens in LENS]
+    if mode == "FULL_MASK":
+        assert [each["mask"][1] for each in told] == [full_mask(len(lens), sum(lens)) for lens in LENS]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mask_of_an_unknown_total_is_bounded_as_upstream_bounds_it(
+    patched: DrivenTree, upstream: DrivenTree, kind: str
+) -> None:
+    told = asked(patched, "eagle", kind, known=False)
+    assert told == asked(upstream, "eagle", kind, known=False)
+    # The successor's multi-layer worker knows no unknown total.
+    assert asked(patched, "multi-layer", kind, known=False) == told
+    for each, lens in zip(told, LENS, strict=True):
+        size = full_mask(len(lens), len(lens) * CONTEXT)
+        assert each["total"] == len(lens) * CONTEXT
+        assert each["mask"] == ("torch.bool", size, size)
+        assert each["kernel_fills_it"]
+        assert not each["preallocated"]
+        assert (each["lens"], each["host_reads"]) == (lens, 0)
+
+
+@pytest.mark.parametrize("worker", ["eagle", "multi-layer"])
+@pytest.mark.parametrize("mode", ["QLEN_ONLY", "QLEN_ONLY_BITPACKING"])
+def test_a_mask_over_the_draft_alone_does_not_depend_on_the_total(
+    patched: DrivenTree, worker: str, mode: str
+) -> None:
+    masks = [
+        [each["mask"] for each in asked(patched, worker, "mha", known=known, mode=mode)]
+        for known in (True, False)
+    ]
+    assert masks[0] == masks[1]
+    assert masks[0][0][1] == len(LENS[0]) * (TOKENS * TOKENS if mode == "QLEN_ONLY" else TOKENS)
+
+
+@pytest.mark.parametrize("kind", PREALLOCATING)
+def test_a_preallocated_mask_is_filled_in_place_whatever_the_total(
+    patched: DrivenTree, upstream: DrivenTree, kind: str
+) -> None:
+    told = asked(patched, "eagle", kind, known=False, graph=5)
+    assert told == asked(upstream, "eagle", kind, known=False, graph=5)
+    assert asked(patched, "multi-layer", kind, known=False, graph=5) == told
+    for each, lens in zip(told, LENS, strict=True):
+        assert (each["preallocated"], each["kernel_fills_it"], each["total"]) == (True, True, 0)
+        # Large enough, also for the longest.
+        assert each["mask"][1] >= full_mask(len(lens), len(lens) * (CONTEXT - TOKENS))
+        assert each["host_reads"] == 0
+    known = asked(patched, "eagle", kind, known=True, graph=5)
+    assert [each["mask"] for each in known] == [each["mask"] for each in told]
+    assert [each["total"] for each in known] == [sum(lens) for lens in LENS]
+
+
+def test_before_the_patch_trtllm_mla_had_no_preallocated_mask(
+    unpatched: DrivenTree, patched: DrivenTree
+) -> None:
+    answers = [
+        {each["preallocated"] for each in asked(tree, "eagle", "mla", known=True, graph=5)}
+        for tree in (unpatched, patched)
+    ]
+    assert answers == [{False}, {True}]
+
+
+@pytest.mark.parametrize("worker", ["eagle", "multi-layer"])
+def test_before_the_patch_a_mask_needed_the_total(unpatched: DrivenTree, worker: str) -> None:
+    with pytest.raises(ProbeError, match="NoneType"):
+        asked(unpatched, worker, "mha", known=False)
+
+
+@pytest.mark.parametrize("worker", ["eagle", "multi-layer"])
+@pytest.mark.parametrize(("kind", "total"), [("mha/mha", CONTEXT), ("mha/mla", 0), ("mla/mha", CONTEXT)])
+def test_an_opted_out_hybrids_mask_is_its_verify_sides(
+    opted_out: DrivenTree, worker: str, kind: str, total: int
+) -> None:
+    told = asked(opted_out, worker, kind, known=False, graph=5)
+    side = kind.rpartition("/")[2]
+    assert told == asked(opted_out, worker, side, known=False, graph=5)
+    assert [each["total"] for each in told] == [total * len(lens) for lens in LENS]
+
+
+def test_nothing_bounds_the_mask_of_a_hybrid_that_keeps_the_mirror(patched: DrivenTree) -> None:
+    with pytest.raises(ProbeError, match="max_context_len"):
+        asked(patched, "eagle", "mha/mha", known=False)
