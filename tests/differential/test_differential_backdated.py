@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 from releases import run
 from test_differential_batches import (
     test_a_merged_batch_has_a_mirror_where_both_sides_do,
-    test_with_the_mirror_batches_are_as_unpatched_in_all_they_do,
     test_without_the_mirror_batches_end_as_in_the_successor,
+)
+from test_differential_decisions import (
+    FREE,
+    SLOTS,
+    test_a_server_without_a_setting_keeps_the_mirror,
+    test_a_worker_names_the_backends_that_the_successors_does,
+    test_a_worker_that_names_no_draft_backends_has_one_that_nobody_knows,
+    test_each_pair_of_backends_is_decided_as_by_the_successor,
+    test_each_setting_of_the_server_is_decided_as_by_the_successor,
 )
 from test_differential_draft_steps import (
     test_a_replay_without_the_mirror_is_planned_as_one_with_it_and_reads_nothing,
@@ -30,18 +38,43 @@ from test_differential_forward_batches import (
     test_a_batch_with_its_lengths_on_the_host_is_alike_in_every_tree,
     test_a_draft_extend_with_the_mirror_is_alike_in_every_tree,
     test_a_draft_extend_without_the_mirror_is_the_successors_and_nothing_is_read_for_it,
-    test_a_padded_batch_is_alike_in_every_tree_where_its_sum_is_known,
     test_a_padded_batch_of_an_unknown_sum_is_the_successors,
     test_a_verify_with_the_mirror_is_given_the_same_in_every_tree,
     test_a_verify_without_the_mirror_is_the_successors_and_nothing_is_read_for_it,
     test_an_idle_draft_extend_plans_nothing,
     test_device_lengths_were_refused_before_and_anything_but_lists_and_tensors_still_is,
-    test_multimodal_positions_without_the_mirror_are_those_with_it,
 )
+from test_differential_graphs import (
+    EACH,
+    TOKENS,
+    Case,
+    replay,
+    test_a_captured_v2_draft_extend_computes_no_top_k_and_one_of_v1_does_as_before,
+    test_a_replay_takes_no_top_k_from_a_v2_graph_that_has_none,
+    test_a_replay_with_the_mirror_is_as_unpatched,
+)
+from test_differential_graphs import cases as graph_cases
 from test_differential_lengths import (
     test_a_future_map_is_as_unpatched_but_knows_whether_the_mirror_is_needed,
     test_a_future_map_is_told_by_the_name_that_the_successors_is,
     test_after_a_decode_step_lengths_mirror_and_sum_are_the_successors,
+)
+from test_differential_metrics import (
+    test_the_reported_total_of_a_decode_batch_is_the_successors,
+)
+from test_differential_tree_mask import (
+    test_a_mask_of_an_unknown_total_is_bounded_as_upstream_bounds_it,
+    test_a_preallocated_mask_is_filled_in_place_whatever_the_total,
+    test_before_the_patch_trtllm_mla_had_no_preallocated_mask,
+)
+from test_differential_triton_attention import (
+    test_a_draft_with_the_mirror_is_planned_as_before,
+    test_a_draft_without_the_mirror_has_the_live_indices_of_one_with_it_and_upstreams_sizes,
+    test_an_eager_batch_with_the_mirror_is_planned_as_before,
+    test_an_eager_batch_without_the_mirror_has_the_live_indices_of_one_with_it,
+    test_an_extend_without_any_list_looks_up_its_longest_request_once,
+    test_target_and_draft_say_that_they_read_no_mirror,
+    test_without_the_mirror_nothing_but_a_window_is_read_to_the_host,
 )
 from test_differential_trtllm_mha import (
     test_a_v2_draft_extend_is_captured_like_a_v1,
@@ -55,6 +88,11 @@ from test_differential_trtllm_mla import (
     test_graphs_are_planned_as_before_with_the_mirror_and_without,
     test_target_and_draft_say_that_they_read_no_mirror_but_their_parent_does,
     test_the_tree_mask_is_the_one_that_upstream_allocates,
+)
+from test_differential_workers import (
+    test_a_worker_with_a_plan_stream_refuses_to_start_with_a_backend_that_has_no_overlap_hook,
+    test_an_unknown_sum_is_bounded_where_a_mask_is_sized_and_nothing_is_read,
+    test_draft_extend_graphs_are_captured_for_trtllm_mha_too_and_for_all_as_before,
 )
 from trees import DEFAULT, DrivenTree
 
@@ -158,3 +196,54 @@ def test_with_the_mirror_it_holds_the_advanced_lengths(patched: DrivenTree, devi
     steps = [("publish", {3: 50, 5: 61}), ("resolve", [5, 3])]
     _, resolved = patched.ask("backdated.resolves", True, device, steps)
     assert (resolved["lens"], resolved["mirror"], resolved["sum"]) == ([61, 50], [61, 50], 111)
+
+
+# ---- the decision on its way to the map --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["eagle", "standalone", "multi-layer"])
+def test_the_future_map_is_told_what_upstreams_is(
+    patched: DrivenTree, upstream: DrivenTree, kind: str
+) -> None:
+    kinds = [SLOTS, *([*SLOTS[:at], "reads", *SLOTS[at + 1 :]] for at in range(len(SLOTS)))]
+    requests = [(kind, slots, FREE) for slots in kinds]
+    told, expected = (tree.ask_many("decisions.start", requests) for tree in (patched, upstream))
+    assert [each["map"] for each in told] == [each["map"] for each in expected]
+    assert {each["map"] for each in told} == {True, False}
+
+
+@pytest.mark.parametrize("kind", ["silent", "unrelated"])
+def test_the_map_of_a_worker_that_does_not_say_keeps_the_mirror(
+    patched: DrivenTree, upstream: DrivenTree, kind: str
+) -> None:
+    # Upstream takes the target's word for such a worker.
+    assert upstream.ask("decisions.start", kind, SLOTS, FREE)["map"] is False
+    assert patched.ask("decisions.start", kind, SLOTS, FREE)["map"] is True
+
+
+@pytest.mark.parametrize("kind", ["eagle", "multi-layer"])
+def test_the_map_of_a_server_that_overlaps_the_plan_stream_keeps_the_mirror(
+    patched: DrivenTree, kind: str
+) -> None:
+    assert patched.ask("decisions.start", kind, SLOTS, FREE, plan_stream=True)["map"] is True
+
+
+# ---- graphs ------------------------------------------------------------------------------------------------------
+
+
+@EACH
+@settings(max_examples=10)
+@given(graph_cases(mirror=None, total=None), TOKENS)
+def test_a_replay_hands_on_what_upstreams_does(
+    patched: DrivenTree, upstream: DrivenTree, runner: str, case: Case, tokens: int
+) -> None:
+    if runner == "multi-layer":
+        # Upstream's sums there without asking whether it is known.
+        case["sum"] = True
+    answer, expected = (replay(tree, runner, case, tokens) for tree in (patched, upstream))
+    assert answer == expected
+
+
+def test_a_multi_layer_replay_hands_on_no_sum_that_the_batch_has_not(patched: DrivenTree) -> None:
+    case = {"lens": [3], "mirror": True, "sum": False, "topk": True}
+    assert replay(patched, "multi-layer", case, 2)["seq_lens_sum"] is None
