@@ -3,15 +3,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from graph_sessions import CONTEXT, sessions
-from hypothesis import given, settings
+from graph_sessions import CONTEXT, examples, sessions
+from hypothesis import given
 from hypothesis import strategies as st
 from trees import ProbeError
 
 if TYPE_CHECKING:
     from trees import DrivenTree
 
-EXAMPLES = settings(max_examples=5)
+EXAMPLES = examples(5)
 BATCH = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [1, 1, 1]}
 SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": 4}
 

@@ -4,8 +4,8 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from graph_sessions import CONTEXT, sessions
-from hypothesis import given, settings
+from graph_sessions import CONTEXT, examples, sessions
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def test_an_opted_out_hybrid_hands_on_what_the_side_that_verifies_has(
 several = st.lists(sessions(["decode", "verify"], (16, 64), most=2), min_size=2, max_size=4)
 
 
-@settings(max_examples=6)
+@examples(6)
 @given(drawn=several)
 def test_a_hybrid_passes_a_replay_on_with_the_mirror_and_opted_out_without(
     patched: DrivenTree, opted_out: DrivenTree, drawn: list[dict[str, Any]]

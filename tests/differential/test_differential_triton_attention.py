@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from graph_sessions import CONTEXT, sessions
-from hypothesis import given, settings
+from graph_sessions import CONTEXT, examples, sessions
+from hypothesis import given
 from hypothesis import strategies as st
 from trees import ProbeError
 
@@ -114,7 +114,7 @@ several = st.lists(
 )
 
 
-@settings(max_examples=6)
+@examples(6)
 @given(drawn=several)
 def test_graphs_are_replayed_as_before_with_the_mirror_and_without(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, drawn: list[dict[str, Any]]

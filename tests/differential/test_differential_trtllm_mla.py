@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from graph_sessions import CONTEXT, sessions
-from hypothesis import given, settings
+from graph_sessions import CONTEXT, examples, sessions
+from hypothesis import given
 from hypothesis import strategies as st
 from trees import ProbeError
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PAGE_SIZES = (16, 32, 64)
 MODES = ("decode", "verify", "extend v1", "extend v2")
-EXAMPLES = settings(max_examples=8)
+EXAMPLES = examples(8)
 BATCH = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [4, 4, 4]}
 SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": 4}
 
