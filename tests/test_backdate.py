@@ -84,3 +84,10 @@ def test_a_tree_that_lacks_some_of_them_gets_those(releases: Releases, taken_out
     assert {status.patch.id: status.state.value for status in plan.patches} == lacking
     landed = {name: "applied" if name in taken_out else "upstream" for name in UPSTREAM}
     assert states(after(plan), upstreams) == landed
+
+
+def test_the_future_map_that_main_had_first_gets_its_own_edit(releases: Releases) -> None:
+    tree = backdate(releases.tree(RELEASE), (*LAST_FIRST, "gather-on-host"))
+    plan = make_plan(tree, PATCHES)
+    assert set(states(after(plan)).values()) == {"applied"}
+    assert ("26128", "resolve-host") in pending(plan)

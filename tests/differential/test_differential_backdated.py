@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from backdated import lay_out
+from backdated import LAST_FIRST, RELEASE, backdate, lay_out
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from releases import run
@@ -20,6 +20,7 @@ from test_differential_batches import (
 )
 from test_differential_decisions import (
     FREE,
+    KINDS,
     SLOTS,
     test_a_server_without_a_setting_keeps_the_mirror,
     test_a_worker_names_the_backends_that_the_successors_does,
@@ -105,15 +106,29 @@ if TYPE_CHECKING:
     from patchkit.tree import OverlayTree
 
 
+def driven(
+    tree: OverlayTree, patches: tuple[str, ...], releases: Releases, factory: pytest.TempPathFactory
+) -> Iterator[DrivenTree]:
+    """Lay a tree out, apply ``patches``, if any, through the command, and drive what comes of it."""
+    folder = factory.mktemp("driven")
+
+    def make() -> Path:
+        root = lay_out(tree, releases, folder).root
+        if patches:
+            run("apply", root, *patches)
+        return root
+
+    made = DrivenTree("backdated", make)
+    yield made
+    made.stop()
+
+
 @pytest.fixture(scope="module")
 def unpatched(
     backdated: OverlayTree, releases: Releases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DrivenTree]:
     """The release without upstream's patches."""
-    folder = tmp_path_factory.mktemp("driven")
-    tree = DrivenTree("backdated", lambda: lay_out(backdated, releases, folder).root)
-    yield tree
-    tree.stop()
+    yield from driven(backdated, (), releases, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -121,16 +136,20 @@ def patched(
     backdated: OverlayTree, releases: Releases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DrivenTree]:
     """The release with this project's patches in the place of upstream's."""
-    folder = tmp_path_factory.mktemp("driven")
+    yield from driven(backdated, DEFAULT, releases, tmp_path_factory)
 
-    def make() -> Path:
-        tree = lay_out(backdated, releases, folder)
-        run("apply", tree.root, *DEFAULT)
-        return tree.root
 
-    tree = DrivenTree("repatched", make)
-    yield tree
-    tree.stop()
+@pytest.fixture(scope="module")
+def gathering_on_host(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+    """The same with the future map that main had first, which leaves the device's lengths to the forward."""
+    tree = backdate(releases.tree(RELEASE), (*LAST_FIRST, "gather-on-host"))
+    yield from driven(tree, DEFAULT, releases, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def mended(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+    """The release without 26738 alone, as main was for six hours, and this project's in its place."""
+    yield from driven(backdate(releases.tree(RELEASE), ("26738",)), ("26738",), releases, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +217,20 @@ def test_with_the_mirror_it_holds_the_advanced_lengths(patched: DrivenTree, devi
     assert (resolved["lens"], resolved["mirror"], resolved["sum"]) == ([61, 50], [61, 50], 111)
 
 
+@pytest.mark.parametrize("published", [True, False])
+def test_a_map_that_gathers_on_the_host_copies_nothing_there_without_the_mirror(
+    gathering_on_host: DrivenTree, published: bool
+) -> None:
+    steps = [("publish", {3: 50, 5: 61}), ("resolve", [5, 3])][not published :]
+    lens = [61, 50] if published else [1005, 1003]
+    waits = ["published.wait"] * published
+    for needed in (True, False):
+        *_, resolved = gathering_on_host.ask("backdated.resolves", needed, "cpu", steps)
+        known = {"mirror": lens, "sum": sum(lens), "reads": ["cpu"]}
+        unknown = {"mirror": None, "sum": None, "reads": []}
+        assert resolved == {"lens": [7, 7], "waits": waits} | (known if needed else unknown)
+
+
 # ---- the decision on its way to the map --------------------------------------------------------------------------
 
 
@@ -210,6 +243,13 @@ def test_the_future_map_is_told_what_upstreams_is(
     told, expected = (tree.ask_many("decisions.start", requests) for tree in (patched, upstream))
     assert [each["map"] for each in told] == [each["map"] for each in expected]
     assert {each["map"] for each in told} == {True, False}
+
+
+def test_a_decision_that_asks_every_slot_is_mended_to_upstreams(
+    mended: DrivenTree, upstream: DrivenTree
+) -> None:
+    requests = [(FREE, [kind, other]) for kind in KINDS for other in (None, "triton")]
+    assert mended.ask("decisions.decide", requests) == upstream.ask("decisions.decide", requests)
 
 
 @pytest.mark.parametrize("kind", ["silent", "unrelated"])
