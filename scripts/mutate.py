@@ -1,0 +1,221 @@
+"""Break one thing at a time, in a copy, and see whether the tests notice: a mutation test of patches and runtime.
+
+Mutants are made of what the patches' edits put into a tree, of whole edits left out, and of the Python of
+patchkit/runtime and patchkit/backends. An edit counts where a tree that tests/differential drives takes it, and
+only if it makes another program of that tree. tests/differential looks at each mutant; one of Python that it
+misses is for tests/runtime and tests/backends to notice. Exits 1 where less than 85 % are noticed.
+
+The same seed takes the same mutants: at least one of each edit and of each function, if COUNT allows, then any.
+Nothing in the checkout is changed. What stands behind -- goes to pytest.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import libcst as cst
+import msgspec
+from mutation.grounds import Ground, Grounds
+from mutation.lane import Lane, Outcome
+from mutation.mutants import Mutant, of_module, of_patch
+from mutation.plugin import Notes, Trial
+from mutation.results import Result, Results
+from mutation.sampling import sample
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from patchkit.tree import open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mutation.grounds import Contents
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+Suite = tuple[str, ...]
+SUITES: tuple[Suite, ...] = (("tests/differential",), ("tests/runtime", "tests/backends"))
+"""The second looks at what the first missed of modules."""
+# A mutant may be slow without being endless, and others run beside it.
+PATIENCE = 3.0
+GRACE = 30.0
+HANGS = 3600.0
+
+
+def candidates(checkout: Path) -> Iterator[Mutant]:
+    """Yield everything that can be broken."""
+    for path in sorted(checkout.glob("patches/*/patch.toml")):
+        yield from of_patch(path.relative_to(checkout).as_posix(), path.read_text(encoding="utf-8"))
+    for package in ("runtime", "backends"):
+        for path in sorted((checkout / "patchkit" / package).glob("*.py")):
+            # Lists of names, in which there is nothing to break.
+            if path.stem != "__init__" and not path.stem.startswith("api_"):
+                text = path.read_text(encoding="utf-8")
+                yield from of_module(path.relative_to(checkout).as_posix(), text)
+
+
+@dataclass
+class Killers:
+    """Which tests noticed mutants so far: the next mutant of the same place likely falls to the same."""
+
+    by_stratum: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def note(self, mutant: Mutant, test: str) -> None:
+        """Remember a test that noticed a mutant."""
+        self.by_stratum.setdefault(mutant.stratum, []).append(test)
+
+    def likely(self, mutant: Mutant) -> tuple[str, ...]:
+        """Return the tests to begin with: those of the same edit or function, then those of the same file."""
+        same = self.by_stratum.get(mutant.stratum, [])
+        file = [
+            test for key, tests in list(self.by_stratum.items()) if key[0] == mutant.file for test in tests
+        ]
+        return tuple(dict.fromkeys([*reversed(same), *sorted(file, key=file.count, reverse=True)]))
+
+
+class Run:
+    """The clean tests, the trees that they drive, and the lanes in which mutants are looked at."""
+
+    def __init__(
+        self, folder: Path, jobs: int, arguments: Sequence[str], report: Callable[[str], None]
+    ) -> None:
+        self._arguments = arguments
+        self._notes = folder / "notes"
+        report("the tests without a mutant, to learn what they ask")
+        clean = Lane(CHECKOUT, folder / "clean")
+        self._require_clean(clean, SUITES[0], is_clean=True)
+        notes = msgspec.msgpack.decode(self._notes.read_bytes(), type=Notes)
+        self._patched = {name: tree for name, tree in notes.trees.items() if tree.patches}
+        self.lanes = [Lane(CHECKOUT, folder / f"lane-{number}") for number in range(jobs)]
+        for lane in self.lanes:
+            lane.take(self._patched)
+        report("the tests without a mutant, to learn how long they take")
+        everything = {"asked": tuple(self._patched), "runtime": True}
+        seconds = [self._require_clean(self.lanes[0], suite, **everything).seconds for suite in SUITES]
+        self._limits = [GRACE + PATIENCE * each for each in seconds]
+        report(f"they take {' and '.join(f'{each:.0f} s' for each in seconds)}")
+        trees = {name: open_tree(Path(tree.before)) for name, tree in self._patched.items()}
+        self._grounds = Grounds(
+            [Ground(name, trees[name], tree.patches) for name, tree in self._patched.items()], clean.checkout
+        )
+        self._changed: dict[Mutant, dict[str, Contents]] = {}
+        self._killers = Killers()
+
+    def counts(self, mutant: Mutant) -> bool:
+        """Tell whether there is anything to notice."""
+        if mutant.is_of_patch:
+            self._changed[mutant] = self._grounds.changed_by(mutant)
+        return not mutant.is_of_patch or bool(self._changed[mutant])
+
+    def look_at(self, mutant: Mutant, lane: Lane) -> Result:
+        """Have the suites look at a mutant until one notices it."""
+        changed = self._changed.get(mutant, {})
+        asked = tuple(changed) if mutant.is_of_patch else tuple(self._patched)
+        trial = self._trial(
+            lane, asked=asked, runtime=not mutant.is_of_patch, first=self._killers.likely(mutant)
+        )
+        suites = SUITES[:1] if mutant.is_of_patch else SUITES
+        with lane.broken(mutant, changed):
+            for suite, limit in zip(suites, self._limits, strict=False):
+                outcome = lane.test(trial, suite, self._arguments, limit)
+                if outcome.killed:
+                    self._killers.note(mutant, outcome.test)
+                    break
+        return Result(mutant, suite[0] if outcome.killed else "", outcome)
+
+    def _trial(self, lane: Lane, **told: Any) -> Trial:
+        verdict = str(lane.folder / "verdict")
+        return Trial(str(lane.checkout), verdict, str(self._notes), roots=lane.roots, **told)
+
+    def _require_clean(self, lane: Lane, suite: Suite, **told: Any) -> Outcome:
+        outcome = lane.test(self._trial(lane, **told), suite, self._arguments, HANGS)
+        if outcome.killed:
+            raise SystemExit(
+                f"mutate: {outcome.test} fails without a mutant ({outcome.said}); mend that first."
+            )
+        return outcome
+
+
+def look_at_all(run: Run, chosen: Iterator[Mutant], results: Results, done: Callable[[Result], None]) -> None:
+    """Look at the mutants, one at a time in each lane; the next one is made ready meanwhile."""
+    numbered = enumerate(chosen)
+    lock = threading.Lock()
+    stopped = threading.Event()
+
+    def work(lane: Lane) -> None:
+        try:
+            while not stopped.is_set():
+                with lock:
+                    turn, mutant = next(numbered, (0, None))
+                if mutant is None:
+                    return
+                result = run.look_at(mutant, lane)
+                with lock:
+                    if stopped.is_set():
+                        return
+                    results.by_turn[turn] = result
+                    done(result)
+        except BaseException:
+            stopped.set()
+            raise
+
+    with ThreadPoolExecutor(len(run.lanes)) as pool:
+        try:
+            for finished in [pool.submit(work, lane) for lane in run.lanes]:
+                finished.result()
+        finally:
+            stopped.set()
+            for lane in run.lanes:
+                lane.stop()
+
+
+@click.command(help=__doc__)
+@click.option("--count", default=200, show_default=True, help="How many mutants.")
+@click.option("--seed", default=0, show_default=True, help="Which of them.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default="cores", help="How many at a time.")
+@click.option("--only", default="", metavar="TEXT", help="Those whose name has TEXT.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where to write every result as JSON.")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST ARGUMENTS]")
+def main(
+    *, count: int, seed: int, jobs: int, only: str, out: Path | None, arguments: tuple[str, ...]
+) -> None:
+    """Run."""
+    # Syntax trees are immutable, so that one parse of a file serves every plan.
+    cst.parse_module = functools.cache(cst.parse_module)
+    named = [mutant for mutant in candidates(CHECKOUT) if only in mutant.name]
+    if not named:
+        raise SystemExit(f"mutate: no mutant's name has {only!r}.")
+    results = Results(seed)
+    said = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+    with (
+        tempfile.TemporaryDirectory(prefix="mutate-") as folder,
+        Progress(*columns, console=said) as progress,
+    ):
+        run = Run(Path(folder).resolve(), jobs, arguments, progress.console.print)
+        task = progress.add_task("mutants", total=min(count, len(named)))
+
+        def done(result: Result) -> None:
+            progress.advance(task)
+            how = f"killed by {result.outcome.test}" if result.outcome.killed else "survived"
+            line = f"{result.mutant.name}: {how} ({result.outcome.seconds:.0f} s)"
+            progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            if out is not None:
+                results.write(out)
+
+        chosen = sample(named, lambda mutant: mutant.stratum, run.counts, count, seed)
+        look_at_all(run, chosen, results, done)
+    results.show(Console())
+    sys.exit(0 if results.passed else 1)
+
+
+if __name__ == "__main__":
+    main()

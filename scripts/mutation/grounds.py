@@ -1,0 +1,120 @@
+"""What a broken patch makes of the trees that the tests apply patches to."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from patchkit import patchset
+from patchkit.errors import PatchkitError
+from patchkit.plan import State, make_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from patchkit.patchset import Patch, PatchSet
+    from patchkit.tree import CheckoutTree
+
+    from .mutants import Mutant
+
+Contents = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A tree and the patches that tests apply to it."""
+
+    name: str
+    tree: CheckoutTree
+    patches: tuple[str, ...]
+
+    def patched(self, patches: PatchSet, files: Sequence[str] = ()) -> Contents | None:
+        """Return what ``patches`` make of the tree, or of ``files`` alone; None where one does not apply."""
+        chosen: Sequence[Patch] = patches.select(self.patches)
+        if files:
+            chosen = [part for patch in chosen if (part := _part(patch, files)).edits]
+        plan = make_plan(self.tree, chosen)
+        if any(status.state is State.CONFLICT for status in plan.patches):
+            return None
+        return {change.file: change.after for change in plan.changes}
+
+
+def _part(patch: Patch, files: Sequence[str]) -> Patch:
+    edits = tuple(edit for edit in patch.edits if set(files).intersection(edit.files))
+    return replace(patch, edits=edits, requires=())
+
+
+class Grounds:
+    """All of the trees, and what is different there with a broken patch."""
+
+    def __init__(self, grounds: Sequence[Ground], checkout: Path) -> None:
+        """Plan with the patches of ``checkout``, a copy that this object may write to."""
+        self._grounds = grounds
+        self._checkout = checkout
+        self._seen: set[str] = set()
+        patchset.BUILT_IN = checkout / "patches"
+        self._patches = patchset.load()
+        self._whole = {ground.name: self._clean(ground, ()) for ground in grounds}
+
+    @functools.cache  # noqa: B019 - there is one, and it lives as long as the program
+    def _clean(self, ground: Ground, files: tuple[str, ...]) -> Contents:
+        contents = ground.patched(self._patches, files)
+        if contents is None:
+            raise SystemExit(f"mutate: the patches do not apply to the {ground.name} tree; mend that first.")
+        return contents
+
+    def changed_by(self, mutant: Mutant) -> dict[str, Contents]:
+        """Return the files that mean something else in each tree, with their new content.
+
+        None at all: the patch makes the same trees as before or as an earlier mutant, or it does not apply.
+        """
+        path = self._checkout / mutant.file
+        sound = path.read_bytes()
+        path.write_text(mutant.text, encoding="utf-8")
+        try:
+            patches = patchset.load()
+            changed = {ground.name: self._changed(ground, patches, mutant.sites) for ground in self._grounds}
+        except (PatchkitError, ValueError):
+            return {}
+        finally:
+            path.write_bytes(sound)
+        found = {name: contents for name, contents in changed.items() if contents}
+        effect = repr(
+            [(name, file, meaning(found[name][file])) for name in found for file in sorted(found[name])]
+        )
+        if None in changed.values() or effect in self._seen:
+            return {}
+        self._seen.add(effect)
+        return found
+
+    def _changed(self, ground: Ground, patches: PatchSet, files: tuple[str, ...]) -> Contents | None:
+        # What happens elsewhere seldom matters to a file, and where it does all files are planned.
+        clean = self._clean(ground, files)
+        if any(self._whole[ground.name].get(file) != content for file, content in clean.items()):
+            clean, files = self._whole[ground.name], ()
+        contents = ground.patched(patches, files)
+        if contents is None:
+            return None
+        after = {file: contents.get(file) or ground.tree.read(file) or b"" for file in {*clean, *contents}}
+        return {
+            file: content
+            for file, content in after.items()
+            if meaning(content) != meaning(clean.get(file) or ground.tree.read(file) or b"")
+        }
+
+
+@functools.cache
+def meaning(source: bytes) -> str:
+    """Return what tells programs apart: neither layout nor comments nor statements that do nothing."""
+    module = ast.parse(source)
+    for node in ast.walk(module):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                setattr(node, name, [one for one in block if not isinstance(one, ast.Pass)])
+    return ast.dump(module)

@@ -1,0 +1,134 @@
+"""A scratch copy of the checkout and its patched trees, in which one mutant at a time is looked at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .plugin import PROFILE, VARIABLE, Trial, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from .mutants import Mutant
+    from .plugin import Driven
+
+PARTS = ("patchkit", "patches", "tests", "scripts", "pyproject.toml")
+_OPTIONS = ("-x", "-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider", "-p", "mutation.plugin")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run of tests; ``test`` failed, if any did, with ``said``."""
+
+    killed: bool
+    test: str = ""
+    said: str = ""
+    seconds: float = 0.0
+
+
+class Lane:
+    """A copy of what tests need, below ``folder``."""
+
+    def __init__(self, checkout: Path, folder: Path) -> None:
+        self.folder = folder
+        self.checkout = folder / "checkout"
+        for part in PARTS:
+            source = checkout / part
+            if source.is_dir():
+                ignored = shutil.ignore_patterns("__pycache__", ".*")
+                shutil.copytree(source, self.checkout / part, ignore=ignored)
+            elif source.exists():
+                shutil.copy(source, self.checkout / part)
+        self.roots: dict[str, str] = {}
+        self._serial = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def take(self, trees: Mapping[str, Driven]) -> None:
+        """Have patched trees of its own."""
+        for name, tree in trees.items():
+            self.roots[name] = str(self.folder / "trees" / name)
+            shutil.copytree(tree.root, self.roots[name], symlinks=True)
+
+    @contextmanager
+    def broken(self, mutant: Mutant, trees: Mapping[str, Mapping[str, bytes]]) -> Iterator[None]:
+        """Have a mutant in the checkout and what it makes of the trees in these."""
+        contents = {self.checkout / mutant.file: mutant.text.encode()}
+        for name, changed in trees.items():
+            package = Path(self.roots[name]) / "sglang"
+            contents |= {package / file: content for file, content in changed.items()}
+        whole = {path: path.read_bytes() for path in contents}
+        self._write(contents)
+        try:
+            yield
+        finally:
+            self._write(whole)
+
+    def _write(self, contents: Mapping[Path, bytes]) -> None:
+        # Compiled files are told apart by time and size alone, and both may be those of the mutant before.
+        self._serial += 1
+        for path, content in contents.items():
+            path.write_bytes(content)
+            os.utime(path, (self._serial, self._serial))
+
+    def test(self, trial: Trial, suites: Sequence[str], arguments: Sequence[str], limit: float) -> Outcome:
+        """Run ``suites``; SystemExit if pytest could not."""
+        scratch = self.folder / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        told, verdict = self.folder / "trial.json", Path(trial.verdict)
+        told.write_bytes(msgspec.json.encode(trial))
+        verdict.unlink(missing_ok=True)
+        paths = [str(self.checkout), str(self.checkout / "scripts"), os.environ.get("PYTHONPATH", "")]
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "TMPDIR": str(scratch),
+            VARIABLE: str(told),
+        }
+        command = [sys.executable, "-m", "pytest", *_OPTIONS, f"--hypothesis-profile={PROFILE}"]
+        command += [f"--basetemp={scratch / 'pytest'}", *suites, *arguments]
+        started = time.monotonic()
+        with (self.folder / "output").open("w+") as output:
+            self._process = process = subprocess.Popen(
+                command,
+                cwd=self.checkout,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                return Outcome(True, "timeout", f"more than {limit:.0f} s", time.monotonic() - started)
+            finally:
+                self.stop()
+            seconds = time.monotonic() - started
+            if code == 0:
+                return Outcome(False, seconds=seconds)
+            if verdict.exists():
+                first = msgspec.json.decode(verdict.read_bytes(), type=Verdict)
+                return Outcome(True, first.test, first.said, seconds)
+            if code < 0:
+                return Outcome(True, "crash", signal.Signals(-code).name, seconds)
+            output.seek(0)
+            said = "".join(output.readlines()[-20:])
+            raise SystemExit(f"mutate: pytest ended with {code} and says why:\n{said}")
+
+    def stop(self) -> None:
+        """End pytest with all that it started."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()

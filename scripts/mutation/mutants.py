@@ -1,0 +1,156 @@
+"""What can be broken: the code that patches put into a tree, whole edits, and Python modules."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tomli
+
+from .operators import breaks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LEFT_OUT = "edit left out"
+_NOWHERE = {"file": "left_out.py", "optional": "left out"}
+_NAMES = {"$$": "_mutation_run_", "$": "_mutation_name_"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A file with one thing broken. ``unit`` is an edit or a function, ``part`` the key of an edit."""
+
+    file: str
+    unit: str
+    part: str
+    operator: str
+    before: str
+    after: str
+    text: str
+    """All of the file, broken."""
+    sites: tuple[str, ...] = ()
+    """The files of a tree that an edit is about."""
+
+    @property
+    def is_of_patch(self) -> bool:
+        """Whether it is a patch's, and not Python's."""
+        return self.file.endswith(".toml")
+
+    @property
+    def stratum(self) -> tuple[str, str]:
+        """What a sample takes at least one mutant of."""
+        return self.file, self.unit
+
+    @property
+    def name(self) -> str:
+        """Where it is and what was done, in one line."""
+        return f"{self.file}: {' '.join(filter(None, (self.unit or 'module', self.part)))}: {self.operator}"
+
+    @property
+    def diff(self) -> str:
+        """What was broken, as a unified diff without its head."""
+        lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), lineterm="", n=2)
+        return "\n".join(list(lines)[2:])
+
+
+class _Fragment(NamedTuple):
+    part: str
+    code: str
+    edit: Any
+    """Gives the whole edit with other code in the fragment's place."""
+    before: str = ""
+    behind: str = ""
+    """What makes a fragment that is none a statement."""
+
+
+def of_module(file: str, text: str) -> Iterator[Mutant]:
+    """Yield a module's mutants."""
+    for one in breaks(text):
+        yield Mutant(file, one.unit, "", one.operator, text, one.code, one.code)
+
+
+def of_patch(file: str, text: str) -> Iterator[Mutant]:
+    """Yield a patch's mutants: each edit left out, and what its code can be broken to."""
+    patch = tomli.loads(text)
+    for index, edit in enumerate(patch["edit"]):
+        places = edit["file"]
+        sites = (places,) if isinstance(places, str) else tuple(places)
+        for part, operator, before, after, changed in _changes(edit):
+            edits = [*patch["edit"][:index], changed, *patch["edit"][index + 1 :]]
+            whole = written({**patch, "edit": edits})
+            yield Mutant(file, edit["name"], part, operator, before, after, whole, sites)
+
+
+def _changes(edit: dict[str, Any]) -> Iterator[tuple[str, str, str, str, dict[str, Any]]]:
+    gone = {key: value for key, value in edit.items() if key != "in"} | _NOWHERE
+    yield "", LEFT_OUT, _shown(edit), "", gone
+    for fragment in _fragments(edit):
+        for operator, code in _broken(fragment, replaces=edit["kind"] == "rewrite"):
+            yield fragment.part, operator, fragment.code, code, fragment.edit(code)
+
+
+def _shown(edit: dict[str, Any]) -> str:
+    return "\n".join(fragment.code.strip("\n") for fragment in _fragments(edit)) or edit.get("member", "")
+
+
+def _fragments(edit: dict[str, Any]) -> Iterator[_Fragment]:
+    if edit["kind"] == "import":
+        return
+    if edit["kind"] == "none-guard":
+        # The same edit said in full: its condition can be broken as well.
+        rest = {key: value for key, value in edit.items() if key != "value"} | {"kind": "rewrite"}
+        guard = f"if {edit['value']} is not None:\n    $$found\n"
+        yield _Fragment("value", guard, lambda code: {**rest, "code": code})
+    if edit["kind"] == "call-argument":
+        yield _Fragment("argument", edit["argument"], lambda code: {**edit, "argument": code}, "call(", ")")
+    if "code" in edit:
+        around = ("def function(", "): pass") if edit["kind"] == "parameter" else ("", "")
+        yield _Fragment("code", edit["code"], lambda code: {**edit, "code": code}, *around)
+    for index, variant in enumerate(edit.get("variants", ())):
+
+        def varied(code: str, index: int = index) -> dict[str, Any]:
+            variants = edit["variants"]
+            changed = {**variants[index], "code": code}
+            return {**edit, "variants": [*variants[:index], changed, *variants[index + 1 :]]}
+
+        yield _Fragment(f"variants[{index}].code", variant["code"], varied)
+
+
+def _broken(fragment: _Fragment, *, replaces: bool) -> Iterator[tuple[str, str]]:
+    """Yield the ways to break a fragment; without its only statement an addition is an edit left out."""
+    whole = fragment.before + _named(fragment.code) + fragment.behind
+    for one in breaks(whole):
+        code = one.code.removeprefix(fragment.before).removesuffix(fragment.behind)
+        is_fragment = one.code == fragment.before + code + fragment.behind
+        nothing = {""} if replaces else {"", "pass"}
+        if is_fragment and code.strip() not in nothing:
+            yield one.operator, _dollared(code)
+
+
+def _named(code: str) -> str:
+    """Write placeholders as names, so that a fragment is Python."""
+    return re.sub(r"(\${1,2})(?=\w)", lambda found: _NAMES[found[1]], code)
+
+
+def _dollared(code: str) -> str:
+    for sign, name in _NAMES.items():
+        code = code.replace(name, sign)
+    return code
+
+
+def written(table: dict[str, Any]) -> str:
+    """Return a table as TOML, with every value on one line."""
+    return "".join(f"{_value(key)} = {_value(value)}\n" for key, value in table.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_value(key)} = {_value(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    # A JSON string or boolean is TOML's.
+    return json.dumps(value, ensure_ascii=False)

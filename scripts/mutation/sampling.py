@@ -1,0 +1,40 @@
+"""A sample that has something of everything and is the same for the same seed."""
+
+from __future__ import annotations
+
+import random
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+T = TypeVar("T")
+
+
+def sample(
+    candidates: Sequence[T],
+    stratum: Callable[[T], Hashable],
+    counts: Callable[[T], bool],
+    size: int,
+    seed: int,
+) -> Iterator[T]:
+    """Return up to ``size`` candidates that ``counts``: first one of each stratum, then any, in random order.
+
+    ``counts`` is asked only about candidates whose turn has come, and about none twice.
+    """
+    shuffled = random.Random(seed).sample(range(len(candidates)), len(candidates))
+    groups: dict[Hashable, list[int]] = {}
+    for index in shuffled:
+        groups.setdefault(stratum(candidates[index]), []).append(index)
+    asked: set[int] = set()
+
+    def that_count(indices: Iterable[int]) -> Iterator[T]:
+        for index in indices:
+            if index not in asked:
+                asked.add(index)
+                if counts(candidates[index]):
+                    yield candidates[index]
+
+    firsts = (first for group in groups.values() for first in islice(that_count(group), 1))
+    return islice(chain(firsts, that_count(shuffled)), size)
