@@ -296,6 +296,26 @@ class Workspace:
                 return found
         return []
 
+    def at_home(self, need: Import) -> Import | None:
+        """Return an import of what the tree defines from where it does, ``None`` if no one place does."""
+        package, _, module = need.source.partition(".")
+        if package != NAME or self._provides(module.replace(".", "/"), need.names):
+            return need
+        homes = {home for name in need.names for home in self.modules.defining(name)}
+        if len(homes) != 1:
+            return None
+        (home,) = homes
+        return need.moved_to(f"{NAME}.{home.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}")
+
+    def _provides(self, module: str, names: set[str]) -> bool:
+        """Tell whether a module, or a package's folder, has these names; those that edits added are there too."""
+        file = f"{module}.py"
+        source = self.modules.source(file) or self.modules.source(f"{module}/__init__.py") or b""
+        return file in self.edited or all(
+            name.encode() in source or self.modules.source(f"{module}/{name}.py") is not None
+            for name in names
+        )
+
     def holds(self, fact: Fact) -> bool:
         """Tell whether a fact is true of the tree with the edits so far."""
         place = self.locate(fact.files, fact.scope)
@@ -320,12 +340,12 @@ def _examine(space: Workspace, patch: Patch, spec: AnyEdit) -> _Outcome:
         return _Outcome(status, place)
     finding = codemod_of(spec).examine(place.scope, f"{marker(patch)} {spec.why}")
     if spec.imports:
-        finding = _with_imports(place.scope, spec, finding)
+        finding = _with_imports(space, place.scope, spec, finding)
     status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT)
     return _Outcome(status, finding)
 
 
-def _with_imports(scope: Scope, spec: AnyEdit, finding: Finding) -> Finding:
+def _with_imports(space: Workspace, scope: Scope, spec: AnyEdit, finding: Finding) -> Finding:
     """Have an edit bring its imports; one in place by patchkit's own code also needs them to be there."""
     imports = [Import(code) for code in spec.imports]
     if finding.standing is Standing.PRESENT:
@@ -336,11 +356,15 @@ def _with_imports(scope: Scope, spec: AnyEdit, finding: Finding) -> Finding:
         return finding
     if not unmet:
         return finding
+    found = [space.at_home(need) for need in unmet]
+    homeless = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
+    if homeless:
+        return absent(f"`{homeless[0]}`: the tree has that neither there nor in one other place")
 
     def rewrite() -> cst.Module:
         changed = finding.rewrite() if finding.rewrite is not None else scope.module
-        for need in unmet:
-            changed = need.add(changed)
+        for need in found:
+            changed = need.add(changed) if need is not None else changed
         return changed
 
     return ready(rewrite)

@@ -40,6 +40,10 @@ class Desk:
     def close(self):
         self.open = False
 """,
+    "srt/shop.py": """\
+def charge(reader, book):
+    reader.debt += book.price
+""",
 }
 
 
@@ -501,6 +505,35 @@ def test_import_that_was_taken_away_is_brought_back() -> None:
     without = library(desk=tree.contents[DESK].replace(b"from sglang.srt import shop\n", b""))
     assert status(without, toy).state is State.PENDING
     assert applied(without, toy).contents[DESK] == tree.contents[DESK]
+
+
+TILL = {
+    **FINE,
+    "code": "Till.charge($r, $b)",
+    "imports": ["from sglang.srt.till import Till"],
+}
+
+
+def test_import_of_a_class_that_has_moved_is_from_where_it_is() -> None:
+    text = after(make_plan(library(**{"front/till": "class Till:\n    coins = 0\n"}), [patch(TILL)]), DESK)
+    assert "from sglang.srt.front.till import Till\n" in text
+    usual = after(make_plan(library(till="from front import Till\n"), [patch(TILL)]), DESK)
+    assert "from sglang.srt.till import Till\n" in usual
+
+
+def test_import_of_what_an_earlier_edit_brings_is_from_there() -> None:
+    brought = edit("module-code", SHELF, code="class Till:\n    coins = 0\n")
+    asked = {**TILL, "imports": ["from sglang.srt.shelf import Till"]}
+    assert "from sglang.srt.shelf import Till\n" in after(make_plan(library(), [patch(brought, asked)]), DESK)
+
+
+@pytest.mark.parametrize("homes", [(), ("front/till", "back/till")])
+def test_import_of_what_the_tree_has_nowhere_or_twice_is_a_conflict(homes: tuple[str, ...]) -> None:
+    found = status(library(**dict.fromkeys(homes, "class Till:\n    coins = 0\n")), patch(TILL))
+    assert found.state is State.CONFLICT
+    assert (
+        "`from sglang.srt.till import Till`: the tree has that neither there nor in one other" in found.reason
+    )
 
 
 # ---- bytes

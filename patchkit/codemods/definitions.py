@@ -262,6 +262,20 @@ class Import:
         return {bound_as(alias) for alias in cast("Sequence[cst.ImportAlias]", self._import.names)}
 
     @property
+    def source(self) -> str:
+        """The dotted name of the module that the names come from, empty for a plain import."""
+        wanted = self._import
+        if isinstance(wanted, cst.Import) or wanted.module is None or wanted.relative:
+            return ""
+        return syntax.code_of(wanted.module)
+
+    def moved_to(self, source: str) -> Import:
+        """Return the import of the same names from another module."""
+        wanted = cst.ensure_type(self._import, cst.ImportFrom)
+        there = wanted.with_changes(module=cst.parse_expression(source))
+        return Import(syntax.code_of(there))
+
+    @property
     def _statement(self) -> cst.BaseStatement:
         (statement,) = render(self.code, {})
         return statement
