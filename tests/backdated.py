@@ -1,8 +1,9 @@
 """A release that has upstream's patches, with upstream's patches taken out of it again.
 
-No release is shaped like upstream's main branch of June 2026 and lacks the patches; this tree is one that does. What
-each function loses is data (`backdate/*.toml`) in the pattern language of patches: an `edit` gives the code that it
-matches an older form, a `drop` takes away names that a module, a class or a function's parameters bind.
+No release is shaped like upstream's main branch of June 2026 and lacks the patches; this tree is one that does. Some
+functions can be given a form that main had earlier still. What each function loses is data (`backdate/*.toml`) in the
+pattern language of patches: an `edit` gives the code that it matches an older form, a `drop` takes away names that a
+module, a class or a function's parameters bind.
 """
 
 from __future__ import annotations
@@ -147,8 +148,8 @@ def backdate(tree: Tree, patches: Sequence[str] = LAST_FIRST) -> OverlayTree:
 
 
 def lay_out(tree: OverlayTree, releases: Releases, folder: Path) -> CheckoutTree:
-    """Write the backdated release below ``folder``."""
-    copy = releases.copy(RELEASE, folder)
+    """Write a backdated release below ``folder``."""
+    copy = releases.copy(str(tree.version), folder)
     for file, content in tree.contents.items():
         (copy.package / file).write_bytes(content)
     return copy

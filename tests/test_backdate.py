@@ -86,8 +86,18 @@ def test_a_tree_that_lacks_some_of_them_gets_those(releases: Releases, taken_out
     assert states(after(plan), upstreams) == landed
 
 
-def test_the_future_map_that_main_had_first_gets_its_own_edit(releases: Releases) -> None:
-    tree = backdate(releases.tree(RELEASE), (*LAST_FIRST, "gather-on-host"))
-    plan = make_plan(tree, PATCHES)
+@pytest.mark.parametrize(
+    ("release", "forms", "edits"),
+    [
+        pytest.param(RELEASE, (*LAST_FIRST, "gather-on-host"), {"resolve-host"}, id="first future map"),
+        pytest.param(REFERENCE, ("refreshed-batch",), {"refresh", "refresh-sum"}, id="batch before the map"),
+    ],
+)
+def test_lengths_that_main_took_to_the_host_elsewhere_are_found_there(
+    releases: Releases, release: str, forms: tuple[str, ...], edits: set[str]
+) -> None:
+    plan = make_plan(backdate(releases.tree(release), forms), PATCHES)
     assert set(states(after(plan)).values()) == {"applied"}
-    assert ("26128", "resolve-host") in pending(plan)
+    taken = {edit for patch, edit in pending(plan) if patch == "26128"}
+    assert edits <= taken
+    assert not {"resolve", "decode-copy"} & taken

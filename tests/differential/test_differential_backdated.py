@@ -13,7 +13,7 @@ import pytest
 from backdated import LAST_FIRST, RELEASE, backdate, lay_out
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from releases import run
+from releases import REFERENCE, run
 from test_differential_batches import (
     test_a_merged_batch_has_a_mirror_where_both_sides_do,
     test_without_the_mirror_batches_end_as_in_the_successor,
@@ -147,6 +147,13 @@ def gathering_on_host(releases: Releases, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
+def refreshing(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+    """The release before with the batch that main had before the future map took lengths over."""
+    tree = backdate(releases.tree(REFERENCE), ("refreshed-batch",))
+    yield from driven(tree, DEFAULT, releases, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
 def mended(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
     """The release without 26738 alone, as main was for six hours, and this project's in its place."""
     yield from driven(backdate(releases.tree(RELEASE), ("26738",)), ("26738",), releases, tmp_path_factory)
@@ -229,6 +236,23 @@ def test_a_map_that_gathers_on_the_host_copies_nothing_there_without_the_mirror(
         known = {"mirror": lens, "sum": sum(lens), "reads": ["cpu"]}
         unknown = {"mirror": None, "sum": None, "reads": []}
         assert resolved == {"lens": [7, 7], "waits": waits} | (known if needed else unknown)
+
+
+@pytest.mark.parametrize(
+    ("needed", "how", "known"),
+    [
+        pytest.param(True, {"mode": "DECODE", "sync": True, "mirror": True}, [61, 50], id="it is needed"),
+        pytest.param(False, {"mode": "DECODE", "sync": True, "mirror": True}, None, id="nobody reads it"),
+        pytest.param(False, {"mode": "EXTEND", "sync": True, "mirror": True}, [61, 50], id="it is a prefill"),
+        pytest.param(False, {"mode": "DECODE", "sync": False, "mirror": True}, [7, 7], id="it is fresh"),
+        pytest.param(False, {"mode": "DECODE", "sync": False, "mirror": False}, None, id="there is none"),
+    ],
+)
+def test_a_batch_that_refreshes_the_mirror_does_so_where_it_is_read(
+    refreshing: DrivenTree, needed: bool, how: dict[str, Any], known: list[int] | None
+) -> None:
+    answer = refreshing.ask("backdated.refreshes", needed, [61, 50], **how)
+    assert answer == {"mirror": known, "sum": None if known is None else sum(known)}
 
 
 # ---- the decision on its way to the map --------------------------------------------------------------------------

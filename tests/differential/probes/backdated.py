@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from sglang.srt.managers import overlap_utils
 from sglang.srt.managers.overlap_utils import FutureMap
+from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from torch.overrides import TorchFunctionMode
 
-from probes.batches import make_batch
+from probes.batches import keep_mirror, make_batch
 from probes.recorders import DeviceTensor, Events, on_device, plain
 
 if TYPE_CHECKING:
@@ -93,3 +94,13 @@ def resolves(needed: bool, device: str, steps: list[tuple[str, Any]]) -> list[di
             }
         )
     return told
+
+
+def refreshes(needed: bool, lens: list[int], *, mode: str, sync: bool, mirror: bool) -> dict[str, Any]:
+    """Advance a batch's lengths on the device, refresh what the host knows of them, and return that."""
+    keep_mirror(needed)
+    batch = make_batch(Events(), "a", {"lens": [7] * len(lens), "mirror": mirror, "sum": mirror})
+    batch.forward_mode = ForwardMode[mode]
+    batch.seq_lens = on_device(lens)
+    batch.refresh_seq_lens_cpu(sync=sync)
+    return {"mirror": plain(batch.seq_lens_cpu), "sum": batch.seq_lens_sum}
