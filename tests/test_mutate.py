@@ -568,12 +568,12 @@ DRIVEN = {
         from trees import DrivenTree, ProbeError
 
 
-        def made(folder):
+        def made(folder, name="Toy"):
             package = folder / "sglang"
             (package / "srt").mkdir(parents=True)
             (package / "__init__.py").touch()
             (package / "version.py").write_text('__version__ = "0.5.12"\\n')
-            (package / "srt" / "toy.py").write_text("class Toy:\\n    pass\\n")
+            (package / "srt" / "toy.py").write_text(f"class {name}:\\n    pass\\n")
             return folder
 
 
@@ -591,6 +591,16 @@ DRIVEN = {
             assert "limit: int = 1" in after.ask("plain.text")
             with pytest.raises(ProbeError, match="no such thing"):
                 before.ask("plain.fail")
+
+
+        @pytest.fixture
+        def other(tmp_path_factory):
+            folder = tmp_path_factory.mktemp("other")
+            return DrivenTree("unpatched", lambda: made(folder / "unpatched", "Other"))
+
+
+        def test_trees_of_one_name_are_told_apart(other):
+            assert "Other" in other.ask("plain.text")
     """,
 }
 
@@ -606,9 +616,9 @@ def asked_by_mutants(log: Path) -> list[str]:
     """Return what was asked after the clean runs, the first of which asks all and the second what may differ."""
     lines = log.read_text().splitlines()
     clean = ["unpatched plain.text", "unpatched direct.text", "unpatched indirect.text", "patched plain.text"]
-    assert lines[:5] == [*clean, "unpatched plain.fail"]
-    assert lines[5:8] == clean[1:]
-    return lines[8:]
+    assert lines[:6] == [*clean, "unpatched plain.fail", "unpatched plain.text"]
+    assert lines[6:9] == clean[1:]
+    return lines[9:]
 
 
 def test_a_patchs_mutant_is_in_the_trees_that_tests_drive_and_no_other_tree_is_asked(

@@ -56,8 +56,8 @@ class Lane:
 
     def take(self, trees: Mapping[str, Driven]) -> None:
         """Have patched trees of its own."""
-        for name, tree in trees.items():
-            self.roots[name] = str(self.folder / "trees" / name)
+        for number, (name, tree) in enumerate(trees.items()):
+            self.roots[name] = str(self.folder / "trees" / str(number))
             shutil.copytree(tree.root, self.roots[name], symlinks=True)
 
     @contextmanager

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 from hypothesis import Phase, settings
 
 import patchkit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
+    from collections.abc import Callable, Iterator
 
 VARIABLE = "MUTATION_TRIAL"
 PROFILE = "mutation"
@@ -51,7 +50,7 @@ class Trial(msgspec.Struct):
     is_clean: bool = False
     """Whether this run writes them."""
     roots: dict[str, str] = {}
-    """Where trees lie, by the tests' names for them, other than where the clean run left them."""
+    """Where trees lie, by the clean run's names for them, other than where that left them."""
     asked: tuple[str, ...] = ()
     """The trees whose answers may differ from the clean run's."""
     runtime: bool = False
@@ -87,6 +86,7 @@ class _Watcher:
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.notes = Notes()
+        self.fixtures: list[str] = []
         if not trial.is_clean:
             self.notes = msgspec.msgpack.decode(Path(trial.notes).read_bytes(), type=Notes)
 
@@ -94,6 +94,19 @@ class _Watcher:
         # Test modules import these names later, and find what is put there now.
         if "trees" in sys.modules:
             self._take_over(sys.modules["trees"], sys.modules["releases"])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: Any) -> Iterator[Any]:
+        place = (fixturedef.baseid, fixturedef.argname, request.node.nodeid, request.param_index)
+        self.fixtures.append(" ".join(map(str, place)))
+        try:
+            return (yield)
+        finally:
+            self.fixtures.pop()
+
+    def _maker(self) -> str:
+        """Return which fixture, or else which test, is making a tree; the order of tests may differ."""
+        return self.fixtures[-1] if self.fixtures else os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         rank = {name: index for index, name in enumerate(self.trial.first)}
@@ -108,8 +121,9 @@ class _Watcher:
     def _judge(self, report: pytest.CollectReport | pytest.TestReport) -> None:
         path = Path(self.trial.verdict)
         if report.failed and not path.exists():
-            said = report.longreprtext.strip().splitlines() or [""]
-            path.write_bytes(msgspec.json.encode(Verdict(report.nodeid, said[-1])))
+            lines = report.longreprtext.splitlines()
+            said = next((line[1:].strip() for line in lines if line.startswith("E ")), lines[-1])
+            path.write_bytes(msgspec.json.encode(Verdict(report.nodeid, said)))
 
     def pytest_sessionfinish(self) -> None:
         if self.trial.is_clean:
@@ -121,14 +135,21 @@ class _Watcher:
         probes = Path(trees.__file__).with_name("probes")
         prepare, ask, run = trees.DrivenTree.__init__, trees.Worker.ask, releases.run
         applied: dict[Path, Driven] = {}
+        names: dict[Path, str] = {}
 
         def prepare_or_find(tree: Any, name: str, make: Callable[[], Path]) -> None:
+            unique = f"{name} ({watcher._maker()})"
+
             def found() -> Path:
-                if not watcher.trial.is_clean and name in notes.trees:
-                    return Path(roots.get(name, notes.trees[name].root))
-                assert name not in notes.trees, f"two trees are called {name}"
-                root = make()
-                notes.trees[name] = applied.get(root, Driven(str(root)))
+                if watcher.trial.is_clean:
+                    assert unique not in notes.trees, f"two trees are called {unique}"
+                    root = make()
+                    notes.trees[unique] = applied.get(root, Driven(str(root)))
+                elif unique in notes.trees:
+                    root = Path(roots.get(unique, notes.trees[unique].root))
+                else:
+                    root = make()
+                names[root] = unique
                 return root
 
             prepare(tree, name, found)
@@ -142,8 +163,8 @@ class _Watcher:
             return run(*arguments, **keywords)
 
         def answer(worker: Any, probe: str, requests: Any) -> Any:
-            question = pickle.dumps((worker.name, probe, requests))
-            may_differ = worker.name in watcher.trial.asked or (
+            question = pickle.dumps((names[worker.root], probe, requests))
+            may_differ = names[worker.root] in watcher.trial.asked or (
                 watcher.trial.runtime and imports_patchkit(probe.partition(".")[0], probes)
             )
             if question in notes.answers and not may_differ:
