@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -188,6 +189,8 @@ def main(
     *, count: int, seed: int, jobs: int, only: str, out: Path | None, arguments: tuple[str, ...]
 ) -> None:
     """Run."""
+    # So that what is running is ended too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutate: told to stop."))
     # Syntax trees are immutable, so that one parse of a file serves every plan.
     cst.parse_module = functools.cache(cst.parse_module)
     named = [mutant for mutant in candidates(CHECKOUT) if only in mutant.name]

@@ -42,6 +42,7 @@ class Lane:
 
     def __init__(self, checkout: Path, folder: Path) -> None:
         self.folder = folder
+        self._cache = os.environ.get("PATCHKIT_TEST_CACHE") or str(checkout / ".cache")
         self.checkout = folder / "checkout"
         for part in PARTS:
             source = checkout / part
@@ -93,6 +94,7 @@ class Lane:
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "TMPDIR": str(scratch),
+            "PATCHKIT_TEST_CACHE": self._cache,
             VARIABLE: str(told),
         }
         command = [sys.executable, "-m", "pytest", *_OPTIONS, f"--hypothesis-profile={PROFILE}"]

@@ -65,6 +65,8 @@ class Notes(msgspec.Struct):
     trees: dict[str, Driven] = {}
     answers: dict[bytes, bytes] = {}
     """A pickled result by a pickled question."""
+    seconds: dict[str, float] = {}
+    """How long each test took, and each module of tests."""
 
 
 class Verdict(msgspec.Struct):
@@ -109,13 +111,24 @@ class _Watcher:
         return self.fixtures[-1] if self.fixtures else os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Put likely killers first, then what is done soon; a module's tests share trees and stay together."""
         rank = {name: index for index, name in enumerate(self.trial.first)}
-        items.sort(key=lambda item: rank.get(item.nodeid, len(rank)))
+        seconds = self.notes.seconds
+
+        def key(item: pytest.Item) -> tuple[float, float, str, float]:
+            module = item.nodeid.partition("::")[0]
+            place = rank.get(item.nodeid, len(rank))
+            return place, seconds.get(module, 0.0), module, seconds.get(item.nodeid, 0.0)
+
+        items.sort(key=key)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._judge(report)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self.trial.is_clean:
+            for name in (report.nodeid, report.nodeid.partition("::")[0]):
+                self.notes.seconds[name] = self.notes.seconds.get(name, 0.0) + report.duration
         self._judge(report)
 
     def _judge(self, report: pytest.CollectReport | pytest.TestReport) -> None:
