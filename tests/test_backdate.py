@@ -14,10 +14,10 @@ from releases import PATCHES, REFERENCE, UPSTREAM, Releases, after, states, stat
 from test_releases import Journey, travel
 
 from patchkit.plan import State, make_plan
+from patchkit.tree import OverlayTree
 
 if TYPE_CHECKING:
     from patchkit.plan import Plan
-    from patchkit.tree import OverlayTree
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
@@ -90,6 +90,7 @@ def test_a_tree_that_lacks_some_of_them_gets_those(releases: Releases, taken_out
     ("release", "forms", "edits"),
     [
         pytest.param(RELEASE, (*LAST_FIRST, "gather-on-host"), {"resolve-host"}, id="first future map"),
+        pytest.param(RELEASE, (*LAST_FIRST, "gather-once"), {"resolve-shared"}, id="one gather for both"),
         pytest.param(REFERENCE, ("refreshed-batch",), {"refresh", "refresh-sum"}, id="batch before the map"),
     ],
 )
@@ -101,3 +102,16 @@ def test_lengths_that_main_took_to_the_host_elsewhere_are_found_there(
     taken = {edit for patch, edit in pending(plan) if patch == "26128"}
     assert edits <= taken
     assert not {"resolve", "decode-copy"} & taken
+
+
+def test_lengths_that_no_known_gather_takes_to_the_host_are_a_conflict(backdated: OverlayTree) -> None:
+    source = backdated.read("srt/managers/overlap_utils.py") or b""
+    gather = b"batch.seq_lens = self.new_seq_lens_buf["
+    assert source.count(gather) == 1
+    unknown = OverlayTree(
+        backdated,
+        {"srt/managers/overlap_utils.py": source.replace(gather, b"batch.seq_lens = gathered(self)[")},
+    )
+    found = {status.patch.id: status for status in make_plan(unknown, PATCHES).patches}
+    assert found["26128"].state is State.CONFLICT
+    assert "`$batch.seq_lens = self.new_seq_lens_buf[$at]` in FutureMap" in found["26128"].reason

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 LENS = st.lists(st.integers(1, 900), min_size=1, max_size=8)
 BOTH = pytest.mark.parametrize("kind", ["eagle", "multi-layer"])
+EVERY = pytest.mark.parametrize("kind", ["eagle", "multi-layer", "standalone"])
 
 
 @BOTH
@@ -66,7 +67,7 @@ def test_no_draft_extend_graph_is_captured_without_cuda(every_tree: tuple[Any, .
         assert tree.ask("workers.captured", BACKENDS, cuda=False) == [False] * len(BACKENDS)
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("target", ["triton", "trtllm mha", "trtllm mla"])
 @pytest.mark.parametrize("plan_stream", [True, False])
 def test_a_worker_starts_with_a_backend_that_has_the_overlap_hook(
@@ -76,7 +77,7 @@ def test_a_worker_starts_with_a_backend_that_has_the_overlap_hook(
         assert tree.ask("workers.start", kind, target, plan_stream=plan_stream) is plan_stream
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("target", ["base", "flashinfer mla", "hybrid"])
 def test_a_worker_with_a_plan_stream_refuses_to_start_with_a_backend_that_has_no_overlap_hook(
     every_tree: tuple[Any, ...], hardened: DrivenTree, kind: str, target: str

@@ -9,14 +9,18 @@ from typing import Any
 import torch
 from sglang.srt.layers.attention.trtllm_mha_backend import TRTLLMHAAttnBackend
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
-from sglang.srt.speculative import eagle_worker_v2, multi_layer_eagle_worker_v2
+from sglang.srt.speculative import eagle_worker_v2, multi_layer_eagle_worker_v2, standalone_worker_v2
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleDraftWorker
 
 from probes.decisions import backend, bare
 from probes.recorders import DeviceTensor, on_device, plain
 
-MODULES = {"eagle": eagle_worker_v2, "multi-layer": multi_layer_eagle_worker_v2}
+MODULES = {
+    "eagle": eagle_worker_v2,
+    "multi-layer": multi_layer_eagle_worker_v2,
+    "standalone": standalone_worker_v2,
+}
 DRAFT_WORKERS = {"eagle": EagleDraftWorker, "multi-layer": MultiLayerEagleDraftWorker}
 
 
@@ -103,14 +107,14 @@ def start(kind: str, target: str, *, plan_stream: bool) -> bool:
     stream = SimpleNamespace(device=torch.device("cpu")) if plan_stream else None
     module._get_plan_stream = lambda _: (stream, nullcontext())
     made = SimpleNamespace()
-    for name in ("EagleDraftWorker", "MultiLayerEagleDraftWorker"):
+    for name in ("EagleDraftWorker", "MultiLayerEagleDraftWorker", "StandaloneDraftWorker"):
         if hasattr(module, name):
             setattr(module, name, lambda *_: made)
     server_args = SimpleNamespace(
         speculative_eagle_topk=1,
         speculative_num_steps=3,
         speculative_num_draft_tokens=4,
-        speculative_algorithm="EAGLE",
+        speculative_algorithm="STANDALONE" if kind == "standalone" else "EAGLE",
         speculative_adaptive=False,
         device="cpu",
         page_size=1,
@@ -118,7 +122,11 @@ def start(kind: str, target: str, *, plan_stream: bool) -> bool:
     )
     model_runner = SimpleNamespace(attn_backend=backend(target), model_config=SimpleNamespace(context_len=64))
     target_worker = SimpleNamespace(model_runner=model_runner, get_memory_pool=lambda: (None, None))
-    cls = {"eagle": "EAGLEWorkerV2", "multi-layer": "MultiLayerEagleWorkerV2"}[kind]
+    cls = {
+        "eagle": "EAGLEWorkerV2",
+        "multi-layer": "MultiLayerEagleWorkerV2",
+        "standalone": "StandaloneWorkerV2",
+    }[kind]
     worker = getattr(module, cls)(server_args, 0, 0, 0, 0, 0, 0, 0, target_worker)
     return worker.plan_stream is not None
 
