@@ -118,6 +118,8 @@ TARGETS = {(32, 1): 0.96, (32, 8): 0.93, (8, 1): 0.93, (8, 8): 0.91}
 """The patched tree's time over the unpatched tree's that was aimed at, by layers and batch."""
 TREES = ("unpatched", "patched", "upstream")
 TIMELINE_BATCH = 8
+STEPS = ("decode", "decode-8")
+"""The runs that time decode steps."""
 REPLAY = (8, 8192)
 """Batch and context of the metadata that are shown one by one."""
 
@@ -126,13 +128,18 @@ def _results(name: str) -> dict[str, Any]:
     return dict(json.loads((BENCHMARKS / name / "results.json").read_text(encoding="utf-8")))
 
 
+def steps() -> list[dict[str, Any]]:
+    """Return what was measured of decode steps, run by run."""
+    return [result for name in STEPS if (BENCHMARKS / name).exists() for result in _results(name)["results"]]
+
+
 def _runs() -> dict[str, dict[str, Any]]:
     """The runs, by name, of ``bench_decode.py`` that compare tokens alone."""
     runs = {file.parent.name: _results(file.parent.name) for file in BENCHMARKS.glob("*/results.json")}
     others = {
         name: run
         for name, run in runs.items()
-        if name != "decode" and "scenario" in run.get("results", [{}])[0]
+        if name not in STEPS and "scenario" in run.get("results", [{}])[0]
     }
     return dict(sorted(others.items(), key=lambda item: (-len(item[1]["results"]), item[0])))
 
@@ -143,7 +150,7 @@ _Case = tuple[str, int, int]
 def _cases() -> dict[_Case, dict[str, dict[str, Any]]]:
     """The trees that were timed in each decode measurement, by scenario, layers and batch."""
     cases: dict[_Case, dict[str, dict[str, Any]]] = {}
-    for result in _results("decode")["results"]:
+    for result in steps():
         if result["step"] and result["profile"]:
             case = (result["scenario"], result["layers"], result["batch"])
             cases.setdefault(case, {})[result["tree"]] = result
@@ -162,7 +169,7 @@ def _targets() -> list[tuple[int, int, float, dict[str, dict[str, Any]]]]:
 def measured() -> str:
     """Return what ``scripts/bench_decode.py`` measured of a decode step."""
     rows = []
-    for result in _results("decode")["results"]:
+    for result in steps():
         cells = [str(result[key]) for key in ("scenario", "layers", "batch", "tree")]
         if not (result["step"] and result["profile"]):
             rows.append([*cells, "", "", "", "", "crashes"])
@@ -385,11 +392,11 @@ def pictures() -> dict[str, Plot]:
     drawn = {
         "decode-steps": Plot(
             "Bars: time per decode step of each tree as a ratio to unpatched, host syncs and copies to the host",
-            lambda: plots.decode_steps(_results("decode")["results"], TARGETS),
+            lambda: plots.decode_steps(steps(), TARGETS),
         ),
         "step-timelines": Plot(
             "Timelines of one decode step, unpatched above patched: when the GPU runs and when the host waits",
-            lambda: plots.timelines(_results("decode")["results"], TIMELINE_BATCH, TREES[:2]),
+            lambda: plots.timelines(steps(), TIMELINE_BATCH, TREES[:2]),
         ),
         "metadata-fills": Plot(
             f"Bars: microseconds per replay by mode and contender at batch {batch}, context {context}",
@@ -407,7 +414,7 @@ def pictures() -> dict[str, Plot]:
     for name, run in _runs().items():
         if _timed(run):
             drawn[f"{name}-steps"] = Plot(
-                "Bars: time per decode step of each tree as a ratio to unpatched, by scenario",
+                f"Bars: time per decode step of each tree of {name} as a ratio to unpatched, by scenario",
                 functools.partial(plots.decode_steps, run["results"], {}),
             )
     return drawn
@@ -438,6 +445,11 @@ def run_of(name: str) -> str:
     versions = {**machine, **run.get("versions", {})}
     with_what = ", ".join(f"{key} {versions[key]}" for key in ("torch", "triton") if key in versions)
     return f"{machine['gpu']}, {with_what}, {run['date'][:10]}:\n\n    {run['command']}"
+
+
+def step_runs() -> str:
+    """Return ``run_of`` of the runs that time decode steps; a run whose time is up has the layers that it came to."""
+    return "\n\n".join(run_of(name) for name in STEPS if (BENCHMARKS / name).exists())
 
 
 def edit_kinds() -> str:

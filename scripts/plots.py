@@ -131,7 +131,7 @@ def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], fl
 
     ``targets`` are the ratios that were aimed at in the straight scenario, by layers and batch.
     """
-    timed = [result for result in results if result["ratio"]]
+    timed = [result for result in results if result["ratio"] and not result.get("control")]
     rows = _rows(timed, ("scenario", "layers", "batch"))
     figure = Figure((_WIDTH, 0.6 + 0.165 * (rows[-1].y + 1)), layout="constrained")
     ratios, waits, copies = figure.subplots(1, 3, sharey=True, width_ratios=(6, 2, 2))
@@ -139,7 +139,7 @@ def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], fl
     highest = max(row.result["ratio"]["highest"] for row in rows)
     low, high = math.floor(lowest * 50 - 0.2) / 50, math.ceil(highest * 50) / 50
     ratios.set_xlim(low, high + (high - low) * 0.36)
-    ratios.set_xticks([tick / 50 for tick in range(round(low * 50), round(high * 50) + 1)])
+    ratios.set_xticks([t for t in MaxNLocator(9).tick_values(low, high) if low <= t <= high + 1e-9])
     ratios.axvline(1.0, color=_INK, linewidth=0.8, zorder=3)
     _name_rows(ratios, rows, "tree")
     seen: set[tuple[Any, ...]] = set()

@@ -27,7 +27,7 @@ import generate_docs  # noqa: E402
 import plots  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from matplotlib.figure import Figure
 
@@ -125,8 +125,16 @@ def change(folder: Path, name: str, edit: Callable[[list[dict[str, Any]]], objec
     file.write_text(json.dumps(run), encoding="utf-8")
 
 
+def only(folder: Path, steps: Sequence[dict[str, Any]]) -> None:
+    """Let ``steps`` be all that was measured of decode steps."""
+    first, *others = generate_docs.STEPS
+    change(folder, first, lambda results: results.__setitem__(slice(None), steps))
+    for name in others:
+        shutil.rmtree(folder / name)
+
+
 def test_every_measured_decode_step_is_a_row() -> None:
-    results = results_of("decode")
+    results = generate_docs.steps()
     rows = generate_docs.measured().splitlines()[2:]
     assert len(rows) == len(results)
     for row, result in zip(rows, results, strict=True):
@@ -206,7 +214,7 @@ def a_step(tree: str, ratio: float, untraced: float | None = None, **times: floa
 
 def bound(benchmarks: Path, *steps: dict[str, Any]) -> str:
     """Return what is said of the target at 32 layers and batch 1."""
-    change(benchmarks, "decode", lambda results: results.__setitem__(slice(None), steps))
+    only(benchmarks, steps)
     line, *others = generate_docs.reached().splitlines()
     assert all(other.endswith(", not measured.") for other in others)
     return line
@@ -241,7 +249,7 @@ def test_the_floor_is_the_gpus_share_of_the_unpatched_step_without_the_profiler(
 def test_where_a_steps_time_goes_adds_up(benchmarks: Path) -> None:
     steps = [a_step("unpatched", 1.0, 4.2, waits=0.25), a_step("upstream", 0.9, busy=4.75)]
     steps[0]["profile"]["launches"] = 40.0
-    change(benchmarks, "decode", lambda results: results.__setitem__(slice(None), steps))
+    only(benchmarks, steps)
     rows = [[cell.strip() for cell in row.split("|")[3:-1]] for row in generate_docs.spent().splitlines()[2:]]
     assert rows == [
         ["unpatched", "5.000", "4.000", "1.000", "0.250", "40", "4.200"],
@@ -256,7 +264,7 @@ def test_how_far_the_patched_tree_is_from_upstreams_is_told(benchmarks: Path, wa
     ours, theirs = a_step("patched", 1.0), a_step("upstream", 0.8)
     theirs["profile"]["synchronisation_sources"] = {"cudaEventSynchronize in x": 1.0, "rare": 0.1}
     ours["profile"]["synchronisation_sources"] = {waits: 1.0}
-    change(benchmarks, "decode", lambda results: results.__setitem__(slice(None), [ours, theirs]))
+    only(benchmarks, [ours, theirs])
     assert "at most 25.0% apart" in generate_docs.agreement()
     assert said in generate_docs.agreement()
     assert ("has the same" in generate_docs.agreement()) == (waits != "y")
@@ -332,7 +340,7 @@ def test_letters_are_those_that_matplotlib_brings_along() -> None:
 
 
 def test_bars_of_a_decode_step_are_the_measured_ones() -> None:
-    results = [result for result in results_of("decode") if result["ratio"]]
+    results = [result for result in generate_docs.steps() if result["ratio"]]
     figure = plots.decode_steps(results, generate_docs.TARGETS)
     ratios = [bar.patches[0] for bar in bars(figure)]
     assert [bar.get_x() + bar.get_width() for bar in ratios] == pytest.approx(
@@ -354,7 +362,7 @@ def profiled() -> list[dict[str, Any]]:
     """Return what a plot of timelines shows."""
     return [
         result
-        for result in results_of("decode")
+        for result in generate_docs.steps()
         if result["scenario"] == "straight"
         and result["batch"] == generate_docs.TIMELINE_BATCH
         and result["tree"] in TIMELINES
