@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import libcst as cst
 import msgspec
-from mutation.grounds import Ground, Grounds
+from mutation.grounds import Ground, Grounds, functions_changed
 from mutation.lane import Lane, Outcome
 from mutation.mutants import Mutant, of_module, of_patch
-from mutation.plugin import Notes, Trial
+from mutation.notes import EVERYWHERE, Notes, Trial
 from mutation.results import Result, Results
 from mutation.sampling import sample
 from rich.console import Console
@@ -37,7 +37,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 from patchkit.tree import open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mutation.grounds import Contents
 
@@ -46,7 +46,7 @@ Suite = tuple[str, ...]
 SUITES: tuple[Suite, ...] = (("tests/differential",), ("tests/runtime", "tests/backends"))
 """The second looks at what the first missed of modules."""
 # A mutant may be slow without being endless, and others run beside it.
-PATIENCE = 3.0
+PATIENCE = 2.0
 GRACE = 30.0
 HANGS = 3600.0
 
@@ -92,17 +92,18 @@ class Run:
         self._notes = folder / "notes"
         report("the tests without a mutant, to learn what they ask")
         clean = Lane(CHECKOUT, folder / "clean")
-        self._require_clean(clean, SUITES[0], is_clean=True)
+        calls = folder / "calls"
+        calls.mkdir()
+        asked = self._require_clean(clean, SUITES[0], calls=str(calls))
         notes = msgspec.msgpack.decode(self._notes.read_bytes(), type=Notes)
         self._patched = {name: tree for name, tree in notes.trees.items() if tree.patches}
         self.lanes = [Lane(CHECKOUT, folder / f"lane-{number}") for number in range(jobs)]
         for lane in self.lanes:
             lane.take(self._patched)
-        report("the tests without a mutant, to learn how long they take")
-        everything = {"asked": tuple(self._patched), "runtime": True}
-        seconds = [self._require_clean(self.lanes[0], suite, **everything).seconds for suite in SUITES]
-        self._limits = [GRACE + PATIENCE * each for each in seconds]
-        report(f"they take {' and '.join(f'{each:.0f} s' for each in seconds)}")
+        report("the same with the answers that they got, and the other tests")
+        seconds = [self._require_clean(self.lanes[0], suite).seconds for suite in SUITES]
+        self._limits = [GRACE + PATIENCE * each for each in (asked.seconds, seconds[1])]
+        report(f"they take {asked.seconds:.0f} s, {seconds[0]:.0f} s and {seconds[1]:.0f} s")
         trees = {name: open_tree(Path(tree.before)) for name, tree in self._patched.items()}
         self._grounds = Grounds(
             [Ground(name, trees[name], tree.patches) for name, tree in self._patched.items()], clean.checkout
@@ -119,10 +120,11 @@ class Run:
     def look_at(self, mutant: Mutant, lane: Lane) -> Result:
         """Have the suites look at a mutant until one notices it."""
         changed = self._changed.get(mutant, {})
-        asked = tuple(changed) if mutant.is_of_patch else tuple(self._patched)
-        trial = self._trial(
-            lane, asked=asked, runtime=not mutant.is_of_patch, first=self._killers.likely(mutant)
-        )
+        differs = {name: _reach(lane, name, contents) for name, contents in changed.items()}
+        if not mutant.is_of_patch:
+            functions = functions_changed(mutant.before.encode(), mutant.after.encode())
+            differs[EVERYWHERE] = _located({mutant.file: functions})
+        trial = self._trial(lane, differs=differs, first=self._killers.likely(mutant))
         suites = SUITES[:1] if mutant.is_of_patch else SUITES
         with lane.broken(mutant, changed):
             for suite, limit in zip(suites, self._limits, strict=False):
@@ -143,6 +145,21 @@ class Run:
                 f"mutate: {outcome.test} fails without a mutant ({outcome.said}); mend that first."
             )
         return outcome
+
+
+def _reach(lane: Lane, tree: str, contents: Contents) -> tuple[str, ...] | None:
+    """Return the functions of a tree that differ with a mutant, None where more does."""
+    clean = {file: (Path(lane.roots[tree]) / "sglang" / file).read_bytes() for file in contents}
+    return _located({f"sglang/{file}": functions_changed(clean[file], contents[file]) for file in contents})
+
+
+def _located(changed: Mapping[str, set[str] | None]) -> tuple[str, ...] | None:
+    found: list[str] = []
+    for file, functions in changed.items():
+        if functions is None:
+            return None
+        found += [f"{file}:{function}" for function in sorted(functions)]
+    return tuple(found)
 
 
 def look_at_all(run: Run, chosen: Iterator[Mutant], results: Results, done: Callable[[Result], None]) -> None:

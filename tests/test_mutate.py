@@ -22,11 +22,11 @@ from releases import REFERENCE, Releases, fingerprints
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 sys.path.append(str(SCRIPTS))
 
-from mutation.grounds import Ground, Grounds, meaning  # noqa: E402
+from mutation.grounds import Ground, Grounds, functions_changed, meaning  # noqa: E402
 from mutation.lane import Lane  # noqa: E402
 from mutation.mutants import LEFT_OUT, Mutant, of_module, of_patch, written  # noqa: E402
+from mutation.notes import Trial  # noqa: E402
 from mutation.operators import breaks  # noqa: E402
-from mutation.plugin import Trial  # noqa: E402
 from mutation.sampling import sample  # noqa: E402
 
 if TYPE_CHECKING:
@@ -376,6 +376,7 @@ def ready(count, limit):
 def label(count):
     return count + 1
 """
+TOY_PATCH = "patches/toy/patch.toml"
 LIMIT = "tests/runtime/test_steps.py::test_at_the_limit"
 TEST_OF_STEPS = """\
 from patchkit.runtime.steps import ready
@@ -400,6 +401,9 @@ class Project:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+    def read(self, name: str) -> str:
+        return (self.folder / name).read_text()
 
     def mutate(self, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the script; its own patchkit is the real one, that of the tests it runs the project's."""
@@ -432,7 +436,7 @@ def project(tmp_path: Path) -> Project:
         )
     project.put("pyproject.toml", "")
     site = {"file": "srt/toy.py", "in": "Toy"}
-    project.put("patches/toy/patch.toml", patch_of(kind="class-attribute", code="limit: int = 1", **site))
+    project.put(TOY_PATCH, patch_of(kind="class-attribute", code="limit: int = 1", **site))
     return project
 
 
@@ -497,7 +501,7 @@ def test_a_mutant_that_cannot_be_imported_is_killed(project: Project) -> None:
 
 def test_what_takes_longer_than_its_limit_is_killed(project: Project, tmp_path: Path) -> None:
     lane = Lane(project.folder, tmp_path / "lane")
-    trial = Trial(str(lane.checkout), str(tmp_path / "verdict"), str(tmp_path / "notes"), is_clean=True)
+    trial = Trial(str(lane.checkout), str(tmp_path / "verdict"), str(tmp_path / "notes"), calls=str(tmp_path))
     assert lane.test(trial, ["tests/runtime"], [], limit=0.01).test == "timeout"
     assert not lane.test(trial, ["tests/runtime"], [], limit=600).killed
 
@@ -510,16 +514,39 @@ def test_a_lane_is_whole_again_after_a_mutant(project: Project, tmp_path: Path) 
     assert (lane.checkout / mutant.file).read_text() == STEPS
 
 
-# Trees that write down who asks them, and an `apply` that does what the toy patch does.
+# Trees that write down what they are asked, and an `apply` that does what the toy patch does.
 DRIVEN = {
     "tests/releases.py": """
+        LIMIT = "    pass", "    limit: int = 1"
+        NAME = "return 'toy'", "return 'patched toy'"
+
+
         def run(command, root, *patches):
             assert (command, patches) == ("apply", ("toy",))
-            (root / "sglang" / "srt" / "toy.py").write_text("class Toy:\\n    limit: int = 1\\n")
+            path = root / "sglang" / "srt" / "toy.py"
+            path.write_text(path.read_text().replace(*LIMIT).replace(*NAME))
+    """,
+    "tests/differential/worker.py": """
+        import importlib
+        import os
+        import sys
+
+        root, probe = sys.argv[1:]
+        sys.path.insert(0, root)
+        toy = importlib.import_module("sglang.srt.toy")
+        source, sink = os.pipe()
+        if os.fork() == 0:
+            os.write(sink, str(getattr(toy, probe)()).encode())
+            os._exit(0)
+        os.wait()
+        print(os.read(source, 100).decode())
     """,
     "tests/differential/trees.py": """
         import functools
         import os
+        import subprocess
+        import sys
+        from pathlib import Path
         from releases import run
 
 
@@ -529,10 +556,12 @@ DRIVEN = {
 
             def ask(self, probe, requests):
                 with open(os.environ["ASKED"], "a") as log:
-                    log.write(f"{self.name} {probe}\\n")
-                if probe == "plain.fail":
+                    print(self.name, probe, file=log)
+                if probe == "fail":
                     raise ProbeError("LookupError", "no such thing", "")
-                return (self.root / "sglang" / "srt" / "toy.py").read_text()
+                worker = Path(__file__).with_name("worker.py")
+                command = [sys.executable, worker, self.root, probe]
+                return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
         class DrivenTree:
@@ -559,48 +588,84 @@ DRIVEN = {
         sys.path.insert(0, str(Path(__file__).parents[1]))
         import trees
     """,
-    "tests/differential/probes/plain.py": "import sglang",
-    "tests/differential/probes/direct.py": "from patchkit.runtime import steps",
-    "tests/differential/probes/indirect.py": "from probes import plain, direct",
+    "tests/differential/toy.py": """
+        class Toy:
+            pass
+
+
+        def limit():
+            return getattr(Toy, "limit", None)
+
+
+        def name():
+            return 'toy'
+
+
+        def steps():
+            from patchkit.runtime import steps
+            return steps.ready(1, 2)
+    """,
     "tests/differential/test_toy.py": """
+        from pathlib import Path
+
         import pytest
         from releases import run
         from trees import DrivenTree, ProbeError
 
+        TOY = Path(__file__).with_name("toy.py").read_text()
 
-        def made(folder, name="Toy"):
+
+        def made(folder, text=TOY):
             package = folder / "sglang"
             (package / "srt").mkdir(parents=True)
             (package / "__init__.py").touch()
-            (package / "version.py").write_text('__version__ = "0.5.12"\\n')
-            (package / "srt" / "toy.py").write_text(f"class {name}:\\n    pass\\n")
+            (package / "version.py").write_text('__version__ = "0.5.12"')
+            (package / "srt" / "toy.py").write_text(text)
             return folder
 
 
-        def patched(folder):
+        def patched_copy(folder):
             run("apply", made(folder), "toy")
             return folder
 
 
-        def test_the_limit_comes_with_the_patch(tmp_path_factory):
+        @pytest.fixture(scope="session")
+        def before(tmp_path_factory):
             folder = tmp_path_factory.mktemp("trees")
-            before = DrivenTree("unpatched", lambda: made(folder / "unpatched"))
-            after = DrivenTree("patched", lambda: patched(folder / "patched"))
-            for probe in ("plain.text", "direct.text", "indirect.text"):
-                assert "limit" not in before.ask(probe)
-            assert "limit: int = 1" in after.ask("plain.text")
+            return DrivenTree("unpatched", lambda: made(folder / "unpatched"))
+
+
+        @pytest.fixture(scope="session")
+        def after(tmp_path_factory):
+            folder = tmp_path_factory.mktemp("trees")
+            return DrivenTree("patched", lambda: patched_copy(folder / "patched"))
+
+
+        def test_limit(before, after):
+            assert (before.ask("limit"), after.ask("limit")) == ("None", "1")
+
+
+        def test_name(before, after):
+            assert (before.ask("name"), after.ask("name")) == ("toy", "patched toy")
+
+
+        def test_steps(before, after):
+            assert before.ask("steps") == after.ask("steps")
+
+
+        def test_errors(before):
             with pytest.raises(ProbeError, match="no such thing"):
-                before.ask("plain.fail")
+                before.ask("fail")
 
 
         @pytest.fixture
         def other(tmp_path_factory):
             folder = tmp_path_factory.mktemp("other")
-            return DrivenTree("unpatched", lambda: made(folder / "unpatched", "Other"))
+            return DrivenTree("unpatched", lambda: made(folder / "unpatched", "def name(): return 'other'"))
 
 
         def test_trees_of_one_name_are_told_apart(other):
-            assert "Other" in other.ask("plain.text")
+            assert other.ask("name") == "other"
     """,
 }
 
@@ -608,44 +673,79 @@ DRIVEN = {
 @pytest.fixture
 def driven(project: Project) -> Project:
     for name, text in DRIVEN.items():
-        project.put(name, textwrap.dedent(text))
+        project.put(name, textwrap.dedent(text).lstrip())
+    patch = tomli.loads(project.read(TOY_PATCH))
+    site = {"name": "name", "why": "toy", "file": "srt/toy.py", "in": "name"}
+    patch["edit"].append({**site, "kind": "rewrite", "find": "return 'toy'", "code": "return 'patched toy'"})
+    project.put(TOY_PATCH, written(patch))
     return project
 
 
 def asked_by_mutants(log: Path) -> list[str]:
-    """Return what was asked after the clean runs, the first of which asks all and the second what may differ."""
+    """Return what was asked after the clean run, which asks everything once."""
     lines = log.read_text().splitlines()
-    clean = ["unpatched plain.text", "unpatched direct.text", "unpatched indirect.text", "patched plain.text"]
-    assert lines[:6] == [*clean, "unpatched plain.fail", "unpatched plain.text"]
-    assert lines[6:9] == clean[1:]
-    return lines[9:]
+    clean = [f"{tree} {probe}" for probe in ("limit", "name", "steps") for tree in ("unpatched", "patched")]
+    assert lines[:8] == [*clean, "unpatched fail", "unpatched name"]
+    return lines[8:]
 
 
-def test_a_patchs_mutant_is_in_the_trees_that_tests_drive_and_no_other_tree_is_asked(
-    driven: Project, tmp_path: Path
-) -> None:
-    done = driven.mutate("--only", "patches/", ASKED=str(tmp_path / "asked"))
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert done.stdout.splitlines()[-1] == "killed 2 of 2: 100.0%; 85% is enough"
-    assert asked_by_mutants(tmp_path / "asked") == ["patched plain.text"] * 2
+def test_only_trees_that_a_patchs_mutant_is_in_are_asked(driven: Project, tmp_path: Path) -> None:
+    done = driven.mutate("--only", "toy-edit", ASKED=str(tmp_path / "asked"))
+    assert done.stdout.splitlines()[-1:] == ["killed 2 of 2: 100.0%; 85% is enough"], done.stderr
+    assert "patched limit" in asked_by_mutants(tmp_path / "asked")
+    assert all(line.startswith("patched ") for line in asked_by_mutants(tmp_path / "asked"))
 
 
-def test_a_modules_mutant_has_every_probe_asked_that_may_run_it(driven: Project, tmp_path: Path) -> None:
+def test_only_probes_that_run_what_a_patch_broke_are_asked(driven: Project, tmp_path: Path) -> None:
+    done = driven.mutate("--only", ": name", ASKED=str(tmp_path / "asked"))
+    assert done.stdout.splitlines()[-1:] == ["killed 3 of 3: 100.0%; 85% is enough"], done.stderr
+    assert asked_by_mutants(tmp_path / "asked") == ["patched name"] * 3
+
+
+def test_only_probes_that_run_what_is_broken_in_a_module_are_asked(driven: Project, tmp_path: Path) -> None:
     done = driven.mutate(
         "--only", "ready: comparison", "--out", tmp_path / "out", ASKED=str(tmp_path / "asked")
     )
     assert done.returncode == 0, done.stderr + done.stdout
     assert json.loads((tmp_path / "out").read_text())["killed_by"] == {"tests/runtime": 1}
-    wanted = ["unpatched direct.text", "unpatched indirect.text", "patched plain.text"]
-    assert asked_by_mutants(tmp_path / "asked") == wanted
+    assert asked_by_mutants(tmp_path / "asked") == ["unpatched steps", "patched steps"]
 
 
 def test_a_mutant_of_a_patch_that_no_tree_takes_is_none(driven: Project, tmp_path: Path) -> None:
-    site = {"file": "srt/other.py", "in": "Toy", "shape": "other"}
-    text = driven.folder.joinpath("patches/toy/patch.toml").read_text()
-    patch = tomli.loads(text)
+    patch = tomli.loads(driven.read(TOY_PATCH))
     patch["shapes"] = {"other": [{"file": "srt/other.py"}]}
-    patch["edit"].append({**patch["edit"][0], **site, "name": "other"})
-    driven.put("patches/toy/patch.toml", written(patch))
+    patch["edit"].append({**patch["edit"][0], "file": "srt/other.py", "shape": "other", "name": "other"})
+    driven.put(TOY_PATCH, written(patch))
     done = driven.mutate("--only", "patches/", ASKED=str(tmp_path / "asked"))
-    assert done.stdout.splitlines()[-1] == "killed 2 of 2: 100.0%; 85% is enough", done.stderr
+    assert done.stdout.splitlines()[-1:] == ["killed 5 of 5: 100.0%; 85% is enough"], done.stderr
+
+
+CALLS = """\
+def f(a=1):
+    def g():
+        return 1
+    return a
+
+
+class A:
+    def h(self):
+        return 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "functions"),
+    [
+        ("return 2", "return 3", {"h"}),
+        ("return 1", "return 3", {"f"}),
+        ("a=1", "a=3", None),
+        ("class A", "class B", None),
+        ("def h", "def i", None),
+        ("return a", "return(a)", set()),
+        ("class A", "def i(): return 3\nclass A", None),
+    ],
+)
+def test_functions_that_differ_are_told_from_what_differs_around_them(
+    old: str, new: str, functions: set[str] | None
+) -> None:
+    assert functions_changed(CALLS.encode(), CALLS.replace(old, new).encode()) == functions

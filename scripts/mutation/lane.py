@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .plugin import PROFILE, VARIABLE, Trial, Verdict
+from .notes import PROFILE, TRIAL, Trial, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from .mutants import Mutant
-    from .plugin import Driven
+    from .notes import Driven
 
 PARTS = ("patchkit", "patches", "tests", "scripts", "pyproject.toml")
 _OPTIONS = ("-x", "-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider", "-p", "mutation.plugin")
@@ -90,12 +90,16 @@ class Lane:
         told, verdict = self.folder / "trial.json", Path(trial.verdict)
         told.write_bytes(msgspec.json.encode(trial))
         verdict.unlink(missing_ok=True)
-        paths = [str(self.checkout), str(self.checkout / "scripts"), os.environ.get("PYTHONPATH", "")]
+        scripts = self.checkout / "scripts"
+        paths = [str(self.checkout), str(scripts), os.environ.get("PYTHONPATH", "")]
+        if trial.calls:
+            paths.insert(0, str(scripts / "mutation" / "startup"))
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONHASHSEED": "0",
             "TMPDIR": str(scratch),
             "PATCHKIT_TEST_CACHE": self._cache,
-            VARIABLE: str(told),
+            TRIAL: str(told),
         }
         command = [sys.executable, "-m", "pytest", *_OPTIONS, f"--hypothesis-profile={PROFILE}"]
         command += [f"--basetemp={scratch / 'pytest'}", *suites, *arguments]

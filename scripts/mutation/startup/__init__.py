@@ -1,0 +1,1 @@
+"""What is in every process that a clean run starts."""
