@@ -24,14 +24,23 @@ if TYPE_CHECKING:
     from patchkit.transaction import Applied, Recovery, Reverted
     from patchkit.tree import CheckoutTree
 
-_GROUPS = {
+_UNNAMED = "unnamed"
+"""Stands, among the states, for what is not applied because nobody named it."""
+
+_GROUPS: dict[str, tuple[str, str, str]] = {
     State.APPLIED: ("Applied by patchkit", ">", "green"),
     State.UPSTREAM: ("Upstream's own", "=", "green"),
     State.PENDING: ("Not applied", "+", "yellow"),
     State.PARTIAL: ("Applied in part", "~", "yellow"),
     State.CONFLICT: ("In conflict", "!", "red"),
     State.NOT_APPLICABLE: ("Not for this tree", "-", "dim"),
+    _UNNAMED: ("Off until it is named", "o", "dim"),
 }
+
+
+def _group(status: PatchStatus) -> str:
+    is_off = status.state is State.PENDING and not status.patch.default
+    return _UNNAMED if is_off else status.state
 
 
 def working(tree: CheckoutTree) -> AbstractContextManager[object]:
@@ -47,7 +56,8 @@ def print_list(patches: Sequence[Patch], *, as_json: bool) -> None:
         return
     width = max((len(patch.id) for patch in patches), default=0)
     for patch in patches:
-        _say(f"[bold]{escape(patch.id.ljust(width))}[/]  {escape(patch.title)}")
+        off = "" if patch.default else " (off until it is named)"
+        _say(f"[bold]{escape(patch.id.ljust(width))}[/]  {escape(patch.title + off)}")
     _say_next(("show PATCH", "tells more"), ("status TREE", "shows what a tree has"))
 
 
@@ -78,7 +88,7 @@ def print_status(tree: CheckoutTree, statuses: Sequence[PatchStatus], tail: str,
         return
     _say(f"sglang {tree.version or '(version unknown)'} in {escape(str(tree.package))}")
     _say_states(statuses)
-    found = {status.state for status in statuses}
+    found = {_group(status) for status in statuses}
     if found & {State.PENDING, State.PARTIAL}:
         _say_next((f"diff{tail}", "shows what is missing"), (f"apply{tail}", "applies it"))
     elif State.APPLIED in found:
@@ -190,6 +200,7 @@ def _brief(patch: Patch) -> dict[str, Any]:
         "risk": patch.risk,
         "requires": patch.requires,
         "hardens": patch.hardens,
+        "default": patch.default,
     }
 
 
@@ -208,7 +219,7 @@ def _say(text: str) -> None:
 def _say_states(statuses: Sequence[PatchStatus]) -> None:
     width = max((len(status.patch.id) for status in statuses), default=0)
     for state, (heading, mark, style) in _GROUPS.items():
-        group = [status for status in statuses if status.state is state]
+        group = [status for status in statuses if _group(status) == state]
         if group:
             _say(f"\n{heading}:")
         for status in group:
