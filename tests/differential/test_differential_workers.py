@@ -99,3 +99,12 @@ def test_the_overlap_hook_of_trtllm_backends_changes_nothing(
     with pytest.raises(ProbeError, match="NotImplementedError"):
         unpatched.ask("workers.call_hook", target)
     assert patched.ask("workers.call_hook", target) == []
+
+
+@pytest.mark.parametrize("function", ["verify", "_draft_extend_for_decode"])
+def test_a_plan_stream_waits_for_what_it_reads_before_anything_is_planned_on_it(
+    upstream: DrivenTree, hardened: DrivenTree, function: str
+) -> None:
+    assert upstream.ask("workers.plan", function, plan_stream=True) == ["entered"]
+    assert hardened.ask("workers.plan", function, plan_stream=True) == ["waits", "entered"]
+    assert hardened.ask("workers.plan", function, plan_stream=False) == ["entered"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -129,6 +129,47 @@ def start(kind: str, target: str, *, plan_stream: bool) -> bool:
     }[kind]
     worker = getattr(module, cls)(server_args, 0, 0, 0, 0, 0, 0, 0, target_worker)
     return worker.plan_stream is not None
+
+
+class _PlanStream:
+    """A plan stream that writes down what it waits for; entering it ends the probe."""
+
+    device = torch.device("cpu")
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def wait_stream(self, stream: object) -> None:
+        self.notes.append("waits" if stream == torch.cpu.current_stream() else "waits for another")
+
+    def __enter__(self) -> None:
+        self.notes.append("entered")
+        raise StopIteration
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def plan(function: str, *, plan_stream: bool) -> list[str]:
+    """Prepare a verify or a draft-extend; return what the plan stream did until it was entered."""
+    stream = _PlanStream()
+    eagle_worker_v2.record_stream_for_v2_verify = lambda *_: None
+    worker = bare(
+        EagleDraftWorker if function == "_draft_extend_for_decode" else eagle_worker_v2.EAGLEWorkerV2
+    )
+    vars(worker).update(
+        device="cpu",
+        speculative_num_steps=3,
+        speculative_num_draft_tokens=4,
+        plan_stream=stream if plan_stream else None,
+        plan_stream_ctx=stream,
+    )
+    lens = torch.tensor([3, 1])
+    batch = SimpleNamespace(spec_info=SimpleNamespace(), seq_lens=lens)
+    result = SimpleNamespace(logits_output=SimpleNamespace(hidden_states=None), accept_lens=lens)
+    with suppress(StopIteration):
+        getattr(worker, function)(*((batch,) if function == "verify" else (batch, result)))
+    return stream.notes
 
 
 def call_hook(kind: str) -> list[str]:
