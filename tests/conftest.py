@@ -18,7 +18,7 @@ from patchkit.tree import CheckoutTree, OverlayTree, Tree, open_tree
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytest_plugins = ["releases", "backdated"]
+pytest_plugins = ["releases", "backdated", "driven"]
 
 MIRROR = "srt/managers/mirror.py"
 CRLF = "srt/layers/attention/crlf.py"
