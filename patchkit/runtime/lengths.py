@@ -88,7 +88,7 @@ def mirror_uniform_extend_lens(forward_batch: Any) -> None:
     """Give a draft-extend batch without a mirror its extend lengths: all alike, they cost no copy. Source: 26738."""
     if forward_batch.extend_seq_lens is not None and forward_batch.extend_seq_lens_cpu is None:
         count = forward_batch.batch_size
-        forward_batch.extend_seq_lens_cpu = [forward_batch.extend_num_tokens // count] * count
+        forward_batch.extend_seq_lens_cpu = [forward_batch.extend_num_tokens // max(count, 1)] * count
 
 
 def tree_mask_total(batch: Any, attn_backend: Any) -> int:

@@ -188,6 +188,14 @@ def test_an_idle_batch_has_no_extend_lens_to_mirror() -> None:
     assert batch.extend_seq_lens_cpu is None
 
 
+def test_a_batch_of_no_requests_has_no_extend_lens() -> None:
+    batch = SimpleNamespace(
+        extend_seq_lens=int32(), extend_seq_lens_cpu=None, extend_num_tokens=0, batch_size=0
+    )
+    lengths.mirror_uniform_extend_lens(batch)
+    assert batch.extend_seq_lens_cpu == []
+
+
 # Code that computes on the host gets the lens back.
 
 
