@@ -22,7 +22,7 @@ from releases import REFERENCE, Releases, fingerprints
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 sys.path.append(str(SCRIPTS))
 
-from mutation.grounds import Ground, Grounds, functions_changed, meaning  # noqa: E402
+from mutation.grounds import ANY, Ground, Grounds, functions_changed, meaning  # noqa: E402
 from mutation.lane import Lane  # noqa: E402
 from mutation.mutants import LEFT_OUT, Mutant, of_module, of_patch, written  # noqa: E402
 from mutation.notes import Trial  # noqa: E402
@@ -517,7 +517,7 @@ def test_a_lane_is_whole_again_after_a_mutant(project: Project, tmp_path: Path) 
 # Trees that write down what they are asked, and an `apply` that does what the toy patch does.
 DRIVEN = {
     "tests/releases.py": """
-        LIMIT = "    pass", "    limit: int = 1"
+        LIMIT = "class Toy:", "class Toy:\\n    limit: int = 1"
         NAME = "return 'toy'", "return 'patched toy'"
 
 
@@ -590,7 +590,7 @@ DRIVEN = {
     """,
     "tests/differential/toy.py": """
         class Toy:
-            pass
+            kind = 0
 
 
         def limit():
@@ -730,6 +730,11 @@ def f(a=1):
 class A:
     def h(self):
         return 2
+
+
+@jit(grid=4)
+def kernel():
+    return 5
 """
 
 
@@ -738,6 +743,8 @@ class A:
     [
         ("return 2", "return 3", {"h"}),
         ("return 1", "return 3", {"f"}),
+        ("return 5", "return 3", {ANY}),
+        ("grid=4", "grid=3", None),
         ("a=1", "a=3", None),
         ("class A", "class B", None),
         ("def h", "def i", None),

@@ -20,7 +20,7 @@ class Driven(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What a tree answered, pickled, and the functions that ran for it (``file:name``)."""
+    """What a tree answered, pickled, and the functions that ran for it: ``file:name``, and ``file:``."""
 
     pickled: bytes
     ran: tuple[str, ...] = ()

@@ -15,7 +15,6 @@ import patchkit
 
 from .notes import PROFILE, TRIAL, Notes, Trial, Verdict
 from .replay import Replay
-from .startup.sitecustomize import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,9 +36,7 @@ class _Watcher:
         self._trial = trial
         self._notes = Notes()
         self._fixtures: list[str] = []
-        if trial.calls:
-            os.environ[FOLDER] = trial.calls
-        else:
+        if not trial.calls:
             self._notes = msgspec.msgpack.decode(Path(trial.notes).read_bytes(), type=Notes)
 
     def pytest_collection(self) -> None:

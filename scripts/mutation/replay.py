@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .notes import Answer, Driven
+from .startup.sitecustomize import FILES, FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from .notes import Notes, Trial
 
 # The modules that mutants are made of.
-RUNTIME = ("patchkit/runtime/", "patchkit/backends/")
+RUNTIME = ("patchkit/runtime", "patchkit/backends")
 
 
 class Replay:
@@ -51,6 +52,7 @@ class Replay:
             root = make()
             known[name] = self._applied.get(root, Driven(str(root)))
             self._patched[root] = _different(root, known[name].before)
+            self._watch()
         else:
             root = Path(self._trial.roots.get(name, known[name].root)) if name in known else make()
         self._names[root] = name
@@ -101,16 +103,21 @@ class Replay:
             path.unlink()
         return tuple(sorted(called))
 
+    def _watch(self) -> None:
+        """Have the processes started from now on note what they call in the files that mutants can be in."""
+        files = [f"{root}/{file}" for root, patched in self._patched.items() for file in patched]
+        for package in RUNTIME:
+            files += map(str, Path(self._trial.checkout, package).glob("*.py"))
+        os.environ |= {FOLDER: self._trial.calls, FILES: os.pathsep.join(files)}
+
     def _functions(self, path: Path, root: Path) -> set[str]:
-        """Read which functions were called, of those that a mutant can be in."""
-        places = {f"{root}/{file}": file for file in self._patched[root]}
+        """Read which functions were called, each also as some function of its file."""
         found = set()
         for line in path.read_text().splitlines():
             file, _, function = line.partition("\t")
-            inside = file.removeprefix(f"{self._trial.checkout}/")
-            place = inside if inside.startswith(RUNTIME) else places.get(file)
-            if place is not None:
-                found.add(f"{place}:{function}")
+            place = Path(file)
+            inside = place.relative_to(root if place.is_relative_to(root) else self._trial.checkout)
+            found |= {f"{inside}:{function}", f"{inside}:"}
         return found
 
 
