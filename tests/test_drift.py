@@ -188,7 +188,7 @@ def test_a_fork_that_drifted_in_every_way_is_patched_and_reverted(
             code = fork.drifts[kind].change(code)
         (tree.package / file).write_bytes(code)
     before = fingerprints(tree.root)
-    run("apply", tree.root)
+    run("apply", tree.root, *IDS)
     assert set(states(tree).values()) == {"applied"}
     for file in fork.patched.contents:
         compile((tree.package / file).read_bytes(), file, "exec", dont_inherit=True)
