@@ -359,20 +359,20 @@ def kill_rates() -> str:
     if not (BENCHMARKS / "mutation" / "results.json").is_file():
         return ""
     run = _results("mutation")
-    everything = {"file": "all", "mutants": run["mutants"], "killed": run["killed"]}
     rows = [
-        [
-            f"`{target['file']}`" if target is not everything else "all",
-            str(target["mutants"]),
-            str(target["killed"]),
-            f"{target['killed'] / target['mutants']:.1%}" if target["mutants"] else "",
-        ]
-        for target in [*run["targets"], everything]
+        [name, str(row["mutants"]), str(row["killed"]), f"{row['killed'] / row['mutants']:.1%}"]
+        for name, row in [*((f"`{file}`", row) for file, row in run["files"].items()), ("all", run)]
     ]
-    table = _table(["file", "mutants", "killed", "rate"], rows)
+    survivors = [
+        f"- `{row['file']}` {row['unit']}".rstrip() + f": {row['operator']}"
+        for row in run["results"]
+        if not row["killed"]
+    ]
     return (
-        "\n## Mutants\n\nSmall faults put into the code one at a time; a mutant is killed when a test fails.\n\n"
-        f"{run['date'][:10]}:\n\n    {run['command']}\n\n{table}\n"
+        "\n## Mutants\n\nSmall faults put into the patches and the runtime one at a time; a mutant is killed when a "
+        f"test fails.\n\n{run['date'][:10]}:\n\n    {run['command']}\n\n"
+        f"{_table(['file', 'mutants', 'killed', 'rate'], rows)}\n"
+        + ("\nThose that no test noticed:\n\n" + "\n".join(survivors) + "\n" if survivors else "")
     )
 
 

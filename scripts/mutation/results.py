@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import shlex
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +86,8 @@ class Results:
         """Write everything as JSON."""
         killed = [result for result in self.all if result.outcome.killed]
         content = {
+            "command": shlex.join(sys.orig_argv),
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "seed": self.seed,
             **self.total,
             "killed_by": {
