@@ -178,6 +178,17 @@ def test_the_kernel_covers_more_pages_than_one_block(interpreter: ProcessPoolExe
     assert interpreter.submit(interpreted, scenario, False, SHIPPED_BLOCKS).result() == expected
 
 
+@pytest.mark.parametrize("page_size", [1, 2, 16])
+def test_the_kernel_gives_what_has_no_counterpart_no_page(
+    interpreter: ProcessPoolExecutor, page_size: int
+) -> None:
+    scenario = Scenario("decode", (1, 40, 17), page_size=page_size, context=CONTEXT, swa=True, unmapped=True)
+    backend = filled_mha(scenario)
+    assert (backend.tables[1][0, :1] == -1).all()
+    expected = outcome(backend, scenario)
+    assert interpreter.submit(interpreted, scenario, False, SHIPPED_BLOCKS).result() == expected
+
+
 def test_pages_beyond_the_table_s_width_are_left_out(interpreter: ProcessPoolExecutor) -> None:
     scenario = Scenario("verify", (CONTEXT, CONTEXT - 1, 3), page_size=1, context=CONTEXT, swa=True)
     metadata = filled_mha(scenario).forward_metadata

@@ -46,6 +46,8 @@ class Scenario:
     context: int = 300
     dtype: torch.dtype = torch.int64
     swa: bool = False
+    # No slot has a counterpart in the sliding window's pool.
+    unmapped: bool = False
     # Tokens a request in a verify or draft-extend, and the step of a draft decode.
     stride: int = 4
     step: int = 1
@@ -62,6 +64,8 @@ def random_integers(scenario: Scenario, high: int, shape: tuple[int, ...], low: 
 def _pool(scenario: Scenario) -> dict[str, Any]:
     slots = 4 * scenario.context
     mapping = random_integers(scenario, slots // 2, (slots,), low=-1)
+    if scenario.unmapped:
+        mapping.fill_(-1)
     return {
         "page_size": scenario.page_size,
         "max_context_len": scenario.context,

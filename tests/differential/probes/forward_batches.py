@@ -121,7 +121,15 @@ def described(forward_batch: ForwardBatch) -> dict[str, Any]:
     found = {
         name: plain(getattr(forward_batch, name))
         for name in (
-            *("batch_size", "seq_lens", "seq_lens_cpu", "seq_lens_sum", "positions", "mrope_positions"),
+            *(
+                "input_ids",
+                "batch_size",
+                "seq_lens",
+                "seq_lens_cpu",
+                "seq_lens_sum",
+                "positions",
+                "mrope_positions",
+            ),
             *("extend_num_tokens", "extend_seq_lens", "extend_prefix_lens", "extend_start_loc"),
             *("extend_seq_lens_cpu", "extend_prefix_lens_cpu"),
         )
