@@ -370,7 +370,8 @@ def kill_rates() -> str:
     ]
     return (
         "\n## Mutants\n\nSmall faults put into the patches and the runtime one at a time; a mutant is killed when a "
-        f"test fails.\n\n{run['date'][:10]}:\n\n    {run['command']}\n\n"
+        f"test fails. These are the first {run['mutants']} that the seed {run['seed']} takes.\n\n"
+        f"{run['date'][:10]}:\n\n    {run['command']}\n\n"
         f"{_table(['file', 'mutants', 'killed', 'rate'], rows)}\n"
         + ("\nThose that no test noticed:\n\n" + "\n".join(survivors) + "\n" if survivors else "")
     )

@@ -278,6 +278,7 @@ def test_mutants_are_a_section_as_soon_as_a_run_of_them_is_kept(benchmarks: Path
         "files": {"a.py": {"mutants": 8, "killed": 7}},
         "mutants": 8,
         "killed": 7,
+        "seed": 0,
         "command": "mutate",
         "date": "2026-11-22T01",
         "results": [survivor, *[survivor | {"killed": True}] * 7],
@@ -286,7 +287,7 @@ def test_mutants_are_a_section_as_soon_as_a_run_of_them_is_kept(benchmarks: Path
     (benchmarks / "mutation" / "results.json").write_text(json.dumps(run))
     section = generate_docs.kill_rates()
     assert section.startswith("\n## ")
-    assert "2026-11-22:\n\n    mutate\n" in section
+    assert "the first 8 that the seed 0 takes.\n\n2026-11-22:\n\n    mutate\n" in section
     assert "\n| `a.py` | 8 | 7 | 87.5% |\n| all | 8 | 7 | 87.5% |\n" in section
     assert section.endswith("\n\n- `a.py` longest: integer plus one\n")
 
