@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tomli
+from conftest import ABRUPT, MIRROR
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from releases import REFERENCE, Releases, fingerprints
@@ -31,6 +32,8 @@ from mutation.sampling import sample  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from patchkit.tree import CheckoutTree
 
 # Of each operator: a program, what it makes of that, and a program that it has nothing to do in.
 OPERATORS = {
@@ -301,6 +304,33 @@ def test_patches_that_do_not_apply_as_they_are_stop_it_with_a_sentence(
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SystemExit, match="the patches do not apply to the release tree"):
         Grounds([Ground("release", releases.tree(REFERENCE), ())], tmp_path / "copy")
+
+
+def test_a_patch_that_looks_at_another_patchs_file_is_planned_with_it(
+    tree: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = {"title": "Toy", "why": "To see.", "risk": "None.", "verify": "Look."}
+    edit = {"kind": "class-attribute", "name": "toy-edit", "why": "toy"}
+    flag = {**edit, "file": MIRROR, "in": "Mirror", "code": "flag: int = 1"}
+    limit = {**edit, "file": ABRUPT, "in": "Worker", "code": "limit: int = 8"}
+    flagged = {
+        "shapes": {"flagged": [{"file": MIRROR, "in": "Mirror", "has": "flag = 1"}]},
+        "one_of": ["flagged"],
+    }
+    texts = {
+        "t-flag": written({"id": "t-flag", **head, "edit": [flag]}),
+        "t-limit": written({"id": "t-limit", **head, **flagged, "requires": ["t-flag"], "edit": [limit]}),
+    }
+    for name, text in texts.items():
+        folder = tmp_path / "checkout" / "patches" / name
+        folder.mkdir(parents=True)
+        (folder / "patch.toml").write_text(text)
+    monkeypatch.setattr("patchkit.patchset.BUILT_IN", tmp_path)
+    grounds = Grounds([Ground("tiny", tree, ())], tmp_path / "checkout")
+    changed = [
+        grounds.changed_by(mutant) for mutant in of_patch("patches/t-limit/patch.toml", texts["t-limit"])
+    ]
+    assert [list(one["tiny"]) for one in changed] == [[ABRUPT], [ABRUPT]]
 
 
 @pytest.mark.parametrize(

@@ -59,14 +59,18 @@ class Grounds:
         self._seen: set[str] = set()
         patchset.BUILT_IN = checkout / "patches"
         self._patches = patchset.load()
-        self._whole = {ground.name: self._clean(ground, ()) for ground in grounds}
+        self._whole: dict[str, Contents] = {}
+        for ground in grounds:
+            contents = self._clean(ground, ())
+            if contents is None:
+                raise SystemExit(
+                    f"mutate: the patches do not apply to the {ground.name} tree; mend that first."
+                )
+            self._whole[ground.name] = contents
 
     @functools.cache  # noqa: B019 - there is one, and it lives as long as the program
-    def _clean(self, ground: Ground, files: tuple[str, ...]) -> Contents:
-        contents = ground.patched(self._patches, files)
-        if contents is None:
-            raise SystemExit(f"mutate: the patches do not apply to the {ground.name} tree; mend that first.")
-        return contents
+    def _clean(self, ground: Ground, files: tuple[str, ...]) -> Contents | None:
+        return ground.patched(self._patches, files)
 
     def changed_by(self, mutant: Mutant) -> dict[str, Contents]:
         """Return the files that mean something else in each tree, with their new content.
@@ -94,9 +98,9 @@ class Grounds:
 
     def _changed(self, ground: Ground, patches: PatchSet, files: tuple[str, ...]) -> Contents | None:
         # What happens elsewhere seldom matters to a file, and where it does all files are planned.
-        clean = self._clean(ground, files)
-        if any(self._whole[ground.name].get(file) != content for file, content in clean.items()):
-            clean, files = self._whole[ground.name], ()
+        clean, whole = self._clean(ground, files), self._whole[ground.name]
+        if clean is None or any(whole.get(file) != content for file, content in clean.items()):
+            clean, files = whole, ()
         contents = ground.patched(patches, files)
         if contents is None:
             return None
