@@ -52,7 +52,7 @@ class Session:
         self.home = Path(tempfile.mkdtemp(prefix="patchkit-docs-")).resolve()
         atexit.register(shutil.rmtree, self.home)
         sys.path.append(str(REPOSITORY / "tests"))
-        from releases import unpack
+        from support.releases import unpack
 
         examples = REPOSITORY / "docs" / "examples"
         python = self.home / "fork" / "python"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from backdated import LAST_FIRST, RELEASE, backdate, lay_out
-from releases import PATCHES, REFERENCE, UPSTREAM, Releases, after, states, states_in
+from support.backdated import LAST_FIRST, RELEASE, backdate, lay_out
+from support.releases import PATCHES, REFERENCE, UPSTREAM, Releases, after, states, states_in
 from test_releases import Journey, travel
 
 from patchkit.plan import State, make_plan

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import filelock
 import pytest
 from click.testing import CliRunner
-from conftest import ABRUPT, CRLF, MIRROR, SOURCES, add_patch, attribute, edit, everything, git, write_package
+from support.toys import (
+    ABRUPT,
+    CRLF,
+    MIRROR,
+    SOURCES,
+    add_patch,
+    attribute,
+    edit,
+    everything,
+    git,
+    write_package,
+)
 
 from patchkit.cli import main
 from patchkit.ledger import Journal, Ledger, Store

@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import drift
 import pytest
-from releases import PATCHES, REFERENCE, Releases, after, fingerprints, run, states, without_ledger
+from support import drift
+from support.releases import PATCHES, REFERENCE, Releases, after, fingerprints, run, states, without_ledger
 
 from patchkit.patchset import AfterSpec, BeforeSpec, GuardSpec, RewriteSpec
 from patchkit.plan import Plan, State, make_plan

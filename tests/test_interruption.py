@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import (
+from support.toys import (
     APPLIED,
     CRLF,
     MIRROR,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import git
+from support.toys import git
 
 from patchkit.errors import TreeError
 from patchkit.ledger import AppliedEdit, AppliedFile, AppliedPatch, Journal, Ledger, Store, digest_of

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tomli
-from conftest import ABRUPT, MIRROR
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from releases import REFERENCE, Releases, fingerprints
+from support.releases import REFERENCE, Releases, fingerprints
+from support.toys import ABRUPT, MIRROR
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 sys.path.append(str(SCRIPTS))
@@ -546,7 +546,7 @@ def test_a_lane_is_whole_again_after_a_mutant(project: Project, tmp_path: Path) 
 
 # Trees that write down what they are asked, and an `apply` that does what the toy patch does.
 DRIVEN = {
-    "tests/releases.py": """
+    "tests/support/releases.py": """
         LIMIT = "class Toy:", "class Toy:\\n    limit: int = 1"
         NAME = "return 'toy'", "return 'patched toy'"
 
@@ -556,7 +556,7 @@ DRIVEN = {
             path = root / "sglang" / "srt" / "toy.py"
             path.write_text(path.read_text().replace(*LIMIT).replace(*NAME))
     """,
-    "tests/differential/worker.py": """
+    "tests/support/driven/worker.py": """
         import importlib
         import os
         import sys
@@ -571,13 +571,13 @@ DRIVEN = {
         os.wait()
         print(os.read(source, 100).decode())
     """,
-    "tests/differential/trees.py": """
+    "tests/support/driven/trees.py": """
         import functools
         import os
         import subprocess
         import sys
         from pathlib import Path
-        from releases import run
+        from support.releases import run
 
 
         class Worker:
@@ -616,7 +616,7 @@ DRIVEN = {
         from pathlib import Path
 
         sys.path.insert(0, str(Path(__file__).parents[1]))
-        import trees
+        from support.driven import trees
     """,
     "tests/differential/toy.py": """
         class Toy:
@@ -639,8 +639,8 @@ DRIVEN = {
         from pathlib import Path
 
         import pytest
-        from releases import run
-        from trees import DrivenTree, ProbeError
+        from support.releases import run
+        from support.driven.trees import DrivenTree, ProbeError
 
         TOY = Path(__file__).with_name("toy.py").read_text()
 

@@ -66,7 +66,7 @@ def test_a_source_distribution_has_the_licence_the_tests_and_the_docs(unpacked_s
         "docs/patches.md",
         "patches/26128/patch.toml",
         "scripts/test",
-        "tests/conftest.py",
+        "tests/support/toys.py",
     )
     assert [name for name in wanted if not (unpacked_sdist / name).is_file()] == []
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import add_patch, patch_text
+from support.toys import add_patch, patch_text
 
 from patchkit import patchset
 from patchkit.errors import UsageError

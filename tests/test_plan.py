@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from conftest import open_tree, write_package
+from support.toys import open_tree, write_package
 
 from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import Patch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from releases import (
+from support.releases import (
     HAVING,
     LACKING,
     LATEST,

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from releases import REFERENCE, wheel
+from support.releases import REFERENCE, wheel
 
 REPOSITORY = Path(__file__).parents[1]
 

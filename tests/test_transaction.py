@@ -7,7 +7,7 @@ from pathlib import Path
 
 import filelock
 import pytest
-from conftest import (
+from support.toys import (
     ABRUPT,
     APPLIED,
     COPIES,

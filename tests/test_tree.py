@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ABRUPT, CRLF, MIRROR, SOURCES, git, write_package
+from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, git, write_package
 
 from patchkit.errors import TreeError
 from patchkit.tree import CheckoutTree, GitRepository, GitTree, OverlayTree, installed_tree, open_tree

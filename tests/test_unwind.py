@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import (
+from hypothesis import given
+from hypothesis import strategies as st
+from support.toys import (
     ABRUPT,
     APPLIED,
     COPIES,
@@ -25,8 +27,6 @@ from conftest import (
     toy_replay,
     write_package,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from patchkit.errors import ConflictError
 from patchkit.ledger import AppliedFile, AppliedPatch, Ledger, digest_of

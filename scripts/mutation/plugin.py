@@ -41,8 +41,14 @@ class _Watcher:
 
     def pytest_collection(self) -> None:
         # Test modules import from these later, and find what is put there now.
-        if "trees" in sys.modules:
-            Replay(self._trial, self._notes, self._maker, sys.modules["trees"], sys.modules["releases"])
+        if "support.driven.trees" in sys.modules:
+            Replay(
+                self._trial,
+                self._notes,
+                self._maker,
+                sys.modules["support.driven.trees"],
+                sys.modules["support.releases"],
+            )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: Any) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from sources import prelude
+from support.audited import prelude
 
 from patchkit import memory
 from patchkit.audit.command import audit

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from sources import HERE, expected, program
+from support.audited import HERE, expected, program
 
 from patchkit.audit.engine import audit
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
 from rich.console import Console
-from sources import program
+from support.audited import program
 
 from patchkit.audit.engine import audit
 from patchkit.audit.formats import github, junit, sarif, text

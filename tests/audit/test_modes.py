@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from sources import MemoryTree, prelude
+from support.audited import MemoryTree, prelude
 
 from patchkit.audit.modes import Modes
 from patchkit.audit.program import Program, read_sources

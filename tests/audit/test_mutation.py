@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from releases import PATCHES, REFERENCE, Releases, after
+from support.releases import PATCHES, REFERENCE, Releases, after
 
 from patchkit.audit import facts, program
 from patchkit.audit.engine import audit
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from patchkit.patchset import AnyEdit, Patch
     from patchkit.tree import OverlayTree, Tree
 
-pytest_plugins = ["releases"]
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 _LOAD = re.compile(rf"\.(?:{'|'.join(facts.TRACKED)})\b(?!\s*=[^=])")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sources import MemoryTree, prelude, program
+from support.audited import MemoryTree, prelude, program
 
 from patchkit.audit.optout import OptOut, suggest
 from patchkit.audit.program import Program, read_sources

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from sources import HERE, MemoryTree, prelude, program
+from support.audited import HERE, MemoryTree, prelude, program
 
 from patchkit.audit.baseline import load
 from patchkit.audit.engine import audit
@@ -120,11 +120,11 @@ def test_the_audit_is_a_function_of_the_tree() -> None:
 def test_the_order_of_hashes_does_not_matter() -> None:
     script = (
         "import sys, json; sys.path.insert(0, sys.argv[1])\n"
-        "from sources import HERE, program\nfrom patchkit.audit.engine import audit\n"
+        "from support.audited import HERE, program\nfrom patchkit.audit.engine import audit\n"
         "for path in sorted((HERE / 'corpus' / 'breaks').glob('*.py')):\n"
         "    print([finding.as_json() for finding in audit(program(path.read_text())).findings])\n"
     )
-    command = [sys.executable, "-c", script, str(HERE)]
+    command = [sys.executable, "-c", script, str(HERE.parent)]
     outputs = {
         subprocess.run(
             command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True

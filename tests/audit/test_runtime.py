@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sources import MemoryTree, prelude
+from support.audited import MemoryTree, prelude
 
 from patchkit.audit.engine import audit
 

@@ -12,8 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
-from trtllm_backends import (
+from support.trtllm_backends import (
     DIRT,
     MHA_MODES,
     MLA_MODES,
@@ -27,6 +26,7 @@ from trtllm_backends import (
     replay_mla_by_steps,
     spec_info,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchkit.backends import paged
 from patchkit.backends.trtllm import fill_trtllm_mha, fill_trtllm_mla, share_draft_block_indices

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from helpers import check_noop, check_transformed, rewritten
+from support.programs import check_noop, check_transformed, rewritten
 
 from patchkit.codemods.calls import ArgumentValue, CallArgument, IsinstanceMember
 from patchkit.codemods.edit import Standing

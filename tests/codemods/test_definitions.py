@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
-from helpers import check_noop, check_transformed, rewritten, scope_in
+from support.programs import check_noop, check_transformed, rewritten, scope_in
 
 from patchkit.codemods.definitions import (
     Base,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
-from helpers import program
+from support.programs import program
 
 from patchkit.codemods import syntax
 from patchkit.codemods.layout import LINE_LENGTH, append, fit, fit_statement

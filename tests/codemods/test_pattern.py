@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
-from helpers import program
+from support.programs import program
 
 from patchkit.codemods import pattern, syntax
 from patchkit.codemods.pattern import Bindings, Pattern, PatternError, placeholders, render, render_expression

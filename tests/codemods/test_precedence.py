@@ -4,7 +4,7 @@ import ast
 
 import libcst as cst
 import pytest
-from helpers import rewritten
+from support.programs import rewritten
 
 from patchkit.codemods.precedence import as_argument, as_operand
 from patchkit.patchset import RewriteSpec

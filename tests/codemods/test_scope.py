@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
-from helpers import program, scope_in
+from support.programs import program, scope_in
 
 from patchkit.codemods import syntax
 from patchkit.codemods.scope import base_names, members, resolve

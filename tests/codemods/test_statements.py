@@ -4,9 +4,9 @@ import ast
 from typing import Any
 
 import pytest
-from helpers import check_noop, check_transformed, examine, rewritten
 from hypothesis import given
 from hypothesis import strategies as st
+from support.programs import check_noop, check_transformed, examine, rewritten
 
 from patchkit.codemods.edit import Codemod, Standing
 from patchkit.patchset import AfterSpec, BeforeSpec, GuardSpec, OpeningSpec, RewriteSpec, VariantSpec

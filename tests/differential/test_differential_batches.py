@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
-    from trees import DrivenTree
+    from support.driven.trees import DrivenTree
 
 LENS = st.lists(st.integers(1, 5000), min_size=1, max_size=6)
 Step = tuple[str, Any]

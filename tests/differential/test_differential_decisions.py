@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees import ProbeError
+from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
-    from trees import DrivenTree
+    from support.driven.trees import DrivenTree
 
 KINDS = (
     *(None, "undeclared", "reads", "opted out", "base", "hybrid", "two-batch", "flashinfer mla"),

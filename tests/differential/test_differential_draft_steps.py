@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from graph_sessions import CONTEXT, examples, sessions
 from hypothesis import given
 from hypothesis import strategies as st
-from trees import ProbeError
+from support.driven.graph_sessions import CONTEXT, examples, sessions
+from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
-    from trees import DrivenTree
+    from support.driven.trees import DrivenTree
 
 EXAMPLES = examples(5)
 BATCH = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [1, 1, 1]}

@@ -4,12 +4,12 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from graph_sessions import CONTEXT, examples, sessions
 from hypothesis import given
 from hypothesis import strategies as st
+from support.driven.graph_sessions import CONTEXT, examples, sessions
 
 if TYPE_CHECKING:
-    from trees import DrivenTree
+    from support.driven.trees import DrivenTree
 
 SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": 4}
 KINDS = ("mha", "mla", "triton")

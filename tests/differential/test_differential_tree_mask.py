@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from graph_sessions import CONTEXT
-from trees import ProbeError
+from support.driven.graph_sessions import CONTEXT
+from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
-    from trees import DrivenTree
+    from support.driven.trees import DrivenTree
 
 TOKENS = 4
 SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": TOKENS, "topk": 1, "steps": 3}

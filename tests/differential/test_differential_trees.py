@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from trees import ProbeError, WorkerDiedError
+from support.driven.trees import ProbeError, WorkerDiedError
 
 if TYPE_CHECKING:
-    from trees import DrivenTree
+    from support.driven.trees import DrivenTree
 
 
 def test_only_trees_with_the_change_have_workers_that_name_their_backends(

@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from graph_sessions import CONTEXT, examples, sessions
 from hypothesis import given
 from hypothesis import strategies as st
-from trees import ProbeError
+from support.driven.graph_sessions import CONTEXT, examples, sessions
+from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
-    from trees import DrivenTree
+    from support.driven.trees import DrivenTree
 
 SERVER = {"context": CONTEXT, "page_size": 1, "draft_tokens": 4}
 # Without a sliding window, and with one whose layers have a pool of their own or none.

@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from graph_sessions import CONTEXT, examples, sessions
 from hypothesis import given
 from hypothesis import strategies as st
-from trees import ProbeError
+from support.driven.graph_sessions import CONTEXT, examples, sessions
+from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
-    from trees import DrivenTree
+    from support.driven.trees import DrivenTree
 
 PAGE_SIZES = (1, 16, 32, 64)
 MODES = ("decode", "draft decode", "verify", "extend v1")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees import ProbeError
+from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
-    from trees import DrivenTree
+    from support.driven.trees import DrivenTree
 
 LENS = st.lists(st.integers(1, 900), min_size=1, max_size=8)
 BOTH = pytest.mark.parametrize("kind", ["eagle", "multi-layer"])

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
-from releases import PATCHES, REFERENCE, Releases, answer, run
+from support.releases import PATCHES, REFERENCE, Releases, answer, run
 
 import patchkit
 from patchkit import patchset
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from patchkit.audit.report import Report
     from patchkit.tree import CheckoutTree
 
-pytest_plugins = ["releases"]
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 CHECKS = ["compile", "ledger", "postconditions", "imports", "slots", "hooks", "signatures", "audit"]

@@ -48,7 +48,7 @@ PATCHES: tuple[Patch, ...] = tuple(patchset.load())
 
 def wheel(version: str) -> Path:
     """Return the wheel of a release, downloading it if the cache has none."""
-    cache = Path(os.environ.get("PATCHKIT_TEST_CACHE") or Path(__file__).parents[1] / ".cache")
+    cache = Path(os.environ.get("PATCHKIT_TEST_CACHE") or Path(__file__).parents[2] / ".cache")
     cache.mkdir(parents=True, exist_ok=True)
     name = f"sglang-{version}-*.whl"
     if not any(cache.glob(name)):

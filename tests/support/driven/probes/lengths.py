@@ -8,14 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from probes.batches import keep_mirror, make_batch, state
+from probes.recorders import DeviceTensor, Events, PretendedCuda, on_device, plain
 from sglang.srt import server_args as server_settings
 from sglang.srt.managers import overlap_utils
 from sglang.srt.managers.overlap_utils import FutureMap
 from sglang.srt.speculative import eagle_info_v2, spec_utils
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
-
-from probes.batches import keep_mirror, make_batch, state
-from probes.recorders import DeviceTensor, Events, PretendedCuda, on_device, plain
 
 POOL_ROWS = 64
 

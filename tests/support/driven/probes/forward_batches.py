@@ -8,16 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from probes.batches import Request
+from probes.lengths import set_server
+from probes.recorders import DeviceTensor, PretendedCuda, on_device, plain
 from sglang.srt.managers import schedule_batch
 from sglang.srt.model_executor import forward_batch_info
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
 from sglang.srt.speculative import eagle_info_v2
 from sglang.srt.speculative.eagle_info import EagleDraftInput, EagleVerifyInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
-
-from probes.batches import Request
-from probes.lengths import set_server
-from probes.recorders import DeviceTensor, PretendedCuda, on_device, plain
 
 BATCH = getattr(schedule_batch, "ModelWorkerBatch", schedule_batch.ScheduleBatch)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import trees
+
+from support.driven import trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from releases import Releases
+    from support.releases import Releases
 
 
 @pytest.fixture(scope="session")

@@ -25,9 +25,8 @@ from patchkit.tree import CheckoutTree, OverlayTree
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from releases import Releases
-
     from patchkit.tree import Tree
+    from support.releases import Releases
 
 FOLDER = Path(__file__).parent / "backdate"
 RELEASE = "0.5.13"

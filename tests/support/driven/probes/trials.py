@@ -6,9 +6,8 @@ import os
 
 import sglang
 import torch
-from sglang.srt.speculative import base_spec_worker
-
 from probes.recorders import DeviceTensor, PretendedCuda, on_device
+from sglang.srt.speculative import base_spec_worker
 
 LEFT: list[int] = []
 

@@ -14,14 +14,13 @@ from pathlib import Path
 from socket import socketpair
 from typing import TYPE_CHECKING, Any
 
-from releases import PATCHES, REFERENCE, run
-
 import patchkit
+from support.releases import PATCHES, REFERENCE, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from releases import Releases
+    from support.releases import Releases
 
 SUCCESSOR = "0.5.13"
 """The release whose results those of a patched tree have to equal."""

@@ -7,12 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from probes.recorders import DeviceTensor, Events, on_device, plain
 from sglang.srt.managers import overlap_utils
 from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
-
-from probes.recorders import DeviceTensor, Events, on_device, plain
 
 FIELDS = {field.name for field in fields(ScheduleBatch)}
 INPUT_FIELDS = {field.name for field in fields(EagleDraftInput)}

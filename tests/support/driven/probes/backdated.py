@@ -8,14 +8,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from probes.batches import keep_mirror, make_batch
+from probes.recorders import DeviceTensor, Events, on_device, plain
 from sglang.srt.managers import overlap_utils
 from sglang.srt.managers.overlap_utils import FutureMap
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from torch.overrides import TorchFunctionMode
-
-from probes.batches import keep_mirror, make_batch
-from probes.recorders import DeviceTensor, Events, on_device, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

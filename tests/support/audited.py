@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "audit"
 _PLACE = re.compile(r"^# place: (\S+)$", re.MULTILINE)
 _MARK = re.compile(r"# finds (PK\d+)(?: (certain|likely|possible))?$")
 _DEFAULT_PLACE = "srt/managers/example.py"
