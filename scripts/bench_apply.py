@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from patchkit import patchset
-from patchkit.plan import make_plan
-from patchkit.tree import open_tree
+from patchkit.patchset import load
+from patchkit.plan.build import make_plan
+from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,7 @@ def one_more(folder: Path, files: Sequence[str]) -> Path:
 
 def measure(tree: Path, repeats: int, work: Path) -> dict[str, list[tuple[float, float]]]:
     """Return the seconds of each run by what ran."""
-    plan = make_plan(open_tree(tree), tuple(patchset.load()))
+    plan = make_plan(open_tree(tree), tuple(load.patches()))
     files = [change.file for change in plan.changes]
     if not files:
         raise SystemExit(f"{tree}: nothing to apply there; name an unpatched tree.")

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 
 from patchkit.audit import cache
 from patchkit.audit.engine import audit_program
-from patchkit.audit.program import Program, read_sources
-from patchkit.tree import CheckoutTree, open_tree
+from patchkit.tree.index import Program, read_sources
+from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
-    from patchkit.audit.report import Report
+    from patchkit.findings.report import Report
 
 _HEADER = ("tree", "files", "certain", "likely", "possible", "suppressed", "cold s", "cpu s", "cached s")
 _NONE_RULES = (

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.tree import open_tree
+from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

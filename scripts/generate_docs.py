@@ -26,7 +26,7 @@ import msgspec
 import plots
 from cogapp import Cog
 
-from patchkit import patchset
+from patchkit.patchset import load, schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,7 +106,7 @@ def quoted(file: str, language: str) -> str:
 def patch_table() -> str:
     """Return the patches, what each brings along, and what upstream measured."""
     rows = []
-    for patch in patchset.load():
+    for patch in load.patches():
         link = f"[{patch.id}]({patch.upstream})" if patch.upstream else patch.id
         tied = [f"requires {name}" for name in patch.requires] + [f"hardens {name}" for name in patch.hardens]
         rows.append([link, patch.title, ", ".join(tied), UPSTREAM_MEASURED.get(patch.id, "")])
@@ -455,9 +455,9 @@ def step_runs() -> str:
 
 def edit_kinds() -> str:
     """Return the kinds of edit, what each does, and its keys beside those that every edit has."""
-    shared = {field.name for field in msgspec.structs.fields(patchset.EditSpec)}
+    shared = {field.name for field in msgspec.structs.fields(schema.EditSpec)}
     rows = []
-    for kind in typing.get_args(patchset.AnyEdit):
+    for kind in typing.get_args(schema.AnyEdit):
         own = [field for field in msgspec.structs.fields(kind) if field.name not in shared]
         keys = ", ".join(f"`{field.encode_name}`" + ("" if field.required else "?") for field in own)
         rows.append([f"`{kind.__struct_config__.tag}`", _first_line(kind), keys])

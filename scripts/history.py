@@ -20,9 +20,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from patchkit import patchset
-from patchkit.plan import State, inspect, make_plan
-from patchkit.tree import GitRepository, GitTree, OverlayTree
+from patchkit.patchset import load
+from patchkit.plan.build import inspect, make_plan
+from patchkit.plan.status import State
+from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.tree import OverlayTree
 
 Row = dict[str, str]
 Result = tuple[str, str, dict[str, str], list[str]]
@@ -45,7 +47,7 @@ def examine(repository: str, row: Row) -> Result:
     faults: list[str] = []
     with GitRepository(Path(repository)) as git:
         tree = GitTree(git, row["commit"])
-        patches = patchset.load().select()
+        patches = load.patches().select()
         before = {status.patch.id: status for status in inspect(tree, patches)}
         plan = make_plan(tree, patches)
         changed = {change.file: change.after for change in plan.changes}

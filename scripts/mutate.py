@@ -34,7 +34,7 @@ from mutation.sampling import sample
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from patchkit.tree import open_tree
+from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -16,9 +16,9 @@ import pytest
 from matplotlib import font_manager
 from matplotlib.container import BarContainer
 
-from patchkit import patchset
 from patchkit.cli import main
-from patchkit.plan import State
+from patchkit.patchset import load, schema
+from patchkit.plan.status import State
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.append(str(REPOSITORY / "scripts"))
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
-STRUCTS = (patchset.Patch, patchset.Fact, patchset.EditSpec, patchset.VariantSpec)
-KINDS = typing.get_args(patchset.AnyEdit)
+STRUCTS = (schema.Patch, schema.Fact, schema.EditSpec, schema.VariantSpec)
+KINDS = typing.get_args(schema.AnyEdit)
 
 
 def words_of(page: str) -> set[str]:
@@ -98,9 +98,7 @@ def test_every_state_is_explained() -> None:
 
 def test_the_table_of_patches_has_a_row_for_each() -> None:
     rows = generate_docs.patch_table().splitlines()[2:]
-    assert [re.sub(r"\W*\(.*", "", row.split("|")[1]).strip(" [") for row in rows] == list(
-        patchset.load().ids
-    )
+    assert [re.sub(r"\W*\(.*", "", row.split("|")[1]).strip(" [") for row in rows] == list(load.patches().ids)
 
 
 def results_of(name: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from patchkit import patchset
+from patchkit.patchset import load
 
 REPOSITORY = Path(__file__).parents[1]
 MODULES = sorted((REPOSITORY / "patchkit").rglob("*.py"))
@@ -50,11 +50,11 @@ def test_an_installed_wheel_brings_its_patches(source: str, unpacked_sdist: Path
         text=True,
     )
     assert [line.split()[0] for line in listed.stdout.splitlines() if line[:1].strip()][:-1] == list(
-        patchset.load().ids
+        load.patches().ids
     )
     assert sorted(
         path.parent.name for path in (site / "patchkit" / "patches").glob("*/patch.toml")
-    ) == sorted(patchset.load().ids)
+    ) == sorted(load.patches().ids)
     assert (site / "patchkit" / "py.typed").is_file()
     assert (site / "bin" / "patchkit").is_file()
 

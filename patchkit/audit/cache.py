@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from patchkit import memory
-from patchkit.audit.report import Report
+from patchkit import cache
+from patchkit.findings.report import Report
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _AREA = "audit"
 
 
 def folder() -> Path:
     """Return where reports are kept: the user's cache folder."""
-    return memory.folder(_AREA)
+    return cache.folder(_AREA)
 
 
 def key(sources: dict[str, bytes]) -> str:
     """Return a digest of the files, of this analysis and of the interpreter whose grammar it parses with."""
-    return memory.key(sources, sorted(Path(__file__).parent.glob("*.py")))
+    return cache.key(sources, ("audit", "findings", "runtime", "tree"))
 
 
 def load(name: str, started: float) -> Report | None:
     """Return the report kept under a key, with the seconds that finding it took, or None."""
     try:
-        report = Report.from_json(memory.load(_AREA, name))
+        report = Report.from_json(cache.load(_AREA, name))
     except (ValueError, KeyError, TypeError):
         return None
     return replace(report, seconds=time.perf_counter() - started)
@@ -33,4 +36,4 @@ def load(name: str, started: float) -> Report | None:
 
 def save(name: str, report: Report) -> None:
     """Keep a report."""
-    memory.save(_AREA, name, report.as_json())
+    cache.save(_AREA, name, report.as_json())

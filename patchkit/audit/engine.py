@@ -6,18 +6,20 @@ import ast
 import time
 from typing import TYPE_CHECKING
 
-from patchkit.audit import cache, facts, suppress
-from patchkit.audit.calls import Solver
-from patchkit.audit.program import Program, read_sources
+from patchkit.audit import cache, facts
+from patchkit.audit.interpreter.values import NONE
 from patchkit.audit.reach import Reach
-from patchkit.audit.report import Confidence, Finding, Report, Step
 from patchkit.audit.rules import Use, guard
-from patchkit.audit.values import NONE
+from patchkit.audit.solver import Solver
+from patchkit.findings import suppress
+from patchkit.findings.finding import Confidence, Finding, Step
+from patchkit.findings.report import Report
+from patchkit.tree.index import Program, read_sources
 
 if TYPE_CHECKING:
-    from patchkit.audit.calls import Context
-    from patchkit.audit.expressions import Hit
-    from patchkit.audit.program import SourceTree
+    from patchkit.audit.interpreter.expressions import Hit
+    from patchkit.audit.solver import Context
+    from patchkit.tree.index import SourceTree
 
 _PLACES_OF_MODELS = ("srt/models/", "srt/lora/", "srt/eplb/", "srt/hardware_backend/")
 _MAX_EXPRESSION = 120

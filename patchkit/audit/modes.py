@@ -6,10 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
-from patchkit.audit.program import Function, last_name
+from patchkit.tree.index import Function, last_name
 
 if TYPE_CHECKING:
-    from patchkit.audit.program import Program
+    from patchkit.tree.index import Program
 
 
 class Modes:

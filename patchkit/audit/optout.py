@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patchkit.audit.calls import Solver
 from patchkit.audit.engine import collect
 from patchkit.audit.reach import Reach
+from patchkit.audit.solver import Solver
 
 if TYPE_CHECKING:
-    from patchkit.audit.program import Program
-    from patchkit.audit.report import Finding
+    from patchkit.findings.finding import Finding
+    from patchkit.tree.index import Program
 
 
 @dataclass(frozen=True)

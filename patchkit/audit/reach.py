@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
-from patchkit.audit.program import last_name
+from patchkit.tree.index import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Set
 
-    from patchkit.audit.program import Class, Function, Module, Program
+    from patchkit.tree.index import Class, Function, Module, Program
 
 _KNOWN_FOLDERS = (
     "disaggregation/",

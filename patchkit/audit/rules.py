@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Rule:
-    """One rule of the audit, as the report and SARIF describe it."""
-
-    id: str
-    name: str
-    summary: str
-    fatal: bool = True
+from patchkit.findings.rule import Rule
 
 
 class Use(enum.Enum):

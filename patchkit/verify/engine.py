@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.audit.engine import audit_cached
 from patchkit.errors import TreeError
-from patchkit.verify import (
+from patchkit.verify import rules
+from patchkit.verify.checks import (
     compiling,
     hooks,
     imports,
@@ -16,7 +17,6 @@ from patchkit.verify import (
     mirror,
     postconditions,
     records,
-    rules,
     signatures,
     slots,
 )
@@ -26,7 +26,7 @@ from patchkit.verify.runtime import runtime_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from patchkit.audit.report import Confidence, Finding
+    from patchkit.findings.finding import Confidence, Finding
     from patchkit.verify.subject import Subject
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from patchkit.audit.report import Finding
-    from patchkit.plan import PatchStatus
+    from patchkit.findings.finding import Finding
+    from patchkit.plan.status import PatchStatus
 
 
 class Outcome(str, enum.Enum):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from patchkit.audit.report import Confidence, Finding
 from patchkit.audit.rules import RULES as AUDIT_RULES
-from patchkit.audit.rules import Rule
+from patchkit.findings.finding import Confidence, Finding
+from patchkit.findings.rule import Rule
 
 COMPILE = Rule("PV101", "does-not-compile", "a file that patches change is not valid Python")
 PENDING = Rule("PV201", "patch-pending", "no patch is in the tree")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from patchkit.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree
 
 PACKAGE = "patchkit.runtime"
 _API = "api_"

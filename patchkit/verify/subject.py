@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from patchkit.audit.program import Program
 from patchkit.errors import TreeError
-from patchkit.ledger import Ledger, Store
-from patchkit.plan import State, inspect
+from patchkit.plan.build import inspect
+from patchkit.plan.status import State
+from patchkit.transaction.ledger import Ledger
+from patchkit.transaction.store import Store
+from patchkit.tree.index import Program
 
 if TYPE_CHECKING:
-    from patchkit.patchset import Patch
-    from patchkit.plan import EditStatus, PatchStatus
-    from patchkit.tree import CheckoutTree
+    from patchkit.patchset.schema import Patch
+    from patchkit.plan.status import EditStatus, PatchStatus
+    from patchkit.tree.tree import CheckoutTree
 
 SIGN = b"# patchkit "
 """What every comment that a patch leaves starts with."""

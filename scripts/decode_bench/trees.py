@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
-from patchkit.tree import open_tree
+from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from patchkit import patchset
 from patchkit.errors import PatchkitError
-from patchkit.plan import State, make_plan
+from patchkit.patchset import load
+from patchkit.plan.build import make_plan
+from patchkit.plan.status import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchkit.patchset import Patch, PatchSet
-    from patchkit.tree import CheckoutTree
+    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.select import PatchSet
+    from patchkit.tree.tree import CheckoutTree
 
     from .mutants import Mutant
 
@@ -57,8 +59,8 @@ class Grounds:
         self._grounds = grounds
         self._checkout = checkout
         self._seen: set[str] = set()
-        patchset.BUILT_IN = checkout / "patches"
-        self._patches = patchset.load()
+        load.BUILT_IN = checkout / "patches"
+        self._patches = load.patches()
         self._whole: dict[str, Contents] = {}
         for ground in grounds:
             contents = self._clean(ground, ())
@@ -81,7 +83,7 @@ class Grounds:
         sound = path.read_bytes()
         path.write_text(mutant.text, encoding="utf-8")
         try:
-            patches = patchset.load()
+            patches = load.patches()
             changed = {ground.name: self._changed(ground, patches, mutant.sites) for ground in self._grounds}
         except (PatchkitError, ValueError):
             return {}

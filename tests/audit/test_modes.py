@@ -6,7 +6,7 @@ import pytest
 from support.audited import MemoryTree, prelude
 
 from patchkit.audit.modes import Modes
-from patchkit.audit.program import Program, read_sources
+from patchkit.tree.index import Program, read_sources
 
 MODES = "srt/model_executor/forward_batch_info.py"
 

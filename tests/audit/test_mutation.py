@@ -13,17 +13,19 @@ import msgspec
 import pytest
 from support.releases import PATCHES, REFERENCE, Releases, after
 
-from patchkit.audit import facts, program
+from patchkit.audit import facts
 from patchkit.audit.engine import audit
-from patchkit.patchset import ArgumentValueSpec, GuardSpec, RewriteSpec
-from patchkit.plan import make_plan
+from patchkit.patchset.schema import ArgumentValueSpec, GuardSpec, RewriteSpec
+from patchkit.plan.build import make_plan
+from patchkit.tree import index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.audit.report import Finding, Report
-    from patchkit.patchset import AnyEdit, Patch
-    from patchkit.tree import OverlayTree, Tree
+    from patchkit.findings.finding import Finding
+    from patchkit.findings.report import Report
+    from patchkit.patchset.schema import AnyEdit, Patch
+    from patchkit.tree.tree import OverlayTree, Tree
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
@@ -56,7 +58,7 @@ class Mutant:
 @pytest.fixture(autouse=True)
 def _indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mutants differ in one file, so that the others need no second look."""
-    monkeypatch.setattr(program, "index_module", functools.lru_cache(maxsize=None)(program.index_module))
+    monkeypatch.setattr(index, "index_module", functools.lru_cache(maxsize=None)(index.index_module))
 
 
 def without(patch: Patch, edit: AnyEdit) -> tuple[Patch, ...]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from support.audited import MemoryTree, prelude, program
 
 from patchkit.audit.optout import OptOut, suggest
-from patchkit.audit.program import Program, read_sources
+from patchkit.tree.index import Program, read_sources
 
 READER = """\
 # place: srt/layers/attention/slow_backend.py

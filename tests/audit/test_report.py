@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support.audited import HERE, MemoryTree, prelude, program
 
-from patchkit.audit.baseline import load
 from patchkit.audit.engine import audit
-from patchkit.audit.report import Confidence
 from patchkit.errors import UsageError
+from patchkit.findings.baseline import load
+from patchkit.findings.finding import Confidence
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -103,7 +103,7 @@ if TYPE_CHECKING:
 
     from support.releases import Releases
 
-    from patchkit.tree import OverlayTree
+    from patchkit.tree.tree import OverlayTree
 
 
 def driven(

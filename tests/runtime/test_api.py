@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import patchkit
-from patchkit.patchset import BUILT_IN
+from patchkit.patchset.load import BUILT_IN
 
 PACKAGE = Path(patchkit.__file__).parent
 SERVING = sorted([*(PACKAGE / "runtime").glob("*.py"), *(PACKAGE / "backends").glob("*.py")])

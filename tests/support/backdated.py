@@ -15,17 +15,17 @@ import libcst as cst
 import msgspec
 import pytest
 
-from patchkit.codemods.edit import Standing
-from patchkit.codemods.pattern import Pattern
-from patchkit.codemods.scope import Scope, resolve
-from patchkit.codemods.statements import Statements, Variant
-from patchkit.codemods.syntax import code_of
-from patchkit.tree import CheckoutTree, OverlayTree
+from patchkit.codemods.examination import Standing
+from patchkit.codemods.kinds.statements import Statements, Variant
+from patchkit.codemods.language.pattern import Pattern
+from patchkit.codemods.language.scope import Scope, resolve
+from patchkit.codemods.language.syntax import code_of
+from patchkit.tree.tree import CheckoutTree, OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from patchkit.tree import Tree
+    from patchkit.tree.tree import Tree
     from support.releases import Releases
 
 FOLDER = Path(__file__).parent / "backdate"

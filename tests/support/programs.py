@@ -9,8 +9,8 @@ from collections import Counter
 
 import libcst as cst
 
-from patchkit.codemods.edit import Codemod, Finding, Standing
-from patchkit.codemods.scope import Scope, resolve
+from patchkit.codemods.examination import Codemod, Examination, Standing
+from patchkit.codemods.language.scope import Scope, resolve
 
 NOTE = "toy: so that it shows"
 
@@ -24,7 +24,7 @@ def scope_in(source: str, at: str = "") -> Scope:
     return scope
 
 
-def examine(codemod: Codemod, source: str, at: str = "") -> Finding:
+def examine(codemod: Codemod, source: str, at: str = "") -> Examination:
     return codemod.examine(scope_in(source, at), NOTE)
 
 

@@ -22,17 +22,18 @@ import libcst as cst
 import pytest
 from click.testing import CliRunner
 
-from patchkit import patchset
 from patchkit.cli import main
-from patchkit.plan import Plan, make_plan
-from patchkit.tree import CheckoutTree, OverlayTree, Tree, open_tree
+from patchkit.patchset import load
+from patchkit.plan.build import make_plan
+from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from click.testing import Result
 
-    from patchkit.patchset import Patch
+    from patchkit.patchset.schema import Patch
+    from patchkit.plan.status import Plan
 
 LACKING = ("0.5.11", "0.5.12", "0.5.12.post1")
 """Releases that have none of upstream's pull requests."""
@@ -43,7 +44,7 @@ REFERENCE = "0.5.12.post1"
 UPSTREAM = ("25002", "25925", "26128", "26241", "26738", "26824")
 OWN = ("pk-dead-work", "pk-metrics", "pk-overlap-hook", "pk-trtllm-mha-opt-out")
 
-PATCHES: tuple[Patch, ...] = tuple(patchset.load())
+PATCHES: tuple[Patch, ...] = tuple(load.patches())
 
 
 def wheel(version: str) -> Path:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchkit import patchset
 from patchkit.errors import TreeError
-from patchkit.plan import EditStatus, FileChange, PatchStatus, Plan, State
-from patchkit.transaction import Reverted, Transaction, revert
-from patchkit.tree import CheckoutTree, OverlayTree, Tree, open_tree
+from patchkit.patchset import load
+from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
+from patchkit.transaction.apply import Transaction
+from patchkit.transaction.revert import Reverted, revert
+from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,7 @@ TOYS = (COPIES, DEPTH, GUARD, STRIDE)
 
 
 def toy_plan(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> Plan:
-    """Plan toy patches as `patchkit.plan.make_plan` plans real ones."""
+    """Plan toy patches as `patchkit.plan.build.make_plan` plans real ones."""
     contents: dict[str, bytes] = {}
     touched: dict[str, list[str]] = {}
     statuses = []
@@ -87,7 +88,7 @@ def toy_plan(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> Plan:
 
 
 def toy_replay(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS):
-    """Return the callable that `patchkit.transaction.revert` takes, for toy patches."""
+    """Return the callable that `patchkit.transaction.revert.revert` takes, for toy patches."""
 
     def replay(contents, ids):
         plan = toy_plan(OverlayTree(tree, contents), tuple(patch for patch in patches if patch.id in ids))
@@ -238,7 +239,7 @@ def patch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     add_patch(folder, "t-flag", *flags)
     add_patch(folder, "t-stop", attribute(ABRUPT, "Worker", "limit = 8"), requires='["t-flag"]')
     add_patch(folder, "t-guard", attribute(MIRROR, "Mirror", "guard = 1"), hardens='["t-flag"]')
-    monkeypatch.setattr(patchset, "BUILT_IN", folder)
+    monkeypatch.setattr(load, "BUILT_IN", folder)
     return folder
 
 

@@ -16,15 +16,16 @@ from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonS
 from support.releases import PATCHES, REFERENCE, Releases, answer, run
 
 import patchkit
-from patchkit import patchset
-from patchkit.audit import program
-from patchkit.verify import engine, loading
+from patchkit.patchset import load
+from patchkit.tree import index
+from patchkit.verify import engine
+from patchkit.verify.checks import loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from patchkit.audit.report import Report
-    from patchkit.tree import CheckoutTree
+    from patchkit.findings.report import Report
+    from patchkit.tree.tree import CheckoutTree
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
@@ -113,7 +114,7 @@ def patched(audited: Damaged, report: Report, monkeypatch: pytest.MonkeyPatch) -
 def _indexed_once() -> Iterator[None]:
     """Damaged trees differ in a file or two, so that the others need no second look."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program, "index_module", functools.lru_cache(maxsize=None)(program.index_module))
+        patch.setattr(index, "index_module", functools.lru_cache(maxsize=None)(index.index_module))
         yield
 
 
@@ -352,7 +353,7 @@ def test_an_unpatched_tree_says_what_is_pending(releases: Releases) -> None:
     found = {check["check"]: check for check in reply["checks"]}
     assert found["compile"]["outcome"] == "passed"
     (pending,) = found["postconditions"]["findings"]
-    by_default = {patch.id for patch in patchset.load() if patch.default}
+    by_default = {patch.id for patch in load.patches() if patch.default}
     assert {patch["id"] for patch in reply["patches"] if patch["id"] in pending["message"]} == by_default
     assert found["audit"]["outcome"] == "skipped"
 

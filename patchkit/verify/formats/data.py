@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from patchkit import report as reports
-from patchkit.audit.formats import junit
-from patchkit.audit.report import Report
+from patchkit.findings.formats import junit
+from patchkit.findings.report import Report
+from patchkit.plan.answer import place, states
 from patchkit.verify.result import Outcome
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from patchkit.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
 
 
 def answer(verdict: Verdict, tree: CheckoutTree) -> dict[str, Any]:
     """Return the JSON answer: the tree and the patches as ``status --json`` has them, and every check."""
     return {
-        **reports.place(tree),
-        **reports.states(verdict.statuses),
+        **place(tree),
+        **states(verdict.statuses),
         "passed": verdict.passed,
         "seconds": round(verdict.seconds, 3),
         "checks": [result.as_json() for result in verdict.results],

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from patchkit import __version__
 from patchkit.errors import TreeError
-from patchkit.plan import State, make_plan
-from patchkit.tree import OverlayTree
+from patchkit.plan.build import make_plan
+from patchkit.plan.status import State
+from patchkit.tree.tree import OverlayTree
 from patchkit.verify.result import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from patchkit.plan import FileChange, PatchStatus
+    from patchkit.plan.status import FileChange, PatchStatus
     from patchkit.verify.result import Result, Verdict
     from patchkit.verify.subject import Subject
 

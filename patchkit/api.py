@@ -1,0 +1,171 @@
+"""What each command does, as a function: a script calls these, gets values, and catches PatchkitError.
+
+Nothing here prints, asks or exits. Trees come from ``tree.tree.open_tree``, patches from ``patchset.load.patches``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.errors import ConflictError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from patchkit.findings.finding import Finding
+    from patchkit.findings.report import Report
+    from patchkit.patchset.select import PatchSet
+    from patchkit.plan.status import PatchStatus, Plan
+    from patchkit.transaction.apply import Applied
+    from patchkit.transaction.merge import Replay
+    from patchkit.transaction.recover import Recovery
+    from patchkit.transaction.revert import Reverted
+    from patchkit.tree.tree import CheckoutTree
+    from patchkit.verify.engine import Terms
+    from patchkit.verify.result import Verdict
+    from patchkit.verify.subject import Subject
+
+
+class PlanConflictError(ConflictError):
+    """Some of the patches conflict with the tree, so none was written; ``plan`` says which and where."""
+
+    def __init__(self, message: str, plan: Plan) -> None:
+        super().__init__(message)
+        self.plan = plan
+
+
+def status(tree: CheckoutTree, patches: PatchSet) -> tuple[PatchStatus, ...]:
+    """Return each patch's status on ``tree``; TreeError if a write to it is pending or a file is no Python."""
+    from patchkit.plan.cache import statuses
+    from patchkit.transaction.write import require_settled
+
+    require_settled(tree)
+    return statuses(tree, patches)
+
+
+def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
+    """Return what applying ``ids`` (none: all that are on) with what they need would do; conflicts are states."""
+    return _plan(tree, patches, ids, only=False)
+
+
+def apply(
+    tree: CheckoutTree,
+    patches: PatchSet,
+    ids: Sequence[str] = (),
+    *,
+    only: bool = False,
+    keep_going: bool = False,
+    allow_dirty: bool = False,
+    dry_run: bool = False,
+) -> Applied:
+    """Apply ``ids`` (none: all that are on) with what they require and, unless ``only``, what hardens them.
+
+    With ``dry_run`` everything is checked and nothing written. PlanConflictError, and nothing written, if a
+    patch conflicts; with ``keep_going`` the others are applied all the same. TreeError if the tree refuses.
+    """
+    from patchkit.transaction.apply import Transaction
+
+    planned = _plan(tree, patches, ids, only=only)
+    conflicts = describe_conflicts(planned.patches)
+    if conflicts and not keep_going:
+        raise PlanConflictError(
+            f"{conflicts}, so nothing was written: --keep-going applies the others.", planned
+        )
+    transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
+    return transaction.check(planned) if dry_run else transaction.commit(planned)
+
+
+def describe_conflicts(statuses: Sequence[PatchStatus]) -> str:
+    """Name the conflicting patches in the first half of a sentence; empty if there is none."""
+    from patchkit.plan.status import State
+
+    ids = [status.patch.id for status in statuses if status.state is State.CONFLICT]
+    return f"{', '.join(ids)} {'conflict' if len(ids) > 1 else 'conflicts'} with this tree" if ids else ""
+
+
+def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Reverted:
+    """Take back ``ids`` (none: all that the ledger records); edits that a person made since stay.
+
+    ConflictError, and nothing written, if the tree has a named patch that no ledger records, or if edits
+    cannot be told apart.
+    """
+    from patchkit.transaction import revert as reverting
+    from patchkit.transaction.write import require_settled
+
+    require_settled(tree)
+    recorded = reverting.recorded(tree)
+    unrecorded = [name for name in ids or patches.ids if name not in recorded]
+    if unrecorded and (ids or not recorded):
+        _refuse_unrecorded(tree, patches, unrecorded, named=bool(ids))
+    named = frozenset(ids).intersection(recorded)
+    if ids and not named:
+        return reverting.Reverted((), ())
+    return reverting.revert(tree, named or None, _replay(tree, patches))
+
+
+def recover(tree: CheckoutTree) -> Recovery:
+    """Finish an interrupted write to ``tree`` or take it back; TreeError if a file was changed since."""
+    from patchkit.transaction.recover import recover
+
+    return recover(tree)
+
+
+def verify(subject: Subject, terms: Terms, watch: Callable[[str, int], None] | None = None) -> Verdict:
+    """Make every check of a patched tree; ``watch`` is told each one's title and of how many it is one."""
+    from patchkit.transaction.write import require_settled
+    from patchkit.verify import engine
+
+    require_settled(subject.tree)
+    return engine.verify(subject, terms, watch)
+
+
+def audit(tree: CheckoutTree, baseline: Sequence[Finding] = ()) -> Report:
+    """Return the reads of the CPU mirror that break when it is None, those in ``baseline`` as known."""
+    from patchkit.audit.engine import audit_cached
+    from patchkit.transaction.write import require_settled
+
+    require_settled(tree)
+    return audit_cached(tree).against(baseline)
+
+
+def _plan(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool) -> Plan:
+    from patchkit.plan.build import make_plan
+    from patchkit.transaction.write import require_settled
+
+    require_settled(tree)
+    return make_plan(tree, patches.select(ids, only=only))
+
+
+def _refuse_unrecorded(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, named: bool) -> None:
+    """Raise ConflictError if the tree has a patch although no ledger records it."""
+    from patchkit.plan.build import inspect
+    from patchkit.plan.status import State
+
+    statuses = inspect(tree, tuple(map(patches.get, ids)))
+    ours = [s.patch.id for s in statuses if any(edit.state is State.APPLIED for edit in s.edits)]
+    theirs = [s.patch.id for s in statuses if s.state is State.UPSTREAM]
+    if ours:
+        raise ConflictError(
+            f"{', '.join(ours)}: in the code of {tree.package}, but its ledger (.patchkit) does not say what "
+            "was there before: undo it with git revert or git checkout."
+        )
+    if theirs and named:
+        raise ConflictError(
+            f"{', '.join(theirs)}: upstream's own in {tree.package}: git revert takes it out."
+        )
+
+
+def _replay(tree: CheckoutTree, patches: PatchSet) -> Replay:
+    """Return what files become of the given contents under the given patches of ``patches``."""
+    from patchkit.plan.build import make_plan
+    from patchkit.tree.tree import OverlayTree
+
+    def replay(contents: Mapping[str, bytes], ids: Sequence[str]) -> Mapping[str, bytes]:
+        missing = [name for name in ids if name not in patches.ids]
+        if missing:
+            raise UsageError(f"{missing[0]} came from a folder of patches: name it again with --patches DIR.")
+        chosen = tuple(patch for patch in patches if patch.id in ids)
+        changes = make_plan(OverlayTree(tree, contents), chosen).changes
+        return {**contents, **{change.file: change.after for change in changes}}
+
+    return replay

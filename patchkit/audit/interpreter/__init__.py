@@ -1,0 +1,1 @@
+"""Functions are interpreted over what their values can be."""

@@ -1,0 +1,428 @@
+"""Carry None across calls to a fixed point: what functions can be given, return and write."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from patchkit.audit import facts
+from patchkit.audit.interpreter.expressions import Hit, Summary
+from patchkit.audit.interpreter.flow import Interpreter
+from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, State, Step, Value, join
+from patchkit.audit.modes import Modes
+from patchkit.tree.index import class_of_annotation, last_name, root
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchkit.audit.reach import Reach
+    from patchkit.tree.index import Class, Function, Program
+
+_MAX_DEPTH = 40
+_MAX_TARGETS = 6
+_MAX_RUNS = 8
+
+
+@dataclass(eq=False)
+class Context:
+    """One function for one class of ``self`` and one forward mode, with everything known of its arguments."""
+
+    function: Function
+    self_class: str | None
+    step: str
+    entered: bool
+    entry: dict[str, Value] = field(default_factory=dict)
+    entry_fields: dict[tuple[str, str], Value] = field(default_factory=dict)
+    summary: Summary = field(default_factory=Summary)
+    hits: list[Hit] = field(default_factory=list)
+    callers: dict[Context, None] = field(default_factory=dict)
+    known: bool = False
+    running: bool = False
+    runs: int = 0
+
+
+Key = tuple["Function", "str | None", str, bool]
+
+
+class Solver:
+    """Runs contexts until nothing changes, and answers the interpreter's questions about the program."""
+
+    def __init__(self, program: Program, reach: Reach) -> None:
+        self.program = program
+        self.reach = reach
+        self.modes = Modes(program)
+        self.forced_false, self.forced_true = reach.forced
+        self.contexts: dict[Key, Context] = {}
+        self._pending: list[Context] = []
+        self._fields: dict[tuple[str, str], Value] = {}
+        self._readers: dict[tuple[str, str], dict[Context, None]] = {}
+        self._handed: dict[tuple[str, str], Value] = {}
+        self._makers_done = False
+        self._awaiting: list[Function] = []
+        self._depth = 0
+
+    def solve(self) -> None:
+        """Run every entry point, then whatever they changed, to the fixed point."""
+        for function in self.reach.in_order:
+            if _makes_draft_batch(function) and not self.reach.excluded(function, None):
+                self._enter(function, None, known=self.reach.known(function, None))
+        self._settle()
+        self._makers_done = True
+        for function, self_class in self.reach.entry_points():
+            self._enter(function, self_class, known=self.reach.known(function, self_class))
+        self._settle()
+        entered = {context.function for context in self.contexts.values()}
+        for function, self_class in self.reach.leftovers(entered):
+            self._enter(function, self_class, known=self.reach.serves(function))
+        self._settle()
+        pending = [context for context in self.contexts.values() if context.known]
+        callees: dict[Context, list[Context]] = {}
+        for context in self.contexts.values():
+            for caller in context.callers:
+                callees.setdefault(caller, []).append(context)
+        while pending:
+            for callee in callees.get(pending.pop(), ()):
+                if not callee.known:
+                    callee.known = True
+                    pending.append(callee)
+
+    def solve_backend(self) -> None:
+        """Run only the backends that can do without the mirror, from the methods that others call."""
+        for function, self_class in self.reach.backend_entries():
+            self._enter(function, self_class, known=True)
+        self._settle()
+
+    def _settle(self) -> None:
+        while self._pending or self._awaiting:
+            while self._pending:
+                self._run(self._pending.pop())
+            awaiting, self._awaiting = self._awaiting, []
+            for function in awaiting:
+                self._enter(function, None, known=self.reach.known(function, None))
+
+    def _enter(self, function: Function, self_class: str | None, known: bool) -> None:
+        self_class = _distinct(function, self_class)
+        for step in self.modes.mirrorless:
+            key = (function, self_class, step, False)
+            if key not in self.contexts:
+                self.contexts[key] = Context(function, self_class, step, entered=False)
+                self._run(self.contexts[key])
+            self.contexts[key].known |= known
+
+    def _run(self, context: Context) -> None:
+        if context.running or context.runs >= _MAX_RUNS:
+            return
+        context.running = True
+        context.runs += 1
+        self._depth += 1
+        interpreter = Interpreter(self, context)
+        summary = interpreter.run()
+        self._depth -= 1
+        context.running = False
+        context.hits = list(interpreter.hits.values())
+        if summary.facts() != context.summary.facts():
+            context.summary = summary
+            self._pending.extend(caller for caller in context.callers if not caller.running)
+
+    # Calls
+
+    def settled(
+        self, caller: Context, method: Function, self_class: str | None, steps: Sequence[str]
+    ) -> list[Summary] | None:
+        """Return the outcomes of a call that adds nothing to what is known; None when it may."""
+        if self._not_followed(method, self_class) or method not in self.reach.relevant:
+            return []
+        self_class = _distinct(method, self_class)
+        found = []
+        for step in steps:
+            context = self.contexts.get((method, self_class, step, False))
+            if context is None:
+                return None
+            context.callers[caller] = None
+            found.append(context.summary)
+        return found
+
+    def _not_followed(self, method: Function, self_class: str | None) -> bool:
+        return self._depth > _MAX_DEPTH or self.reach.excluded(method, self_class)
+
+    def call(
+        self,
+        caller: Context,
+        method: Function,
+        self_class: str | None,
+        steps: Sequence[str],
+        *,
+        entry: dict[str, Value],
+        entry_fields: dict[tuple[str, str], Value],
+    ) -> list[Summary]:
+        """Pass a call's facts on and return what is known of its outcome; nothing if not followed."""
+        if self._not_followed(method, self_class):
+            return []
+        self_class = _distinct(method, self_class)
+        found = []
+        for step in steps:
+            key = (method, self_class, step, True)
+            context = self.contexts.get(key)
+            if context is None:
+                context = self.contexts[key] = Context(
+                    method, self_class, step, True, dict(entry), dict(entry_fields)
+                )
+                changed = True
+            else:
+                changed = self._widen(context, entry, entry_fields)
+            context.callers[caller] = None
+            if changed:
+                self._run(context)
+            found.append(context.summary)
+        return found
+
+    @staticmethod
+    def _widen(context: Context, entry: dict[str, Value], entry_fields: dict[tuple[str, str], Value]) -> bool:
+        changed = False
+        for name, value in entry.items():
+            known = context.entry.get(name)
+            wider = join(known, value) if known is not None else value
+            if wider != known:
+                context.entry[name] = wider
+                changed = True
+        for place, value in entry_fields.items():
+            held = context.entry_fields.get(place)
+            wider = join(held, value) if held is not None else value
+            if wider != held:
+                context.entry_fields[place] = wider
+                changed = True
+        return changed
+
+    def method_targets(
+        self,
+        context: Context,
+        base: Value,
+        function: ast.Attribute,
+        arguments: Sequence[tuple[object, object, Value]],
+    ) -> list[tuple[Function, str | None]]:
+        """Return what ``base.name(...)`` can run: by class if known, else by a telling name."""
+        name = function.attr
+        if facts.BACKEND_NAME.search(last_name(function.value)):
+            own = None
+            if last_name(root(function.value)) == "self":
+                own = self.class_named(self.class_of_self(context))
+            methods = [(self.program.method(cls, name), cls.name) for cls in self.reach.made_by(own)]
+            return [(method, cls) for method, cls in methods if method is not None]
+        cls = self.class_named(base.cls)
+        if cls is not None:
+            method = self.program.method(cls, name)
+            if method is not None:
+                return [(method, base.cls)]
+            if base.cls != facts.SPEC_INPUT_ROOT:
+                return []
+        if base.cls == facts.SPEC_INPUT_ROOT:
+            return self._by_name(name, spec_inputs=True)
+        if base.cls is None and any(value.missing or self.is_record(value.cls) for _, _, value in arguments):
+            return self._by_name(name, spec_inputs=False)
+        return []
+
+    def _by_name(self, name: str, spec_inputs: bool) -> list[tuple[Function, str | None]]:
+        found = [
+            (method, None)
+            for method in self._methods.get(name, ())
+            if self._is_spec_input(method) == spec_inputs
+            and (spec_inputs or not self.is_record(method.owner.name if method.owner else None))
+            and not self.reach.excluded(method, None)
+        ]
+        return list(found) if len(found) <= _MAX_TARGETS else []
+
+    def _is_spec_input(self, method: Function) -> bool:
+        host = self._records.get(method.owner.name) if method.owner is not None else None
+        return host is not None and host not in facts.BATCH_CLASSES
+
+    @cached_property
+    def _methods(self) -> dict[str, list[Function]]:
+        found: dict[str, list[Function]] = {}
+        for module in self.program.core:
+            for cls in module.classes.values():
+                for method in cls.methods.values():
+                    found.setdefault(method.name, []).append(method)
+        return found
+
+    # Classes
+
+    @cached_property
+    def _records(self) -> dict[str, str]:
+        """Names of classes that carry the mirror, each with the class of its methods' ``self``."""
+        found = {name: name for name in (*facts.BATCH_CLASSES, facts.SPEC_INPUT_ROOT)}
+        for module in self.program.core:
+            for cls in module.classes.values():
+                ancestors = self.program.ancestors(cls)
+                if cls.name in facts.BATCH_CLASSES or facts.SPEC_INPUT_ROOT in ancestors:
+                    found[cls.name] = cls.name
+                    for mixin in ancestors - {facts.SPEC_INPUT_ROOT, "ABC", "Enum", "object"}:
+                        found.setdefault(mixin, cls.name)
+        return found
+
+    def is_record(self, cls: str | None) -> bool:
+        """Say whether instances of a class carry the mirror of a step."""
+        return cls in self._records
+
+    def class_of_self(self, context: Context) -> str:
+        """Return the class of ``self``: for a mixin, a class that mixes it in."""
+        name = context.self_class
+        if name is None:
+            assert context.function.owner is not None
+            name = context.function.owner.name
+        return self._records.get(name, name)
+
+    def class_named(self, name: str | None) -> Class | None:
+        """Return the class of that name, or None."""
+        found = self.program.classes_named(name) if name is not None else []
+        return found[0] if found else None
+
+    def class_of_name(self, name: str, hint: str | None) -> str | None:
+        """Return the class that an annotation names or, without one, that a variable's name promises."""
+        if hint is not None and hint != "Any":
+            return hint
+        if facts.SPEC_INPUT_NAME.match(name):
+            return facts.SPEC_INPUT_ROOT
+        if not facts.BATCH_NAME.search(name):
+            return None
+        return (
+            "ForwardBatch"
+            if name in ("forward_batch", "fb") or name.endswith("forward_batch")
+            else "ScheduleBatch"
+        )
+
+    def class_of_attribute(self, cls: str | None, name: str) -> str | None:
+        """Return the class of an attribute, from its owner's code or else from its name."""
+        owner = self.class_named(cls)
+        for known in self.program.mro(owner) if owner is not None else ():
+            if name in known.attribute_classes:
+                return known.attribute_classes[name]
+        return self.class_of_name(name, None)
+
+    def constructor_fields(self, cls: Class) -> list[str]:
+        """Return a dataclass's fields in the order of its constructor."""
+        names: list[str] = []
+        for known in reversed(self.program.mro(cls)):
+            names.extend(name for name in known.annotations if name not in names)
+        return names
+
+    def annotated_result(self, method: Function) -> str | None:
+        """Return the class that a function's annotation promises."""
+        return class_of_annotation(method.node.returns)
+
+    # Defaults
+
+    def is_decision(self, function: Function) -> bool:
+        """Say whether a function decides about the mirror from backend slots that can be unset."""
+        return function in self.reach.decision and bool(self.unset_slots)
+
+    @cached_property
+    def unset_slots(self) -> list[str]:
+        """Names of backend slots of the decision that the tree elsewhere leaves unset or checks."""
+        names = set()
+        for method in self._methods.get("spec_v2_attn_backends", ()):
+            for node in ast.walk(method.node):
+                if isinstance(node, ast.Attribute) and facts.BACKEND_NAME.search(node.attr):
+                    names.add(node.attr)
+        return sorted(name for name in names if self._can_be_unset(name))
+
+    def _can_be_unset(self, name: str) -> bool:
+        signs = tuple(
+            f"{name}{sign}".encode() for sign in (" = None", " is None", " is not None", ": Optional")
+        )
+        tests = (f"if self.{name}:".encode(), f"if not self.{name}:".encode())
+        return any(sign in text for text in self.program.sources.values() for sign in signs + tests)
+
+    def default_mirror(self, cls: str | None, name: str, step: str, where: Step) -> Value:
+        """Return what the mirror of an object holds where a function's callers are unknown."""
+        if name in facts.MIRROR:
+            text = f"{cls}.{name} is None in a {step} step without the mirror"
+            return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
+        if cls != "ForwardBatch" or "DRAFT" not in step:
+            return Value(ANY)
+        handed = self._handed.get((name, step))
+        if handed is not None:
+            return replace(handed)
+        text = f"{cls}.{name} stays unset in a {step} step without the mirror"
+        return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
+
+    def default_argument(self, context: Context, name: str, where: Step) -> Value:
+        """Return what a parameter named like the mirror holds when no caller is known."""
+        if context.entered or self.reach.pretend is None or name not in facts.MIRROR:
+            return PRESENT
+        text = f"{name} would be None if {self.reach.pretend.name} opted out"
+        return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
+
+    def publish(self, context: Context, cls: str | None, obj: str, state: State) -> None:
+        """Note what a draft-extend batch carries when the function that made it hands it on."""
+        owner = context.function.owner
+        own = owner is not None and owner.name == "ForwardBatch"
+        if self._makers_done or own or cls != "ForwardBatch":
+            return
+        mode = state.cells.get(("field", obj, "forward_mode"))
+        for step in (mode.modes or ()) if mode is not None else ():
+            for name in facts.EXTEND_MIRROR if "DRAFT" in step else ():
+                value = state.cells.get(("field", obj, name))
+                if value is not None:
+                    known = self._handed.get((name, step))
+                    self._handed[(name, step)] = value if known is None else join(known, value)
+
+    # Attributes of other classes
+
+    def stored_field(self, context: Context, cls: str | None, name: str) -> Value | None:
+        """Return what is stored in an attribute of a class if that can be None, else None."""
+        for owner in self._lineage(cls):
+            self._readers.setdefault((owner, name), {})[context] = None
+            value = self._fields.get((owner, name))
+            if value is not None and value.missing:
+                return value
+        return None
+
+    def store_field(self, cls: str, name: str, value: Value) -> None:
+        """Note what is stored in an attribute, and run its readers again when it can hold more."""
+        if self.is_record(cls):
+            return
+        key = (cls, name)
+        known = self._fields.get(key)
+        wider = value if known is None else join(known, value)
+        if wider != known:
+            self._fields[key] = replace(wider, obj=None, items=None, refinement=None)
+            if wider.missing:
+                self._pending.extend(self._readers.get(key, ()))
+                self._await_readers(cls, name)
+
+    def _await_readers(self, cls: str, name: str) -> None:
+        """Plan to run the methods of a class that name an attribute which can be None."""
+        owner = self.class_named(cls)
+        for known in self.program.mro(owner) if owner is not None else ():
+            for method in known.methods.values():
+                if f"self.{name}" in method.source and not self.reach.excluded(method, None):
+                    self._awaiting.append(method)
+
+    def _lineage(self, cls: str | None) -> list[str]:
+        known = self.class_named(cls)
+        if known is None:
+            return [cls] if cls is not None else []
+        return [parent.name for parent in self.program.mro(known)]
+
+    def fixed_answer(self, function: ast.Attribute) -> bool | None:
+        """Return what a predicate always answers without the mirror; None when either."""
+        name = function.attr
+        if facts.ALGORITHM_NAME.search(last_name(function.value)):
+            if name == "is_none":
+                return False
+            if name in facts.ALWAYS_TRUE:
+                return True
+        if name in self.forced_false:
+            return False
+        return True if name in self.forced_true else None
+
+
+def _distinct(function: Function, self_class: str | None) -> str | None:
+    """Return the class of ``self`` where it is another than the one that defines the method."""
+    return self_class if function.owner is None or self_class != function.owner.name else None
+
+
+def _makes_draft_batch(function: Function) -> bool:
+    return "DRAFT_EXTEND" in function.source and "ForwardBatch" in function.source

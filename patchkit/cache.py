@@ -1,0 +1,81 @@
+"""Results are remembered outside of any tree, under a key that is made of every byte that went into them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_KEPT = 32
+_UNFINISHED = ".tmp"
+_DAY = 86400
+
+
+def folder(area: str) -> Path:
+    """Return where the results of an area are kept, below the user's cache folder."""
+    return Path(platformdirs.user_cache_dir("patchkit")) / area
+
+
+def key(sources: Mapping[str, bytes], rooms: Iterable[str], libraries: Iterable[str] = ()) -> str:
+    """Return a digest of the files that were read, of what read them, and of the interpreter.
+
+    ``rooms`` are packages of this project, ``libraries`` distributions whose version counts.
+    """
+    digest = hashlib.sha256(_readers(tuple(rooms), tuple(libraries)))
+    for file, text in sorted(sources.items()):
+        digest.update(f"\0{file}\0{len(text)}\0".encode())
+        digest.update(text)
+    return digest.hexdigest()
+
+
+@cache
+def _readers(rooms: tuple[str, ...], libraries: tuple[str, ...]) -> bytes:
+    versions = [importlib.metadata.version(name) for name in libraries]
+    digest = hashlib.sha256(repr((sys.version_info, versions)).encode())
+    for room in rooms:
+        for path in sorted((Path(__file__).parent / room).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.digest()
+
+
+def load(area: str, name: str) -> Any:
+    """Return what is kept under a key, None if nothing is or it cannot be read."""
+    path = folder(area) / f"{name}.json"
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        os.utime(path)
+    except (OSError, ValueError):
+        return None
+    return value
+
+
+def save(area: str, name: str, value: Any) -> None:
+    """Keep a result, and forget the longest unused; a cache that cannot be written is no error."""
+    place = folder(area)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=place, suffix=_UNFINISHED, delete=False, encoding="utf-8"
+        ) as file:
+            json.dump(value, file)
+        Path(file.name).replace(place / f"{name}.json")
+        for path in place.glob(f"*{_UNFINISHED}"):
+            if time.time() - path.stat().st_mtime > _DAY:
+                path.unlink(missing_ok=True)
+        kept = sorted(place.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in kept[_KEPT:]:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return

@@ -1,0 +1,94 @@
+"""``patchkit apply``: patches are written to a tree with what they need, or nothing is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from patchkit.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from patchkit.transaction.apply import Applied
+    from patchkit.tree.tree import CheckoutTree
+
+
+@click.command("apply")
+@options.options(
+    options.tree_and_patches,
+    options.everything,
+    click.option(
+        "--dry-run", is_flag=True, help="Check everything and say what would change; write nothing."
+    ),
+    click.option("--keep-going", is_flag=True, help="Leave out what conflicts, apply the rest, and exit 1."),
+    click.option("--only", is_flag=True, help="Do not bring along the patches that harden a PATCH."),
+    click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
+    options.installed,
+    options.folders,
+    options.as_json,
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    arguments: Sequence[str],
+    everything: bool,
+    dry_run: bool,
+    keep_going: bool,
+    only: bool,
+    allow_dirty: bool,
+    installed: bool,
+    folders: Sequence[Path],
+    as_json: bool,
+) -> None:
+    """Apply each PATCH with what it requires and what hardens it."""
+    from patchkit import api
+    from patchkit.cli import console
+    from patchkit.patchset import load
+    from patchkit.transaction.apply import Applied
+
+    patches = load.patches(folders)
+    words = options.understood(arguments, installed, folders, patches, everything=everything)
+    tree = words.open()
+    try:
+        with console.working(tree):
+            applied = api.apply(
+                tree,
+                patches,
+                words.ids,
+                only=only,
+                keep_going=keep_going,
+                allow_dirty=allow_dirty,
+                dry_run=dry_run,
+            )
+    except api.PlanConflictError as error:
+        _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
+        raise
+    _print(tree, applied, words, as_json=as_json, dry_run=dry_run)
+    if api.describe_conflicts(applied.patches):
+        context.exit(1)
+
+
+def _print(
+    tree: CheckoutTree, applied: Applied, words: options.Words, *, as_json: bool, dry_run: bool
+) -> None:
+    from patchkit.cli import console
+    from patchkit.plan.answer import place, states
+    from patchkit.plan.status import State
+
+    if as_json:
+        console.emit(place(tree) | states(applied.patches) | {"changed_files": list(applied.files)})
+        return
+    would = dry_run and bool(applied.files)
+    console.say_states(applied.patches, {State.APPLIED: "Would be applied by patchkit"} if would else None)
+    if would:
+        console.say(f"\nWould change {console.count(applied.files)}.")
+        console.say_next((f"apply{words.whole_tail}", "does it"))
+    elif applied.files:
+        console.say(f"\nChanged {console.count(applied.files)}.")
+        console.say_next((f"revert{words.tail}", "takes it back"))
+    else:
+        console.say("\nNothing changed.")

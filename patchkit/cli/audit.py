@@ -1,0 +1,104 @@
+"""The ``audit`` command: what in a tree still reads the missing CPU mirror, and who could do without."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from patchkit.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from patchkit.audit.optout import OptOut
+    from patchkit.findings.report import Report
+    from patchkit.tree.tree import CheckoutTree
+
+FORMATS = ("text", "json", "sarif", "junit", "github")
+
+
+@click.command("audit")
+@options.options(options.tree, options.installed)
+@click.option("--format", "style", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--explain", is_flag=True, help="Show why each value can be None, and a guard.")
+@click.option(
+    "--min-confidence",
+    type=click.Choice(options.CONFIDENCES),
+    default="possible",
+    show_default=True,
+    help="Leave out findings less sure than this; they do not count for the exit code either.",
+)
+@options.baseline
+@click.option(
+    "--suggest-opt-out", is_flag=True, help="Say of every attention backend whether it could do without."
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    tree: str | None,
+    installed: bool,
+    style: str,
+    as_json: bool,
+    explain: bool,
+    min_confidence: str,
+    baseline: Path | None,
+    suggest_opt_out: bool,
+) -> None:
+    """Find the reads of the CPU mirror that break when it is None.
+
+    Nothing of TREE is imported or run. Exit code 1 if anything is found.
+    """
+    from patchkit import api
+    from patchkit.findings import baseline as baselines
+    from patchkit.findings.finding import Confidence
+
+    style = options.style_of(style, as_json=as_json)
+    opened = options.Words(tree, installed).open()
+    known = baselines.load(baseline) if baseline is not None else ()
+    report = api.audit(opened, known).at_least(Confidence(min_confidence))
+    entries = _opt_outs(opened) if suggest_opt_out else None
+    _answer(report, entries, opened, style, explain=explain)
+    if report.findings:
+        context.exit(1)
+
+
+def _answer(
+    report: Report, entries: Sequence[OptOut] | None, tree: CheckoutTree, style: str, *, explain: bool
+) -> None:
+    from rich.console import Console
+
+    from patchkit.findings.formats import github, junit, sarif, text
+
+    prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
+    if style == "json":
+        data = report.as_json()
+        if entries is not None:
+            data["opt_out"] = [entry.as_json() for entry in entries]
+        click.echo(json.dumps(data, indent=2))
+    elif style == "sarif":
+        click.echo(json.dumps(sarif.log(report, prefix), indent=2))
+    elif style == "junit":
+        click.echo(junit.document(report))
+    elif style == "github":
+        for line in github.lines(report, prefix):
+            click.echo(line)
+    else:
+        console = Console(soft_wrap=True)
+        text.show(report, console, lambda file: _lines(tree, file), explain)
+        text.show_opt_outs(entries or (), console)
+
+
+def _opt_outs(tree: CheckoutTree) -> tuple[OptOut, ...]:
+    from patchkit.audit.optout import suggest
+    from patchkit.tree.index import Program, read_sources
+
+    return suggest(Program(read_sources(tree)))
+
+
+def _lines(tree: CheckoutTree, file: str) -> list[str]:
+    return (tree.read(file) or b"").decode("utf-8", "replace").splitlines()

@@ -1,0 +1,90 @@
+"""How commands speak: to a person at a glance, with what to type next; to a script, in JSON."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from patchkit.plan.status import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from patchkit.plan.status import PatchStatus
+    from patchkit.tree.tree import CheckoutTree
+
+_UNNAMED = "unnamed"
+"""Stands, among the states, for what is not applied because nobody named it."""
+
+_GROUPS: dict[str, tuple[str, str, str]] = {
+    State.APPLIED: ("Applied by patchkit", ">", "green"),
+    State.UPSTREAM: ("Upstream's own", "=", "green"),
+    State.PENDING: ("Not applied", "+", "yellow"),
+    State.PARTIAL: ("Applied in part", "~", "yellow"),
+    State.CONFLICT: ("In conflict", "!", "red"),
+    State.NOT_APPLICABLE: ("Not for this tree", "-", "dim"),
+    _UNNAMED: ("Off until it is named", "o", "dim"),
+}
+
+
+def group_of(status: PatchStatus) -> str:
+    """Return the state under which a patch is listed."""
+    is_off = status.state is State.PENDING and not status.patch.default
+    return _UNNAMED if is_off else status.state
+
+
+def working(tree: CheckoutTree) -> AbstractContextManager[object]:
+    """Say on stderr, if it is a terminal, that ``tree`` is being read."""
+    console = Console(stderr=True)
+    return console.status(f"reading {escape(str(tree.package))}") if console.is_terminal else nullcontext()
+
+
+def emit(answer: object) -> None:
+    """Print an answer in JSON."""
+    click.echo(json.dumps(answer, indent=2))
+
+
+def stdout() -> Console:
+    """Return where answers for people go."""
+    return Console(highlight=False)
+
+
+def say(text: str) -> None:
+    """Print a line for a person; the text is rich's markup."""
+    stdout().print(text, soft_wrap=True)
+
+
+def say_states(statuses: Sequence[PatchStatus], headings: dict[str, str] | None = None) -> None:
+    """Print each patch under its state's heading, with the site and reason of every conflict.
+
+    ``headings`` replaces the headings of some states.
+    """
+    width = max((len(status.patch.id) for status in statuses), default=0)
+    for state, (heading, mark, style) in _GROUPS.items():
+        group = [status for status in statuses if group_of(status) == state]
+        if group:
+            say(f"\n{(headings or {}).get(state, heading)}:")
+        for status in group:
+            say(f"  [{style}]{mark} {escape(status.patch.id.ljust(width))}[/]  {escape(status.patch.title)}")
+            conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
+            for edit in conflicts:
+                say(f"      {escape(f'{edit.file}: {edit.site}: {edit.name}: {edit.reason}')}")
+            if status.reason and not conflicts:
+                say(f"      {escape(status.reason)}")
+
+
+def say_next(*steps: tuple[str, str]) -> None:
+    """Print what to type next: each step is a command without its first word, and what it does."""
+    said = (f"[bold]patchkit {escape(command)}[/] {does}" for command, does in steps)
+    say(f"\nNext: {'; '.join(said)}")
+
+
+def count(files: Sequence[str]) -> str:
+    """Return how many files there are, in words."""
+    return f"{len(files)} file{'s' * (len(files) != 1)}"

@@ -1,0 +1,34 @@
+"""``patchkit list``: one line a patch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from patchkit.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@click.command("list")
+@options.options(options.folders, options.as_json)
+def command(*, folders: Sequence[Path], as_json: bool) -> None:
+    """Name the patches."""
+    from rich.markup import escape
+
+    from patchkit.cli import console
+    from patchkit.patchset import load
+    from patchkit.patchset.describe import brief
+
+    patches = tuple(load.patches(folders))
+    if as_json:
+        console.emit([brief(patch) for patch in patches])
+        return
+    width = max((len(patch.id) for patch in patches), default=0)
+    for patch in patches:
+        off = "" if patch.default else " (off until it is named)"
+        console.say(f"[bold]{escape(patch.id.ljust(width))}[/]  {escape(patch.title + off)}")
+    console.say_next(("show PATCH", "tells more"), ("status TREE", "shows what a tree has"))

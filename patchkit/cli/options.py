@@ -1,0 +1,118 @@
+"""What the command line says about the tree and the patch set, as typed."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from patchkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from patchkit.patchset.select import PatchSet
+    from patchkit.tree.tree import CheckoutTree
+
+_Command = TypeVar("_Command", bound=Callable[..., None])
+
+CONFIDENCES = ("certain", "likely", "possible")
+
+
+@dataclass(frozen=True)
+class Words:
+    """The tree and the patches that a command was given."""
+
+    tree: str | None
+    installed: bool
+    folders: Sequence[Path] = ()
+    ids: tuple[str, ...] = ()
+
+    @property
+    def tail(self) -> str:
+        """What to type behind another command for it to mean the same tree and patch set."""
+        words = [self.tree] if self.tree else ["--installed"] if self.installed else []
+        for folder in self.folders:
+            words += ["--patches", str(folder)]
+        return "".join(f" {shlex.quote(word)}" for word in words)
+
+    @property
+    def whole_tail(self) -> str:
+        """The same with the patches that were named."""
+        return self.tail + "".join(f" {shlex.quote(name)}" for name in self.ids)
+
+    def open(self) -> CheckoutTree:
+        """Open the tree; UsageError if two are named, TreeError if it is none."""
+        from patchkit.tree.tree import installed_tree, open_tree
+
+        if self.installed and self.tree:
+            raise UsageError(f"--installed and {self.tree} are two trees: name one of them.")
+        return installed_tree() if self.installed else open_tree(Path(self.tree or "."))
+
+
+def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """Give a command several options, in this order."""
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(given):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+tree = click.argument("tree", required=False)
+tree_and_patches = click.argument("arguments", nargs=-1, metavar="[TREE] [PATCH]...")
+everything = click.option("--all", "everything", is_flag=True, help="Every patch, which is also the default.")
+installed = click.option("--installed", is_flag=True, help="Let TREE be this environment's sglang.")
+folders = click.option(
+    "--patches",
+    "folders",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Take the patches in DIR too; may be repeated.",
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+baseline = click.option(
+    "--baseline",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Fail on new findings only: those not in this saved `patchkit audit --json`.",
+)
+
+
+def style_of(style: str, *, as_json: bool) -> str:
+    """Return the output format that ``--format`` and ``--json`` name together; UsageError if they differ."""
+    if as_json and style not in ("text", "json"):
+        raise UsageError(f"--json and --format {style} are two formats: name one of them.")
+    return "json" if as_json else style
+
+
+def understood(
+    arguments: Sequence[str],
+    installed: bool,
+    folders: Sequence[Path],
+    patches: PatchSet,
+    *,
+    everything: bool = False,
+) -> Words:
+    """Tell TREE from the patch ids among ``arguments``; UsageError for a word that is neither."""
+    ids = tuple(argument for argument in arguments if argument in patches.ids)
+    others = [argument for argument in arguments if argument not in patches.ids]
+    trees = [argument for argument in others if Path(argument).exists()]
+    unknown = [argument for argument in others if argument not in trees]
+    if unknown and (trees or installed or len(unknown) > 1 or _like_an_id(unknown[0], patches)):
+        patches.get(unknown[-1])
+    if len(others) > 1:
+        raise UsageError(f"{others[0]} and {others[1]} are two trees: name one of them.")
+    if everything and ids:
+        raise UsageError(f"--all and {ids[0]} contradict each other: leave out one of them.")
+    return Words(others[0] if others else None, installed, folders, ids)
+
+
+def _like_an_id(word: str, patches: PatchSet) -> bool:
+    return os.sep not in word and (word.isdigit() or bool(difflib.get_close_matches(word, patches.ids)))

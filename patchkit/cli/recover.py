@@ -1,0 +1,28 @@
+"""``patchkit recover``: an interrupted write is finished or taken back."""
+
+from __future__ import annotations
+
+import click
+
+from patchkit.cli import options
+
+
+@click.command("recover")
+@options.options(options.tree, options.installed, options.as_json)
+def command(*, tree: str | None, installed: bool, as_json: bool) -> None:
+    """Finish or roll back an interrupted write to TREE."""
+    from patchkit import api
+    from patchkit.cli import console
+    from patchkit.plan.answer import place
+
+    words = options.Words(tree, installed)
+    opened = words.open()
+    recovery = api.recover(opened)
+    if as_json:
+        console.emit(place(opened) | {"action": recovery.action, "files": list(recovery.files)})
+    elif recovery.files:
+        done = recovery.action.capitalize().replace("-", " ")
+        console.say(f"{done}: {console.count(recovery.files)}.")
+        console.say_next((f"status{words.tail}", "shows where the tree is"))
+    else:
+        console.say("Nothing to recover.")

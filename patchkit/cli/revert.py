@@ -1,0 +1,51 @@
+"""``patchkit revert``: what the ledger records is taken back; a person's edits stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from patchkit.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@click.command("revert")
+@options.options(
+    options.tree_and_patches, options.everything, options.installed, options.folders, options.as_json
+)
+def command(
+    *,
+    arguments: Sequence[str],
+    everything: bool,
+    installed: bool,
+    folders: Sequence[Path],
+    as_json: bool,
+) -> None:
+    """Take back each PATCH; edits that a person made since stay."""
+    from rich.markup import escape
+
+    from patchkit import api
+    from patchkit.cli import console
+    from patchkit.patchset import load
+    from patchkit.plan.answer import place
+
+    patches = load.patches(folders)
+    words = options.understood(arguments, installed, folders, patches, everything=everything)
+    tree = words.open()
+    with console.working(tree):
+        reverted = api.revert(tree, patches, words.ids)
+    if as_json:
+        answer = {"reverted": list(reverted.patches), "changed_files": list(reverted.files)}
+        console.emit(place(tree) | answer)
+        return
+    for name in reverted.patches:
+        console.say(f"[green]<[/] {escape(name)}")
+    if reverted.patches:
+        console.say(f"\nChanged {console.count(reverted.files)}.")
+        console.say_next((f"status{words.tail}", "shows what is left"))
+    else:
+        console.say("Nothing to revert.")

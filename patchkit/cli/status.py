@@ -1,0 +1,71 @@
+"""``patchkit status``: each patch's state, and every conflict's site and reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from patchkit.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from patchkit.plan.status import PatchStatus
+    from patchkit.tree.tree import CheckoutTree
+
+
+@click.command("status")
+@options.options(
+    options.tree,
+    click.option("--check", is_flag=True, help="Exit 1 unless every patch that fits TREE is in it."),
+    options.installed,
+    options.folders,
+    options.as_json,
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    tree: str | None,
+    check: bool,
+    installed: bool,
+    folders: Sequence[Path],
+    as_json: bool,
+) -> None:
+    """Say of each patch whether TREE has it."""
+    from patchkit import api
+    from patchkit.cli import console
+    from patchkit.patchset import load
+    from patchkit.plan.answer import place, states
+    from patchkit.plan.status import State
+
+    words = options.Words(tree, installed, folders)
+    patches = load.patches(folders)
+    opened = words.open()
+    with console.working(opened):
+        statuses = api.status(opened, patches)
+    if as_json:
+        console.emit(place(opened) | states(statuses))
+    else:
+        _say(opened, statuses, words.tail)
+    # What is not applicable has nothing to do here, so it cannot fail a check either.
+    done = {State.APPLIED, State.UPSTREAM, State.NOT_APPLICABLE}
+    if check and any(status.patch.default and status.state not in done for status in statuses):
+        context.exit(1)
+
+
+def _say(tree: CheckoutTree, statuses: Sequence[PatchStatus], tail: str) -> None:
+    from rich.markup import escape
+
+    from patchkit.cli import console
+    from patchkit.plan.status import State
+
+    console.say(f"sglang {tree.version or '(version unknown)'} in {escape(str(tree.package))}")
+    console.say_states(statuses)
+    found = {console.group_of(status) for status in statuses}
+    if found & {State.PENDING, State.PARTIAL}:
+        console.say_next((f"diff{tail}", "shows what is missing"), (f"apply{tail}", "applies it"))
+    elif State.APPLIED in found:
+        console.say_next((f"revert{tail}", "takes back what patchkit applied"))

@@ -1,0 +1,152 @@
+"""The ``verify`` command: proof that a patched tree is whole, or what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from patchkit.cli import options
+from patchkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from patchkit.tree.tree import CheckoutTree
+    from patchkit.verify.result import Verdict
+    from patchkit.verify.subject import Subject
+
+FORMATS = ("text", "json", "sarif", "junit", "github", "html")
+
+
+@click.command("verify")
+@options.options(options.tree, options.installed)
+@click.option("--format", "style", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the answer to this file."
+)
+@click.option(
+    "--level",
+    type=click.Choice(["code", "import"]),
+    default="code",
+    show_default=True,
+    help="import: import the patched modules too, in a process of its own; that takes torch.",
+)
+@click.option(
+    "--min-confidence",
+    type=click.Choice(options.CONFIDENCES),
+    default="likely",
+    show_default=True,
+    help="What the audit finds fails if it is at least this sure.",
+)
+@options.baseline
+@options.folders
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    tree: str | None,
+    installed: bool,
+    style: str,
+    as_json: bool,
+    output: Path | None,
+    level: str,
+    min_confidence: str,
+    baseline: Path | None,
+    folders: Sequence[Path],
+) -> None:
+    """Prove that TREE is patched as it should be; exit code 1 if a check fails.
+
+    It compiles the changed files, looks for every edit, follows imports, compares the ledger with the bytes,
+    checks what backends and workers expect of each other, and audits the tree. Only --level import runs code.
+    """
+    from patchkit import api
+    from patchkit.findings import baseline as baselines
+    from patchkit.findings.finding import Confidence
+    from patchkit.patchset import load
+    from patchkit.verify.engine import Terms
+    from patchkit.verify.subject import Subject
+
+    style = options.style_of(style, as_json=as_json)
+    known = baselines.load(baseline) if baseline is not None else ()
+    patches = load.patches(folders)
+    words = options.Words(tree, installed, folders)
+    opened = words.open()
+    subject = Subject(opened, tuple(patches))
+    terms = Terms(Confidence(min_confidence), known, importing=level == "import")
+    with _watching() as watch:
+        verdict = api.verify(subject, terms, watch)
+    _answer(_written(verdict, subject, style), output, verdict, opened, words.tail)
+    if not verdict.passed:
+        context.exit(1)
+
+
+@contextmanager
+def _watching() -> Iterator[Callable[[str, int], None] | None]:
+    """Show on stderr, if it is a terminal, which check is being made."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+        made = -1
+
+        def watch(title: str, count: int) -> None:
+            nonlocal made
+            made += 1
+            progress.update(task, description=title, total=count, completed=made)
+
+        yield watch
+
+
+def _written(verdict: Verdict, subject: Subject, style: str) -> str | None:
+    """Return the answer in a format for machines or browsers, None for text."""
+    from patchkit.findings.formats import github, junit, sarif
+    from patchkit.verify import rules
+    from patchkit.verify.formats import data, page
+
+    tree = subject.tree
+    prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
+    if style == "json":
+        return json.dumps(data.answer(verdict, tree), indent=2)
+    if style == "sarif":
+        return json.dumps(sarif.log(data.report(verdict), prefix, "patchkit verify", rules.RULES), indent=2)
+    if style == "junit":
+        return junit.write(data.suites(verdict))
+    if style == "github":
+        return "\n".join(github.lines(data.report(verdict), prefix))
+    return page.document(verdict, subject) if style == "html" else None
+
+
+def _answer(
+    written: str | None, output: Path | None, verdict: Verdict, tree: CheckoutTree, tail: str
+) -> None:
+    from rich.console import Console
+
+    from patchkit.verify.formats import text
+
+    place = f"sglang {tree.version or '(version unknown)'} in {tree.package}"
+    if output is not None:
+        try:
+            with output.open("w", encoding="utf-8") as file:
+                if written is None:
+                    text.show(verdict, Console(file=file, soft_wrap=True), place, tail)
+                else:
+                    file.write(f"{written}\n")
+        except OSError as error:
+            raise UsageError(
+                f"{output} cannot be written: {error.strerror}: name another file with -o."
+            ) from error
+    elif written is None:
+        text.show(verdict, Console(soft_wrap=True), place, tail)
+    else:
+        click.echo(written)

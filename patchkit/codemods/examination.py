@@ -1,0 +1,68 @@
+"""What every codemod answers: is the edit in place, can it be made, and what is the module then."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import libcst as cst
+
+    from patchkit.codemods.language.scope import Scope
+
+
+class Standing(enum.Enum):
+    """How a scope stands to an edit."""
+
+    PRESENT = "present"
+    READY = "ready"
+    ABSENT = "absent"
+    AMBIGUOUS = "ambiguous"
+
+
+@dataclass(frozen=True)
+class Examination:
+    """One codemod's answer; ``rewrite`` makes the edit and is set exactly when the standing is READY.
+
+    ``explain`` gives the reason, which takes a search that nobody may want to wait for.
+    """
+
+    standing: Standing
+    explain: Callable[[], str] = str
+    rewrite: Callable[[], cst.Module] | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the edit is neither in place nor to be made; empty if it is."""
+        return self.explain()
+
+
+class Codemod(Protocol):
+    """One kind of edit with its data. Knows Python, not what it edits."""
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Return how ``scope`` stands to this edit; ``note`` is the comment that a made edit carries."""
+        ...
+
+
+def present() -> Examination:
+    """The edit is in place."""
+    return Examination(Standing.PRESENT)
+
+
+def absent(reason: str | Callable[[], str]) -> Examination:
+    """No site was found; ``reason`` says what was expected and what was found."""
+    return Examination(Standing.ABSENT, reason if callable(reason) else lambda: reason)
+
+
+def ambiguous(reason: str) -> Examination:
+    """Several sites match equally well."""
+    return Examination(Standing.AMBIGUOUS, lambda: reason)
+
+
+def ready(rewrite: Callable[[], cst.Module]) -> Examination:
+    """The site is there, once, and the edit can be made."""
+    return Examination(Standing.READY, rewrite=rewrite)

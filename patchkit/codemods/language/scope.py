@@ -1,0 +1,106 @@
+"""A scope is a named place in a module: the module itself, a class, a function or a method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import libcst as cst
+
+from patchkit.codemods.language import syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.codemods.language.syntax import Path
+
+Definition = cst.ClassDef | cst.FunctionDef
+
+
+@dataclass(frozen=True)
+class Scope:
+    """One place in ``module``; ``name`` is dotted (``Class.method``) and empty for the module."""
+
+    module: cst.Module
+    path: Path
+    name: str
+
+    @property
+    def node(self) -> cst.CSTNode:
+        """The module, class or function itself."""
+        return syntax.node_at(self.module, self.path)
+
+    @property
+    def block(self) -> Path:
+        """Address of the scope's own block of statements."""
+        return self.path if not self.path else (*self.path, ("body", None))
+
+    @property
+    def body(self) -> tuple[cst.BaseStatement, ...]:
+        """The scope's own statements, also where they stand on the line of its header."""
+        block = syntax.node_at(self.module, self.block)
+        if isinstance(block, cst.SimpleStatementSuite):
+            alone = [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small in block.body]
+            lines = [cst.SimpleStatementLine([small]) for small in alone]
+            lines[-1] = lines[-1].with_changes(trailing_whitespace=block.trailing_whitespace)
+            return tuple(lines)
+        return tuple(syntax.statements_of(block) or ())
+
+    def with_node(self, node: cst.CSTNode) -> cst.Module:
+        """Return the module with this scope's definition replaced."""
+        return self.replace(self.path, node)
+
+    def with_body(self, statements: tuple[cst.BaseStatement, ...]) -> cst.Module:
+        """Return the module with this scope's own statements replaced."""
+        block = syntax.node_at(self.module, self.block)
+        if isinstance(block, cst.SimpleStatementSuite):
+            block = cst.IndentedBlock(())
+        return self.replace(self.block, block.with_changes(body=statements))
+
+    def replace(self, path: Path, node: cst.CSTNode) -> cst.Module:
+        """Return the module with the node at ``path`` (an address in the module) replaced."""
+        return cast("cst.Module", syntax.replace_at(self.module, path, node))
+
+
+def members(scope: Scope) -> Iterator[tuple[Path, Definition]]:
+    """Yield the classes and functions a scope itself defines, also under ``if``, ``try`` and ``with``."""
+    yield from _members(syntax.node_at(scope.module, scope.block), scope.block)
+
+
+def _members(block: cst.CSTNode, path: Path) -> Iterator[tuple[Path, Definition]]:
+    for index, statement in enumerate(syntax.statements_of(block) or ()):
+        where: Path = (*path, ("body", index))
+        if isinstance(statement, (cst.ClassDef, cst.FunctionDef)):
+            yield where, statement
+        elif isinstance(statement, cst.BaseCompoundStatement):
+            yield from _members_below(statement, where)
+
+
+def _members_below(statement: cst.CSTNode, path: Path) -> Iterator[tuple[Path, Definition]]:
+    for step, child in syntax.children(statement):
+        if step[0] in {"body", "orelse", "handlers", "finalbody"}:
+            if syntax.statements_of(child) is not None:
+                yield from _members(child, (*path, step))
+            else:
+                yield from _members_below(child, (*path, step))
+
+
+def resolve(module: cst.Module, dotted: str) -> list[Scope]:
+    """Return every scope of ``module`` with this dotted name, which may be defined more than once."""
+    found = [Scope(module, (), "")]
+    for part in dotted.split(".") if dotted else ():
+        found = [
+            Scope(module, path, f"{outer.name}.{part}".lstrip("."))
+            for outer in found
+            for path, node in members(outer)
+            if node.name.value == part
+        ]
+    return found
+
+
+def base_names(definition: cst.ClassDef) -> tuple[str, ...]:
+    """Return the last names of a class's bases: ``("Base",)`` for ``class A(module.Base[int])``."""
+    values = [
+        arg.value.value if isinstance(arg.value, cst.Subscript) else arg.value for arg in definition.bases
+    ]
+    return tuple(syntax.code_of(value).rsplit(".", 1)[-1] for value in values)

@@ -1,0 +1,1 @@
+"""What audit and verify find, and every format that says so."""

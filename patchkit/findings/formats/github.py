@@ -1,0 +1,38 @@
+"""Write a report as workflow commands, which GitHub shows beside the lines that they name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.findings.finding import Confidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.findings.report import Report
+
+_COMMANDS = {Confidence.CERTAIN: "error", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "notice"}
+
+
+def lines(report: Report, prefix: str = "") -> Iterator[str]:
+    """Yield one command per finding; ``prefix`` leads from the repository's root to the package folder."""
+    for finding in report.findings:
+        properties = ",".join(
+            [
+                f"file={_property(prefix + finding.file)}",
+                f"line={finding.line}",
+                f"title={_property(f'{finding.rule} {finding.function}')}",
+            ]
+        )
+        text = _data(f"{finding.message}; {finding.guard}")
+        yield f"::{_COMMANDS[finding.confidence]} {properties}::{text}"
+    for note in report.notes:
+        yield f"::notice::{_data(note)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

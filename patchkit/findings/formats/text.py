@@ -1,0 +1,80 @@
+"""Show a report to a person: grouped by file, with source lines, and one line that sums it up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from patchkit.findings.finding import Confidence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+
+    from patchkit.audit.optout import OptOut
+    from patchkit.findings.finding import Finding
+    from patchkit.findings.report import Report
+
+_STYLES = {Confidence.CERTAIN: "bold red", Confidence.LIKELY: "yellow", Confidence.POSSIBLE: "cyan"}
+
+
+def show(
+    report: Report, console: Console, source: Callable[[str], Sequence[str]], explain: bool = False
+) -> None:
+    """Print the report; ``source`` gives a file's lines, ``explain`` adds each finding's path."""
+    for file, findings in groupby(report.findings, key=lambda finding: finding.file):
+        console.print(f"[bold]{escape(file)}[/bold]")
+        lines = source(file)
+        for finding in findings:
+            _show(finding, console, lines, explain)
+    for note in report.notes:
+        console.print(f"note: {escape(note)}", style="dim")
+    console.print(_summary(report))
+
+
+def _show(finding: Finding, console: Console, lines: Sequence[str], explain: bool) -> None:
+    style = _STYLES[finding.confidence]
+    console.print(
+        f"  {finding.line:>5}  [{style}]{finding.confidence.value}[/{style}] {finding.rule} "
+        f"{escape(finding.message)} [dim]({escape(finding.function)})[/dim]"
+    )
+    if finding.line <= len(lines):
+        console.print(f"         {escape(lines[finding.line - 1].strip())}", style="dim", highlight=False)
+    if explain:
+        for step in finding.path:
+            console.print(f"           {escape(f'{step.file}:{step.line}: {step.text}')}", highlight=False)
+        console.print(f"           {escape(finding.guard)}", style="green", highlight=False)
+
+
+def _summary(report: Report) -> str:
+    counts = Counter(finding.confidence for finding in report.findings)
+    parts = [f"{counts[confidence]} {confidence.value}" for confidence in Confidence if counts[confidence]]
+    word = "finding" if len(report.findings) == 1 else "findings"
+    found = f"{len(report.findings)} {word} ({', '.join(parts)})" if parts else "No findings"
+    extras = [
+        f"{count} {what}"
+        for count, what in ((len(report.suppressed), "suppressed"), (len(report.known), "in the baseline"))
+        if count
+    ]
+    behind = f"; {', '.join(extras)}" if extras else ""
+    return f"{found} in {report.files_scanned} files, {report.seconds:.1f} s{behind}."
+
+
+def show_opt_outs(entries: Sequence[OptOut], console: Console) -> None:
+    """Print, for each backend, whether it could opt out and what is in the way."""
+    for entry in entries:
+        if entry.opted_out:
+            state = (
+                "[green]has opted out[/green]" if entry.can_opt_out else "[red]has opted out, yet reads[/red]"
+            )
+        else:
+            state = "[green]can opt out[/green]" if entry.can_opt_out else "[yellow]cannot opt out[/yellow]"
+        place = escape(f"{entry.file}:{entry.line}")
+        console.print(f"[bold]{escape(entry.backend)}[/bold] {state} [dim]{place}[/dim]", highlight=False)
+        for finding in entry.in_the_way:
+            where = escape(f"{finding.file}:{finding.line} {finding.function}: {finding.expression}")
+            console.print(f"    {where}", highlight=False)

@@ -1,0 +1,45 @@
+"""Honour ``# patchkit: mirror-present (why)`` next to a read, and only with a reason."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from patchkit.findings.finding import Finding, Suppressed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_COMMENT = re.compile(r"#\s*patchkit:\s*mirror-present\b\s*(?:\((?P<reason>[^)]*\S[^)]*)\))?")
+
+
+def split(
+    findings: Iterable[Finding], lines: Mapping[str, Sequence[str]]
+) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...], tuple[str, ...]]:
+    """Separate the findings that a comment takes back; the notes name comments that give no reason.
+
+    The comment stands on the finding's line, or alone on the line above; ``lines`` holds each file's source.
+    """
+    kept: list[Finding] = []
+    suppressed: list[Suppressed] = []
+    notes: list[str] = []
+    for finding in findings:
+        comment = _comment_at(lines[finding.file], finding.line)
+        reason = comment and comment.group("reason")
+        if reason:
+            suppressed.append(Suppressed(finding, reason.strip()))
+            continue
+        if comment:
+            notes.append(
+                f"{finding.file}:{finding.line}: a suppression needs its reason: "
+                "write `# patchkit: mirror-present (why)`"
+            )
+        kept.append(finding)
+    return tuple(kept), tuple(suppressed), tuple(notes)
+
+
+def _comment_at(lines: Sequence[str], line: int) -> re.Match[str] | None:
+    found = _COMMENT.search(lines[line - 1]) if line <= len(lines) else None
+    if found is None and line >= 2 and lines[line - 2].lstrip().startswith("#"):
+        found = _COMMENT.search(lines[line - 2])
+    return found

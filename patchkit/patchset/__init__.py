@@ -1,0 +1,1 @@
+"""Patches are data: their schema, their loading and their choice."""

@@ -1,0 +1,1 @@
+"""Patches and a tree make a plan; nothing is written."""

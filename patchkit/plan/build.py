@@ -1,0 +1,111 @@
+"""A plan says, for patches and a tree, each edit's state and each file's new bytes; nothing is written."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchkit.errors import ConflictError
+from patchkit.plan.interest import interest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import libcst as cst
+
+    from patchkit.patchset.schema import Patch
+    from patchkit.tree.tree import Tree
+
+from patchkit.plan.evaluate import evaluate
+from patchkit.plan.locate import Workspace
+from patchkit.plan.status import FileChange, PatchStatus, Plan, State
+from patchkit.tree.modules import Modules
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """A syntax tree is millions of nodes that all stay: collecting garbage between them doubles the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _run(
+    modules: Modules, patches: Sequence[Patch]
+) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
+    space = Workspace(modules)
+    touched: dict[str, list[str]] = {}
+    statuses: list[PatchStatus] = []
+    for patch in patches:
+        before = dict(space.edited)
+        failed = {s.patch.id for s in statuses if s.state in {State.CONFLICT, State.NOT_APPLICABLE}}
+        status = evaluate(space, patch)
+        needed = [identifier for identifier in patch.requires if identifier in failed]
+        if needed and status.state in {State.PENDING, State.PARTIAL}:
+            space.edited = before
+            blocker = next(s for s in statuses if s.patch.id == needed[0])
+            state = blocker.state
+            status = replace(status, state=state, reason=f"requires {needed[0]}, which is {state.value} here")
+        statuses.append(status)
+        for file, module in space.edited.items():
+            if before.get(file) is not module:
+                touched.setdefault(file, []).append(patch.id)
+    return space, tuple(statuses), touched
+
+
+@_collector_paused()
+def inspect(tree: Tree, patches: Sequence[Patch]) -> tuple[PatchStatus, ...]:
+    """Return each patch's status on ``tree``; TreeError where a file of interest cannot be read as Python."""
+    return _run(Modules(tree, interest_of(patches)), patches)[1]
+
+
+@_collector_paused()
+def make_plan(tree: Tree, patches: Sequence[Patch]) -> Plan:
+    """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, no errors.
+
+    The changes leave out every patch that conflicts, and every patch that requires one that does.
+    ConflictError if an edit, against all its checks, would leave a file that does not compile.
+    """
+    space, statuses, touched = _run(Modules(tree), patches)
+    changes = []
+    for file, module in space.edited.items():
+        before, after = space.modules.source(file), _encoded(file, module, touched[file])
+        if before is not None and before != after:
+            changes.append(FileChange(file, before, after, tuple(touched[file])))
+            _require_valid(changes[-1])
+    return Plan(tree, statuses, tuple(changes))
+
+
+def _encoded(file: str, module: cst.Module, patches: Sequence[str]) -> bytes:
+    try:
+        return module.bytes
+    except UnicodeEncodeError as error:
+        raise ConflictError(
+            f"{file}: {', '.join(patches)} would write {error.object[error.start]!r}, which is not in "
+            f"{module.encoding}; save the file as UTF-8 and try again."
+        ) from None
+
+
+def _require_valid(change: FileChange) -> None:
+    try:
+        _compile(change.after)
+    except SyntaxError as error:
+        with suppress(SyntaxError):
+            _compile(change.before)  # A tree may be written for a later Python than this one.
+            raise ConflictError(
+                f"{change.file}:{error.lineno}: {', '.join(change.patches)} would leave this line invalid "
+                f"({error.msg}), so nothing was written; leave those patches out and report the file."
+            ) from None
+
+
+def _compile(source: bytes) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compile(source, "", "exec", dont_inherit=True)

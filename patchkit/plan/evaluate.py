@@ -1,0 +1,159 @@
+"""Each edit of a patch is examined where it belongs, and what the answers come to is the patch's state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from patchkit.codemods.examination import Examination, Standing, absent, ready
+from patchkit.codemods.kinds.definitions import Import
+from patchkit.patchset.load import codemod_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import libcst as cst
+
+    from patchkit.codemods.language.scope import Scope
+    from patchkit.patchset.schema import AnyEdit, Fact, Patch
+
+from patchkit.plan.locate import Workspace
+from patchkit.plan.status import EditStatus, PatchStatus, State, marker
+
+
+@dataclass(frozen=True)
+class _Examined:
+    status: EditStatus
+    finding: Examination
+
+
+def _examine(space: Workspace, patch: Patch, spec: AnyEdit) -> _Examined:
+    place = space.locate_first(spec.files, spec.scopes)
+    if isinstance(place, Examination):
+        status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT, place.reason)
+        return _Examined(status, place)
+    finding = codemod_of(spec).examine(place.scope, f"{marker(patch)} {spec.why}")
+    if spec.imports:
+        finding = _with_imports(space, place.scope, spec, finding)
+    status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT)
+    return _Examined(status, finding)
+
+
+def _with_imports(space: Workspace, scope: Scope, spec: AnyEdit, finding: Examination) -> Examination:
+    """Have an edit bring its imports; one in place by patchkit's own code also needs them to be there."""
+    imports = [Import(code) for code in spec.imports]
+    if finding.standing is Standing.PRESENT:
+        unmet = [need for need in imports if need.used_but_missing(scope)]
+    elif finding.standing is Standing.READY:
+        unmet = [need for need in imports if need.missing(scope.module)]
+    else:
+        return finding
+    if not unmet:
+        return finding
+    found = [space.at_home(need) for need in unmet]
+    homeless = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
+    if homeless:
+        return absent(f"`{homeless[0]}`: the tree has that neither there nor in one other place")
+
+    def rewrite() -> cst.Module:
+        changed = finding.rewrite() if finding.rewrite is not None else scope.module
+        for need in found:
+            changed = need.add(changed) if need is not None else changed
+        return changed
+
+    return ready(rewrite)
+
+
+def _told(fact: Fact) -> str:
+    where = " or ".join(fact.files)
+    if fact.scope:
+        where = f"{fact.scope} in {where}"
+    said = [f"`{' '.join(fact.has.split())}`"] if fact.has else []
+    said += [f"no `{' '.join(fact.lacks.split())}`"] if fact.lacks else []
+    return f"{' and '.join(said)} in {where}" if said else where
+
+
+def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
+    return frozenset(name for name, facts in patch.shapes.items() if all(space.holds(fact) for fact in facts))
+
+
+def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) -> State:
+    """Edits in place are patchkit's where one carries the patch's marker, otherwise upstream's.
+
+    A patch that upstream never had (no ``landed``) is patchkit's too where another patch of it made the edit.
+    """
+    sign = (marker(patch) if patch.landed else "# patchkit ").encode()
+    files = {status.file for status in statuses}
+    ours = any(sign in (space.modules.source(file) or b"") for file in files)
+    return State.APPLIED if ours else State.UPSTREAM
+
+
+def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
+    """Return the patch's state and, unless it conflicts, leave its pending edits made in ``space``."""
+    if not all(space.holds(fact) for fact in patch.needs):
+        unmet = next(fact for fact in patch.needs if not space.holds(fact))
+        return PatchStatus(patch, State.NOT_APPLICABLE, (), f"needs a tree with {_told(unmet)}")
+    before = dict(space.edited)
+    # What marks an edit as in place is read off the tree itself: an earlier patch's edits are still to come.
+    pristine = Workspace(space.modules)
+    landed = bool(patch.landed) and all(pristine.holds(fact) for fact in patch.landed)
+    shapes = _shapes(space, patch)
+    if patch.one_of and not shapes & set(patch.one_of):
+        known = " or ".join(_told(patch.shapes[name][0]) for name in patch.one_of)
+        return PatchStatus(patch, State.CONFLICT, (), f"needs a tree with {known}")
+    specs = [
+        spec
+        for spec in patch.edits
+        if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.own and landed)
+    ]
+    statuses: list[EditStatus] = []
+    for spec in specs:
+        outcome = _examine(space, patch, spec)
+        status, finding = outcome.status, outcome.finding
+        if finding.standing is Standing.PRESENT:
+            status = replace(status, state=State.APPLIED)
+            if (
+                status.file in space.edited
+                and _examine(pristine, patch, spec).finding.standing is not Standing.PRESENT
+            ):
+                status = replace(status, state=State.PENDING, reason="comes with a patch applied before it")
+        elif finding.standing is Standing.READY and finding.rewrite is not None:
+            status = replace(status, state=State.PENDING)
+            space.edited[status.file] = finding.rewrite()
+            again = _examine(space, patch, spec)
+            if again.finding.standing is not Standing.PRESENT:
+                why = again.finding.reason or "it matches once more"
+                reason = f"the edit was made but is not found again ({why})"
+                status = replace(status, state=State.CONFLICT, reason=reason)
+        elif finding.standing is Standing.ABSENT and landed:
+            status = replace(
+                status, state=State.UPSTREAM, reason="upstream's change is there; it has moved on since"
+            )
+        elif finding.standing is Standing.ABSENT and spec.optional:
+            status = replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
+        else:
+            status = replace(status, reason=finding.reason)
+        statuses.append(status)
+    if any(status.state is State.CONFLICT for status in statuses):
+        space.edited = before
+    return _summarise(space, patch, statuses)
+
+
+def _summarise(space: Workspace, patch: Patch, statuses: list[EditStatus]) -> PatchStatus:
+    provenance = _provenance(space, patch, statuses)
+    settled = tuple(
+        replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
+    )
+    states = {status.state for status in settled} - {State.NOT_APPLICABLE}
+    if not states:
+        return PatchStatus(patch, State.NOT_APPLICABLE, settled, "no site of this patch is in the tree")
+    if State.CONFLICT in states:
+        first = next(status for status in settled if status.state is State.CONFLICT)
+        reason = f"{first.file}: {first.site or 'module'}: {first.name}: {first.reason}"
+        return PatchStatus(patch, State.CONFLICT, settled, reason)
+    if states == {State.PENDING}:
+        return PatchStatus(patch, State.PENDING, settled)
+    if State.PENDING in states:
+        count = sum(status.state is State.PENDING for status in settled)
+        return PatchStatus(patch, State.PARTIAL, settled, f"{count} of {len(settled)} edits are missing")
+    return PatchStatus(patch, State.APPLIED if State.APPLIED in states else State.UPSTREAM, settled)

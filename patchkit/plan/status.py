@@ -1,0 +1,67 @@
+"""What a plan says: the state of each edit and each patch, and each changed file's bytes."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from patchkit.patchset.schema import Patch
+    from patchkit.tree.tree import Tree
+
+
+class State(str, enum.Enum):
+    """State of an edit or of a patch, spelled as the command line prints it."""
+
+    APPLIED = "applied"
+    UPSTREAM = "upstream"
+    PENDING = "pending"
+    PARTIAL = "partial"
+    CONFLICT = "conflict"
+    NOT_APPLICABLE = "not-applicable"
+
+
+@dataclass(frozen=True)
+class EditStatus:
+    """One edit on one tree: where its site is and how far along it is."""
+
+    name: str
+    file: str
+    site: str
+    state: State
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class PatchStatus:
+    """One patch on one tree."""
+
+    patch: Patch
+    state: State
+    edits: tuple[EditStatus, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """New bytes for one file of the tree; ``file`` is relative to the package folder (``srt/...``)."""
+
+    file: str
+    before: bytes
+    after: bytes
+    patches: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What applying ``patches`` to ``tree`` would do."""
+
+    tree: Tree
+    patches: tuple[PatchStatus, ...]
+    changes: tuple[FileChange, ...]
+
+
+def marker(patch: Patch) -> str:
+    """Return what every comment of a patch starts with; it tells its edits from upstream's own."""
+    return f"patchkit {patch.id}:"

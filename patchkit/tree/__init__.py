@@ -1,0 +1,1 @@
+"""Everything that patchkit knows of an sglang tree is read here."""

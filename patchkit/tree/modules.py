@@ -1,0 +1,121 @@
+"""The tree's files as syntax trees, each parsed when first asked for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from patchkit.errors import TreeError
+from patchkit.tree.headers import Headers, Interest
+from patchkit.tree.sglang import NAME, SERVING, serves
+
+if TYPE_CHECKING:
+    from patchkit.tree.tree import Tree
+
+
+_FROM = re.compile(rb"^\s*from\s+([.\w]+)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+
+
+class Modules:
+    """The tree's files as syntax trees, parsed when first asked for."""
+
+    def __init__(self, tree: Tree, interest: Interest | None = None) -> None:
+        """Read ``tree``; with an ``interest`` the syntax trees lack the bodies of functions outside it."""
+        self.tree = tree
+        self._interest = interest
+        self._parsed: dict[str, cst.Module | None] = {}
+        self._sources: dict[str, bytes | None] = {}
+        self._listing: list[str] | None = None
+        self._homes: dict[str, list[str]] = {}
+        self._outlines: dict[str, Headers | None] = {}
+        self._mentions: dict[tuple[str, str], bool] = {}
+
+    def source(self, file: str) -> bytes | None:
+        """Return a file's bytes, ``None`` where the tree has no such file."""
+        if file not in self._sources:
+            self._sources[file] = self.tree.read(file)
+        return self._sources[file]
+
+    def get(self, file: str) -> cst.Module | None:
+        """Return a file's syntax tree, ``None`` if there is no such file; TreeError if it does not parse."""
+        if file not in self._parsed:
+            source = self.source(file)
+            self._parsed[file] = (
+                None if source is None else self._parse(file, self._of_interest(file, source))
+            )
+        return self._parsed[file]
+
+    def _of_interest(self, file: str, source: bytes) -> bytes:
+        # Line ends that the parsers may count differently are rare enough to parse all of the file.
+        if self._interest is None or file in self._interest.files or b"\f" in source or b"\r" in source:
+            return source
+        outline = self._outline(file)
+        return source if outline is None else outline.without_bodies(self._interest.names)
+
+    def _parse(self, file: str, source: bytes) -> cst.Module:
+        try:
+            module = cst.parse_module(source)
+        except cst.ParserSyntaxError as error:
+            where = f"{file}:{error.raw_line}"
+            raise TreeError(
+                f"{where}: not valid Python, so nothing can be planned; mend the file and try again."
+            ) from None
+        except (UnicodeDecodeError, LookupError, SyntaxError):
+            raise TreeError(
+                f"{file}: not UTF-8 nor what its coding line says; save it as UTF-8 and try again."
+            ) from None
+        # The parser drops a form feed in front of code, and lines that a carriage return alone ends.
+        if (b"\f" in source or b"\r" in source) and module.bytes != source:
+            raise TreeError(
+                f"{file}: has form feeds or bare carriage returns, which a rewrite would lose; "
+                "take them out and try again."
+            )
+        return module
+
+    def mentions(self, file: str, name: str) -> bool:
+        """Tell whether a file might define a class or function of this name; parses nothing."""
+        if (file, name) not in self._mentions:
+            source, word = self.source(file) or b"", name.encode()
+            sign = rb"\b(class|def)\s+" + re.escape(word) + rb"\b"
+            self._mentions[file, name] = word in source and re.search(sign, source) is not None
+        return self._mentions[file, name]
+
+    def bases(self, file: str, owner: str) -> list[str] | None:
+        """Return the last names of the bases of a file's class, ``None`` where only a syntax tree can tell."""
+        outline = None if self._parsed.get(file) is not None else self._outline(file)
+        return None if outline is None else outline.bases(owner)
+
+    def _outline(self, file: str) -> Headers | None:
+        if file not in self._outlines:
+            try:
+                self._outlines[file] = Headers(self.source(file) or b"")
+            except (SyntaxError, ValueError):
+                self._outlines[file] = None
+        return self._outlines[file]
+
+    def homes(self, file: str, name: str) -> list[str]:
+        """Return the files that may define a name of ``file``: the one that it is imported from, or any."""
+        word = re.compile(rb"\b" + re.escape(name).encode() + rb"\b")
+        for source in [
+            found[1] for found in _FROM.finditer(self.source(file) or b"") if word.search(found[2])
+        ]:
+            package, _, module = source.decode().partition(".")
+            home = f"{module.replace('.', '/')}.py"
+            if package and (package != NAME or not serves(home)):
+                return []
+            if package and self.mentions(home, name):
+                return [home]
+        return self.defining(name)
+
+    def defining(self, name: str) -> list[str]:
+        """Return the files of the serving package that define a top-level class or function of this name."""
+        if self._listing is None:
+            self._listing = self.tree.files(SERVING)
+        if name not in self._homes:
+            word = name.encode()
+            sign = re.compile(rb"^(class|(async )?def) " + re.escape(word) + rb"\b", re.MULTILINE)
+            named = [file for file in self._listing if word in (self.source(file) or b"")]
+            self._homes[name] = [file for file in named if sign.search(self.source(file) or b"")]
+        return self._homes[name]

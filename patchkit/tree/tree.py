@@ -1,0 +1,168 @@
+"""Every byte that patchkit knows of an sglang tree is read here, as it is: nothing is imported or run.
+
+A *file* is a posix path relative to the package folder (``srt/server_args.py``), so that the same patch names
+the same file in a checkout, in site-packages and in a ref of a git object store.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from patchkit.errors import TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+from patchkit.tree.git import tag_version
+from patchkit.tree.sglang import NAME, PLACES, stated_version
+
+
+class Tree(Protocol):
+    """An sglang source tree, read-only."""
+
+    @property
+    def package_label(self) -> str:
+        """Where the package folder is, for messages."""
+
+    @property
+    def version(self) -> str | None:
+        """The tree's release, such as ``0.5.12.post1``; None where the tree does not say."""
+
+    def read(self, file: str) -> bytes | None:
+        """Return the bytes of ``file``, or None where there is no such file."""
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        """Return the files at any depth below ``folder`` that end in ``suffix``, sorted.
+
+        ``""`` is the package folder itself. Folders whose name starts with a dot are left out.
+        """
+
+
+@dataclass(frozen=True)
+class CheckoutTree:
+    """A tree on disk: a git checkout, an unpacked wheel or an installed package."""
+
+    root: Path
+    package: Path
+
+    @property
+    def package_label(self) -> str:
+        """The package folder's path."""
+        return str(self.package)
+
+    @cached_property
+    def version(self) -> str | None:
+        """The release that the package, its project file, its metadata or the tag at HEAD names."""
+        stated = stated_version(self.read, self._project_file())
+        if stated is not None:
+            return stated
+        for installed in importlib.metadata.distributions(name=NAME, path=[str(self.package.parent)]):
+            return installed.version
+        return tag_version(self.root, "HEAD") if (self.root / ".git").exists() else None
+
+    def read(self, file: str) -> bytes | None:
+        """Return the bytes of ``file``, None where there is no such file; TreeError if it is unreadable."""
+        return _read(self.package / file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        """Return the files at any depth below ``folder`` that end in ``suffix``, sorted."""
+        found = []
+        for where, folders, names in os.walk(self.package / folder):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            below = Path(where).relative_to(self.package)
+            found += [(below / name).as_posix() for name in names if name.endswith(suffix)]
+        return sorted(found)
+
+    def _project_file(self) -> bytes | None:
+        return _read(self.package.parent / "pyproject.toml")
+
+
+@dataclass(frozen=True)
+class OverlayTree:
+    """A tree in which some files have other bytes than they have below it."""
+
+    below: Tree
+    contents: Mapping[str, bytes]
+
+    @property
+    def package_label(self) -> str:
+        """Where the tree below is."""
+        return self.below.package_label
+
+    @property
+    def version(self) -> str | None:
+        """The version of the tree below."""
+        return self.below.version
+
+    def read(self, file: str) -> bytes | None:
+        """Return the laid-over bytes of ``file``, or those of the tree below."""
+        return self.contents[file] if file in self.contents else self.below.read(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        """Return the files of the tree below and the laid-over ones, sorted."""
+        start = f"{folder}/" if folder else ""
+        added = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
+        return sorted(added.union(self.below.files(folder, suffix)))
+
+
+def open_tree(path: Path) -> CheckoutTree:
+    """Return the tree at ``path``, or raise TreeError if it is not sglang.
+
+    ``path`` is a git checkout, its ``python`` folder, site-packages, an unpacked wheel, or the package.
+    """
+    with reading(path):
+        if not path.is_dir():
+            raise TreeError(f"{path} is not a folder: name an sglang checkout or package folder.")
+    top = path.resolve()
+    for package in (*(top / place for place in PLACES), top):
+        if _is_package(package):
+            return _checkout(package.resolve())
+    raise TreeError(
+        f"{path} is not an sglang tree: it holds neither python/sglang nor sglang; name the folder that does."
+    )
+
+
+def installed_tree() -> CheckoutTree:
+    """Return the sglang package of the running interpreter's environment, without importing it."""
+    spec = importlib.util.find_spec(NAME)
+    for place in (spec and spec.submodule_search_locations) or ():
+        if _is_package(Path(place)):
+            return _checkout(Path(place).resolve())
+    raise TreeError(f"sglang is not installed in {sys.prefix}: pip install sglang there, or name a TREE.")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what keeps ``path`` from being read into a TreeError."""
+    try:
+        yield
+    except OSError as error:
+        raise TreeError(
+            f"{path} cannot be read: {error.strerror}: make it readable and try again."
+        ) from error
+
+
+def _read(path: Path) -> bytes | None:
+    with reading(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return path.read_bytes()
+    return None
+
+
+def _is_package(folder: Path) -> bool:
+    with reading(folder):
+        return (folder / "__init__.py").is_file() and (folder / "srt").is_dir()
+
+
+def _checkout(package: Path) -> CheckoutTree:
+    above = package.parent
+    in_checkout = above.name == "python" and (above.parent / ".git").exists()
+    return CheckoutTree(root=above.parent if in_checkout else above, package=package)

@@ -1,0 +1,101 @@
+"""Every backend that the overlap plan stream can reach has the hook that a verify calls there."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from patchkit.audit import facts
+from patchkit.audit.reach import Reach
+from patchkit.tree.index import Class, last_name
+from patchkit.verify import rules
+from patchkit.verify.result import Outcome, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.findings.finding import Finding
+    from patchkit.tree.index import Function, Module
+    from patchkit.verify.subject import Subject
+
+CHECK, TITLE = "hooks", "Backends have the overlap hook"
+HOOK = "update_verify_buffers_to_fill_after_draft"
+_NAMED = 3
+_START_CHECK = "require_overlap_hook"
+
+
+def check(subject: Subject) -> Result:
+    """Look at the backends that opted out of the mirror or that a worker names; otherwise at all.
+
+    A worker that calls the hook without such a check may meet any backend of the tree.
+    """
+    program = subject.program
+    callers = [f for module in program.core for f in module.all_functions() if _calls(f, HOOK)]
+    workers = [f for f in callers if facts.BACKEND_ROOT not in _ancestors(subject, f)]
+    if not workers:
+        return Result(CHECK, TITLE, Outcome.SKIPPED, "no worker of this tree calls the hook")
+    reach = Reach(program)
+    backends = [cls for cls in reach.backends if facts.BACKEND_ROOT in program.ancestors(cls)]
+    named = {name for worker in workers for name in _named(worker.module)}
+    close = [cls for cls in backends if reach.opted_out(cls) or cls.name in named]
+    refused = all(_checked(subject, worker) for worker in workers)
+    findings = [_missing(cls, refused=refused) for cls in close if not _has(subject, cls)]
+    for worker in workers:
+        if not _checked(subject, worker):
+            rest = [cls for cls in backends if cls not in close and not _has(subject, cls)]
+            findings += _unchecked(worker, rest)
+    outcome = Outcome.FAILED if findings else Outcome.PASSED
+    return Result(CHECK, TITLE, outcome, f"{len(close)} backends", tuple(findings))
+
+
+def _calls(function: Function, name: str) -> bool:
+    return any(called == name for _, called in function.called_names)
+
+
+def _ancestors(subject: Subject, function: Function) -> frozenset[str]:
+    return subject.program.ancestors(function.owner) if function.owner is not None else frozenset()
+
+
+def _named(module: Module) -> Iterator[str]:
+    """Yield the classes that a worker's file asks its backends to be instances of."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call) and last_name(node.func) == "isinstance" and len(node.args) == 2:
+            kinds = node.args[1]
+            yield from map(last_name, kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])
+
+
+def _has(subject: Subject, cls: Class) -> bool:
+    owner = subject.program.method(cls, HOOK)
+    return owner is not None and owner.owner is not None and owner.owner.name != facts.BACKEND_ROOT
+
+
+def _checked(subject: Subject, worker: Function) -> bool:
+    """Tell whether start-up refuses a backend without the hook; a helper of workers leaves it to them."""
+    modules = [worker.module] if worker.owner is not None else subject.program.core
+    return any(_calls(function, _START_CHECK) for module in modules for function in module.all_functions())
+
+
+def _missing(cls: Class, *, refused: bool) -> Finding:
+    then = "a server refuses to start" if refused else "its call raises in the middle of a verify"
+    return rules.broken(
+        rules.HOOK,
+        cls.module.file,
+        cls.node.lineno,
+        f"{cls.name} defines no {HOOK}: with the overlap plan stream {then}",
+        f"define {HOOK}(self, spec_info, cuda_graph_bs), empty if no verify metadata depends on the draft",
+        function=cls.name,
+    )
+
+
+def _unchecked(worker: Function, without: list[Class]) -> Iterator[Finding]:
+    if without:
+        names = ", ".join(sorted({cls.name for cls in without})[:_NAMED])
+        names += f" and {len(without) - _NAMED} more" if len(without) > _NAMED else ""
+        yield rules.broken(
+            rules.HOOK,
+            worker.module.file,
+            worker.node.lineno,
+            f"{names} define no {HOOK}: its call here raises in the middle of a verify",
+            "patchkit apply pk-overlap-hook, which has the server say so when it starts",
+            function=worker.qualname,
+        )

@@ -1,0 +1,89 @@
+"""Every edit of every patch that the tree has is in place: its postcondition holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError
+from patchkit.plan.status import State
+from patchkit.verify import rules
+from patchkit.verify.result import Outcome, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.findings.finding import Finding
+    from patchkit.plan.status import EditStatus, PatchStatus
+    from patchkit.verify.subject import Subject
+
+CHECK, TITLE = "postconditions", "Every edit is in place"
+_DONE = {State.APPLIED, State.UPSTREAM}
+
+
+def check(subject: Subject) -> Result:
+    """Look for the edits of each patch that the tree has or the ledger records; other patches are noted."""
+    try:
+        statuses = subject.statuses
+    except TreeError as error:
+        return Result(CHECK, TITLE, Outcome.FAILED, str(error), (_unreadable(error),))
+    recorded = subject.ledger.patches
+    findings: list[Finding] = []
+    notes = []
+    present = 0
+    for status in statuses:
+        if status.state is State.NOT_APPLICABLE:
+            notes.append(f"{status.patch.id} is not for this tree: {status.reason}")
+        elif status.state in _DONE:
+            present += 1
+        elif _expected(status) or status.patch.id in recorded:
+            findings += _missing(subject, status)
+        elif status.patch.default:
+            notes.append(f"{status.patch.id} is {status.state.value}: patchkit apply {status.patch.id}")
+    if not present and not findings:
+        pending = [
+            status.patch.id
+            for status in statuses
+            if status.patch.default and status.state is not State.NOT_APPLICABLE
+        ]
+        message = f"no patch is in the tree; {', '.join(pending)} could be"
+        notes = [note for note in notes if "patchkit apply" not in note]
+        findings.append(rules.broken(rules.PENDING, "__init__.py", 1, message, "patchkit apply"))
+    edits = sum(edit.state in _DONE for status in statuses for edit in status.edits)
+    summary = f"{present} of {len(statuses)} patches, {edits} edits"
+    return Result(
+        CHECK, TITLE, Outcome.FAILED if findings else Outcome.PASSED, summary, tuple(findings), tuple(notes)
+    )
+
+
+def _expected(status: PatchStatus) -> bool:
+    """Tell whether the tree has the patch at least in part, and not just something of upstream's like it."""
+    signs = _DONE if status.patch.landed else {State.APPLIED}
+    return any(edit.state in signs for edit in status.edits)
+
+
+def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
+    lost = [edit for edit in status.edits if edit.state in {State.PENDING, State.CONFLICT}]
+    for edit in lost:
+        yield _lost(subject, status, edit)
+    if not lost:
+        message = f"{status.patch.id}: {status.reason or status.state.value}"
+        yield rules.broken(rules.CONFLICT, "__init__.py", 1, message, "patchkit status says more")
+
+
+def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
+    conflict = edit.state is State.CONFLICT
+    why = edit.reason or "the code is as before the patch"
+    return rules.broken(
+        rules.CONFLICT if conflict else rules.EDIT,
+        edit.file,
+        subject.line(edit.file, edit.site),
+        f"{status.patch.id}: {edit.name} is not in place: {why}",
+        "put the code back as the patch leaves it" if conflict else f"patchkit apply {status.patch.id}",
+        function=edit.site,
+    )
+
+
+def _unreadable(error: TreeError) -> Finding:
+    file, _, rest = str(error).partition(":")
+    line = rest.partition(":")[0]
+    return rules.broken(rules.COMPILE, file, int(line) if line.isdigit() else 1, str(error), "mend the file")

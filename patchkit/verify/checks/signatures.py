@@ -1,0 +1,218 @@
+"""Every override, and every function that a patch changed, accepts what its callers in the tree pass."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchkit.audit import facts
+from patchkit.tree.index import Class, Function, last_name
+from patchkit.verify import rules
+from patchkit.verify.result import Outcome, Result
+from patchkit.verify.runtime import PACKAGE, is_api
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.findings.finding import Finding
+    from patchkit.tree.index import FunctionNode, Module
+    from patchkit.verify.runtime import Runtime
+    from patchkit.verify.subject import Subject
+
+CHECK, TITLE = "signatures", "Functions accept what callers pass"
+# A draft's backend plans several steps in one call, so that its methods take other parameters.
+_STEPS = "MultiStep"
+# A model calls these with what its own backend takes.
+_OF_MODELS = "forward"
+_CLASS = re.compile(rb"^class \w*Backend", re.MULTILINE)
+_RECEIVERS = {"attn_backend": False, "draft_attn_backend": True}
+
+
+def check(subject: Subject, runtime: Runtime) -> Result:
+    """Match calls with the functions that they can mean, where the tree shows which those are.
+
+    A call on something named ``attn_backend`` can mean the override of any backend. In a file with a patch's
+    edit, calls on ``self``, of classes, of functions and of the runtime are followed by name.
+    """
+    calls = list(_calls(subject, runtime))
+    findings = {
+        (call.module.file, call.node.lineno, mismatch): call.finding(mismatch)
+        for call in calls
+        for mismatch in call.mismatches()
+    }
+    outcome = Outcome.FAILED if findings else Outcome.PASSED
+    return Result(CHECK, TITLE, outcome, f"{len(calls)} calls", tuple(findings.values()))
+
+
+@dataclass(frozen=True)
+class _Callee:
+    """A function that a call can mean; ``bound`` if its first parameter is given by what it is called on."""
+
+    name: str
+    place: str
+    node: FunctionNode
+    bound: bool
+
+
+@dataclass(frozen=True)
+class _Call:
+    module: Module
+    caller: str
+    node: ast.Call
+    callees: Sequence[_Callee]
+
+    def mismatches(self) -> Iterator[str]:
+        for callee in self.callees:
+            wrong = ", ".join(_wrong(self.node, callee))
+            if wrong:
+                yield f"{callee.name} ({callee.place}) {wrong}"
+
+    def finding(self, mismatch: str) -> Finding:
+        return rules.broken(
+            rules.SIGNATURE,
+            self.module.file,
+            self.node.lineno,
+            mismatch,
+            "give the function the parameter, with a default if others call it too",
+            function=self.caller,
+            expression=ast.unparse(self.node.func),
+        )
+
+
+def _wrong(call: ast.Call, callee: _Callee) -> Iterator[str]:
+    """Yield what a call passes that the callee does not take, and what it leaves out."""
+    arguments = callee.node.args
+    positional = [*arguments.posonlyargs, *arguments.args][callee.bound :]
+    starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+    spread = any(keyword.arg is None for keyword in call.keywords)
+    passed = {keyword.arg for keyword in call.keywords if keyword.arg is not None}
+    by_name = {a.arg for a in arguments.args[max(0, callee.bound - len(arguments.posonlyargs)) :]}
+    by_name |= {a.arg for a in arguments.kwonlyargs}
+    if not starred and arguments.vararg is None and len(call.args) > len(positional):
+        yield f"takes {len(positional)} positional arguments and is passed {len(call.args)}"
+    if arguments.kwarg is None:
+        for name in sorted(passed - by_name):
+            yield f"takes no `{name}`"
+    if starred or spread:
+        return
+    needed = positional[: len(positional) - len(arguments.defaults)] if arguments.defaults else positional
+    for parameter in needed[len(call.args) :]:
+        if parameter.arg not in passed:
+            yield f"needs `{parameter.arg}`"
+    for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if default is None and parameter.arg not in passed:
+            yield f"needs `{parameter.arg}`"
+
+
+def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
+    overrides = _overrides(subject)
+    patched = _patched_methods(subject)
+    receivers = b"|".join(map(str.encode, _RECEIVERS))
+    wanted = [rb"\b(?:%s)\s*\.\w+\(" % receivers, *(rb"\.%s\(" % name.encode() for name in patched)]
+    sign = re.compile(b"|".join(wanted))
+    for file, text in subject.sources.items():
+        followed = file in subject.files
+        if not file.startswith("srt/") or not (followed or sign.search(text)):
+            continue
+        module = subject.program.module(file)
+        if module is None:
+            continue
+        for caller, owner, call in _all_calls(module):
+            callees = _by_name(call, overrides, patched)
+            if not callees and followed:
+                callees = _followed(subject, runtime, module, owner, call)
+            if callees:
+                yield _Call(module, caller, call, callees)
+
+
+def _all_calls(module: Module) -> Iterator[tuple[str, Class | None, ast.Call]]:
+    for function in module.all_functions():
+        for node in ast.walk(function.node):
+            if isinstance(node, ast.Call):
+                yield function.qualname, function.owner, node
+    for statement in module.tree.body:
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Call):
+                    yield "module", None, node
+
+
+def _overrides(subject: Subject) -> dict[bool, dict[str, list[_Callee]]]:
+    """Return, by name, the overrides of the abstract backend's methods, those of multi-step drafts apart."""
+    found: dict[bool, dict[str, list[_Callee]]] = {False: {}, True: {}}
+    roots = subject.program.classes_named(facts.BACKEND_ROOT)
+    names = {name for root in roots for name in root.methods if not name.startswith(_OF_MODELS)}
+    for file, text in subject.sources.items():
+        if not file.startswith("srt/") or not _CLASS.search(text):
+            continue
+        module = subject.program.module(file)
+        for cls in module.classes.values() if module is not None else ():
+            steps = _STEPS in cls.name
+            if steps or facts.BACKEND_ROOT in subject.program.ancestors(cls):
+                for name in names & cls.methods.keys():
+                    found[steps].setdefault(name, []).append(_callee(cls.methods[name]))
+    return found
+
+
+def _patched_methods(subject: Subject) -> dict[str, list[_Callee]]:
+    """Return, by name, the methods that patches edit and that the tree defines once."""
+    found: dict[str, list[_Callee]] = {}
+    for _, edit in subject.in_place:
+        owner, _, name = edit.site.rpartition(".")
+        module = subject.program.module(edit.file) if owner and not name.startswith("__") else None
+        method = module.classes[owner].methods.get(name) if module and owner in module.classes else None
+        if method is not None:
+            found[name] = [_callee(method)]
+    sign = re.compile(rb"\bdef (%s)\(" % b"|".join(map(str.encode, sorted(found))))
+    defined = Counter(name for text in subject.sources.values() for name in sign.findall(text))
+    return {name: methods for name, methods in found.items() if defined[name.encode()] == 1}
+
+
+def _by_name(
+    call: ast.Call, overrides: dict[bool, dict[str, list[_Callee]]], patched: dict[str, list[_Callee]]
+) -> list[_Callee]:
+    if not isinstance(call.func, ast.Attribute):
+        return []
+    name, receiver = call.func.attr, last_name(call.func.value)
+    if name in patched:
+        return patched[name]
+    if receiver not in _RECEIVERS:
+        return []
+    several = overrides[True].get(name, []) if _RECEIVERS[receiver] else []
+    # A draft of one layer has a plain backend in the slot of the same name.
+    if several and not all(any(_wrong(call, callee)) for callee in several):
+        return several
+    return overrides[False].get(name, [])
+
+
+def _followed(
+    subject: Subject, runtime: Runtime, module: Module, owner: Class | None, call: ast.Call
+) -> list[_Callee]:
+    function = call.func
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        base = function.value.id
+        if base == "self" and owner is not None:
+            method = subject.program.method(owner, function.attr)
+            return [_callee(method)] if method is not None else []
+        dotted, name = module.imports.get(base, ("", None))
+        if dotted == PACKAGE and name is not None and is_api(name):
+            api = runtime.api(name)
+            node = runtime.definition(api, function.attr) if api is not None else None
+            return [_Callee(function.attr, f"runtime {name}", node, False)] if node is not None else []
+    if isinstance(function, ast.Name):
+        target = subject.program.resolve(module, function.id, parse=False)
+        if isinstance(target, Function):
+            return [_callee(target)]
+        if isinstance(target, Class):
+            made = target.methods.get("__init__")
+            return [_callee(made)] if made is not None else []
+    return []
+
+
+def _callee(function: Function) -> _Callee:
+    bound = function.owner is not None and "staticmethod" not in function.decorators
+    place = f"{function.module.file}:{function.node.lineno}"
+    return _Callee(function.qualname, place, function.node, bound)

@@ -1,0 +1,117 @@
+"""Every backend slot that the decision about the mirror reads exists on the worker that it is read from."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from patchkit.tree.index import Class
+from patchkit.verify import rules
+from patchkit.verify.result import Outcome, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.findings.finding import Finding
+    from patchkit.tree.index import Function
+    from patchkit.verify.subject import Subject
+
+CHECK, TITLE = "slots", "Backend slots of the decision exist"
+_PROPERTY = "spec_v2_attn_backends"
+_PLAIN = frozenset({"ABC", "object", "Protocol", "Generic"})
+
+
+def check(subject: Subject) -> Result:
+    """Follow each attribute that a worker's ``spec_v2_attn_backends`` reads to where it is set."""
+    workers = [
+        cls for module in subject.program.core for cls in module.classes.values() if _PROPERTY in cls.methods
+    ]
+    if not workers:
+        return Result(CHECK, TITLE, Outcome.SKIPPED, "no worker of this tree names its backends")
+    chains = [(cls, chain) for cls in workers for chain in _chains(cls.methods[_PROPERTY])]
+    findings = tuple(finding for cls, chain in chains for finding in _broken(subject, cls, chain))
+    outcome = Outcome.FAILED if findings else Outcome.PASSED
+    return Result(CHECK, TITLE, outcome, f"{len(chains)} reads in {len(workers)} workers", findings)
+
+
+def _chains(function: Function) -> list[ast.Attribute]:
+    """Return the longest attribute chains that start at ``self``, through a local where there is one."""
+    inner = {id(node.value) for node in ast.walk(function.node) if isinstance(node, ast.Attribute)}
+    return [
+        node
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Attribute) and id(node) not in inner and isinstance(node.ctx, ast.Load)
+        if _names(function, node)
+    ]
+
+
+def _names(function: Function, node: ast.expr) -> list[str]:
+    """Return the attributes from ``self`` to the end of a chain; none for another start."""
+    if isinstance(node, ast.Attribute):
+        if isinstance(node.value, ast.Name) and node.value.id == "self":
+            return [node.attr]
+        before = _names(function, node.value)
+        return [*before, node.attr] if before else []
+    if isinstance(node, ast.Name):
+        for statement in ast.walk(function.node):
+            if isinstance(statement, ast.Assign) and any(
+                isinstance(target, ast.Name) and target.id == node.id for target in statement.targets
+            ):
+                return _names(function, statement.value)
+    return []
+
+
+def _broken(subject: Subject, cls: Class, chain: ast.Attribute) -> Iterator[Finding]:
+    owner: Class | None = cls
+    function = cls.methods[_PROPERTY]
+    for name in _names(function, chain):
+        if not (_sets(subject, owner, name) if owner is not None else _anyone_sets(subject, name)):
+            where = owner.name if owner is not None else "any class of the tree"
+            yield rules.broken(
+                rules.SLOT,
+                cls.module.file,
+                chain.lineno,
+                f"the decision reads `{name}`, which is no attribute of {where}",
+                "name the attribute that holds the backend now",
+                function=function.qualname,
+                expression=ast.unparse(chain),
+            )
+            return
+        owner = _class_of(subject, owner, name)
+
+
+def _sets(subject: Subject, cls: Class, name: str) -> bool:
+    order = subject.program.mro(cls)
+    if any(name in known.methods or name in known.fields or _assigns(known, name) for known in order):
+        return True
+    # A base outside of the tree may have anything.
+    outside = {base for known in order for base in known.bases} - {known.name for known in order}
+    return bool(outside - _PLAIN)
+
+
+def _assigns(cls: Class, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+        for method in cls.methods.values()
+        for node in ast.walk(method.node)
+    )
+
+
+def _anyone_sets(subject: Subject, name: str) -> bool:
+    sign = re.compile(rb"\.%s\s*(?::[^=\n]+)?=|def %s\b|^\s+%s\s*:" % ((name.encode(),) * 3), re.MULTILINE)
+    return any(name.encode() in text and sign.search(text) for text in subject.sources.values())
+
+
+def _class_of(subject: Subject, owner: Class | None, name: str) -> Class | None:
+    """Return the class of an attribute where the code shows it."""
+    for known in subject.program.mro(owner) if owner is not None else ():
+        hint = known.attribute_classes.get(name)
+        found = subject.program.resolve(known.module, hint) if hint else None
+        if isinstance(found, Class):
+            return found
+    return None

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from support.audited import prelude
+
+from patchkit import cache
+from patchkit.cli.audit import command as audit
+from patchkit.errors import TreeError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+READ = "def total(batch):\n    return batch.seq_lens_sum + 1\n"
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(cache.platformdirs, "user_cache_dir", lambda _name: str(folder))
+    return folder
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "fork"
+    files = {**prelude(), "__init__.py": "", "version.py": '__version__ = "0.5.13"\n', "srt/__init__.py": ""}
+    for name, text in files.items():
+        path = root / "python" / "sglang" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def add(tree: Path, text: str = READ) -> Path:
+    path = tree / "python" / "sglang" / "srt" / "managers" / "example.py"
+    path.write_text(text)
+    return path
+
+
+def run(*arguments: str | Path) -> tuple[int, str]:
+    result = CliRunner().invoke(audit, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+def test_a_clean_tree_ends_with_zero(tree: Path) -> None:
+    code, output = run(tree)
+    assert code == 0
+    assert "No findings" in output
+
+
+def test_a_finding_ends_with_one_and_is_shown_with_its_source(tree: Path) -> None:
+    add(tree)
+    code, output = run(tree)
+    assert code == 1
+    assert "return batch.seq_lens_sum + 1" in output
+
+
+def test_json_is_the_contract(tree: Path) -> None:
+    add(tree)
+    code, output = run(tree, "--json")
+    data = json.loads(output)
+    assert code == 1
+    assert data["findings"][0]["file"] == "srt/managers/example.py"
+    assert data["findings"][0]["line"] == 2
+    assert data["files_scanned"] == len(list((tree / "python/sglang/srt").rglob("*.py")))
+
+
+def test_a_saved_answer_is_a_baseline_and_new_findings_still_fail(tree: Path, tmp_path: Path) -> None:
+    path = add(tree)
+    baseline = tmp_path / "baseline.json"
+    baseline.write_text(run(tree, "--json")[1])
+    assert run(tree, "--baseline", baseline)[0] == 0
+    path.write_text(f"{READ}\n\ndef more(batch):\n    return len(batch.seq_lens_cpu)\n")
+    code, output = run(tree, "--baseline", baseline)
+    assert code == 1
+    assert "seq_lens_sum + 1" not in output
+
+
+def test_less_sure_findings_can_be_left_out_of_the_exit_code(tree: Path) -> None:
+    add(tree)
+    assert run(tree, "--min-confidence", "likely")[0] == 1
+    assert run(tree, "--min-confidence", "certain")[0] == 0
+
+
+@pytest.mark.parametrize("style", ["text", "json", "sarif", "junit", "github"])
+def test_every_format_names_the_finding(tree: Path, style: str) -> None:
+    add(tree)
+    code, output = run(tree, "--format", style)
+    assert code == 1
+    assert "srt/managers/example.py" in output
+    assert "PK104" in output
+
+
+def test_locations_start_at_the_root_of_the_checkout(tree: Path) -> None:
+    (tree / ".git").mkdir()
+    add(tree)
+    assert "file=python/sglang/srt/managers/example.py," in run(tree, "--format", "github")[1]
+
+
+def test_opt_out_suggestions_come_with_the_report(tree: Path) -> None:
+    path = tree / "python/sglang/srt/layers/attention/slow_backend.py"
+    path.write_text(
+        "from sglang.srt.layers.attention.base_attn_backend import AttentionBackend\n\n\n"
+        "class SlowBackend(AttentionBackend):\n"
+        "    def init_forward_metadata(self, forward_batch):\n"
+        "        return forward_batch.seq_lens_cpu.max()\n"
+    )
+    code, output = run(tree, "--suggest-opt-out", "--json")
+    (entry,) = json.loads(output)["opt_out"]
+    assert code == 0
+    assert (entry["backend"], entry["can_opt_out"]) == ("SlowBackend", False)
+    assert entry["in_the_way"][0]["line"] == 6
+    assert "cannot opt out" in run(tree, "--suggest-opt-out")[1]
+
+
+def test_the_second_run_recalls_the_first_and_an_edit_is_seen(tree: Path, cache_folder: Path) -> None:
+    path = add(tree)
+    first = json.loads(run(tree, "--json")[1])
+    (kept,) = (cache_folder / "audit").glob("*.json")
+    marked = json.loads(kept.read_text())
+    marked["notes"] = ["recalled"]
+    kept.write_text(json.dumps(marked))
+    second = json.loads(run(tree, "--json")[1])
+    assert second["notes"] == ["recalled"]
+    assert second["findings"] == first["findings"]
+    path.write_text("")
+    assert run(tree)[0] == 0
+
+
+def test_a_damaged_cache_entry_is_ignored(tree: Path, cache_folder: Path) -> None:
+    add(tree)
+    run(tree)
+    (kept,) = (cache_folder / "audit").glob("*.json")
+    kept.write_text("{")
+    assert run(tree)[0] == 1
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tree: Path, cache_folder: Path) -> None:
+    cache_folder.write_text("in the way")
+    add(tree)
+    assert run(tree)[0] == 1
+
+
+def test_nothing_is_written_into_the_tree(tree: Path) -> None:
+    add(tree)
+    before = sorted(path for path in tree.rglob("*"))
+    run(tree)
+    assert sorted(path for path in tree.rglob("*")) == before
+
+
+def test_a_folder_that_is_not_sglang_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TreeError):
+        run(tmp_path)
+
+
+def test_two_formats_are_refused(tree: Path) -> None:
+    with pytest.raises(UsageError, match="two formats"):
+        run(tree, "--json", "--format", "sarif")

@@ -1,0 +1,436 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import filelock
+import pytest
+from click.testing import CliRunner
+from support.toys import (
+    ABRUPT,
+    CRLF,
+    MIRROR,
+    SOURCES,
+    add_patch,
+    attribute,
+    edit,
+    everything,
+    git,
+    write_package,
+)
+
+from patchkit.cli import main
+from patchkit.transaction.ledger import Journal, Ledger
+from patchkit.transaction.revert import recorded
+from patchkit.transaction.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+    from patchkit.tree.tree import CheckoutTree
+
+pytestmark = pytest.mark.usefixtures("patch_folder")
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def answer(*arguments: object, code: int = 0) -> Any:
+    """Return the JSON on stdout."""
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+def refusal(*arguments: object, code: int) -> str:
+    """Return the one sentence on stderr; nothing is on stdout."""
+    result = run(*arguments, code=code)
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.endswith(".\n")
+    return result.stderr
+
+
+def states(*arguments: object, code: int = 0) -> dict[str, str]:
+    return {patch["id"]: patch["state"] for patch in answer(*arguments, code=code)["patches"]}
+
+
+@pytest.fixture
+def conflicting(tmp_path: Path) -> Path:
+    """A folder with a patch that conflicts, one that requires it, and one that has nothing to do with it."""
+    folder = tmp_path / "more"
+    add_patch(folder, "x-none", attribute(MIRROR, "NoSuchClass", "a = 1"))
+    add_patch(folder, "x-after", attribute(ABRUPT, "Worker", "b = 1"), requires='["x-none"]')
+    add_patch(folder, "x-other", attribute(ABRUPT, "Worker", "c = 1"))
+    return folder
+
+
+def test_list_names_every_patch() -> None:
+    assert [patch["id"] for patch in answer("list")] == ["t-flag", "t-guard", "t-stop"]
+    lines = run("list").stdout.splitlines()
+    assert lines[0] == "t-flag   Toy t-flag"
+
+
+def test_list_takes_folders(conflicting: Path) -> None:
+    assert [patch["id"] for patch in answer("list", "--patches", conflicting)][-3:] == [
+        "x-none",
+        "x-after",
+        "x-other",
+    ]
+
+
+def test_show_says_what_the_patch_says() -> None:
+    shown = answer("show", "t-stop")
+    assert shown["requires"] == ["t-flag"]
+    assert shown["edits"] == [{"name": "limit", "description": "toy"}]
+    assert {"id", "title", "why", "upstream", "risk", "verify", "hardens"} < set(shown)
+    assert "Requires: t-flag" in run("show", "t-stop").stdout
+
+
+def test_show_of_an_unknown_patch_names_the_nearest() -> None:
+    assert "did you mean t-flag?" in refusal("show", "t-flg", code=2)
+
+
+def test_status_answers_as_the_contract_says(tree: CheckoutTree) -> None:
+    status = answer("status", tree.root)
+    assert status["tree"] == {"root": str(tree.root), "package": str(tree.package), "version": "0.5.12"}
+    flag = status["patches"][0]
+    assert {key: flag[key] for key in ("id", "title", "state")} == {
+        "id": "t-flag",
+        "title": "Toy t-flag",
+        "state": "pending",
+    }
+    assert [set(edit) for edit in flag["edits"]] == [{"file", "site", "state", "reason"}] * 2
+    assert flag["edits"][1] | {"reason": ""} == {
+        "file": CRLF,
+        "site": "Backend",
+        "state": "pending",
+        "reason": "",
+    }
+
+
+def test_status_changes_nothing(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    run("status", tree.root)
+    run("diff", tree.root)
+    run("apply", tree.root, "--dry-run")
+    assert everything(tree.root) == before
+
+
+def test_status_names_the_next_command(tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"patchkit apply {tree.root} applies it" in run("status", tree.root).stdout
+    monkeypatch.chdir(tree.root)
+    assert "patchkit apply applies it" in run("status").stdout
+    run("apply")
+    assert "patchkit revert takes back" in run("status").stdout
+
+
+def test_check_fails_until_everything_is_applied(tree: CheckoutTree) -> None:
+    run("status", tree.root, "--check", code=1)
+    run("apply", tree.root, "t-stop", "--only")
+    run("status", tree.root, "--check", code=1)
+    run("apply", tree.root)
+    run("status", tree.root, "--check")
+
+
+def test_check_takes_what_upstream_brought(tree: CheckoutTree, tmp_path: Path) -> None:
+    run("apply", tree.root)
+    for file in (MIRROR, CRLF, ABRUPT):
+        lines = (tree.package / file).read_bytes().splitlines(keepends=True)
+        (tree.package / file).write_bytes(b"".join(line for line in lines if b"patchkit" not in line))
+    assert set(states("status", tree.root, "--check").values()) == {"upstream"}
+
+
+def test_installed_tree_is_taken(tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tree.root)
+    assert answer("status", "--installed")["tree"]["package"] == str(tree.package)
+    assert "patchkit apply --installed" in run("status", "--installed").stdout
+    assert "two trees" in refusal("status", "--installed", tree.root, code=2)
+
+
+def test_diff_is_what_apply_does(checkout: CheckoutTree) -> None:
+    text = run("diff", checkout.root).stdout_bytes
+    before = {file: checkout.read(file) for file in SOURCES}
+    run("apply", checkout.root)
+    applied = {file: checkout.read(file) for file in SOURCES}
+    run("revert", checkout.root)
+    assert {file: checkout.read(file) for file in SOURCES} == before
+    (checkout.root / ".git" / "x.diff").write_bytes(text)
+    git(checkout.root, "apply", ".git/x.diff")
+    assert {file: checkout.read(file) for file in SOURCES} == applied != before
+
+
+def test_diff_takes_patches(tree: CheckoutTree) -> None:
+    files = answer("diff", tree.root, "t-guard")["files"]
+    assert [(file["file"], file["patches"]) for file in files] == [(MIRROR, ["t-guard"])]
+    assert "+    guard = 1" in files[0]["diff"]
+
+
+def test_diff_of_an_applied_tree_is_empty(tree: CheckoutTree) -> None:
+    run("apply", tree.root)
+    assert run("diff", tree.root).stdout == ""
+
+
+def test_apply_answers_with_status_and_changed_files(tree: CheckoutTree) -> None:
+    applied = answer("apply", tree.root)
+    assert sorted(applied.pop("changed_files")) == sorted([MIRROR, CRLF, ABRUPT])
+    assert applied == answer("status", tree.root)
+    assert {patch["state"] for patch in applied["patches"]} == {"applied"}
+
+
+def test_second_apply_changes_nothing(tree: CheckoutTree) -> None:
+    run("apply", tree.root)
+    before = everything(tree.root)
+    assert answer("apply", tree.root)["changed_files"] == []
+    assert "Nothing changed." in run("apply", tree.root, "--all").stdout
+    assert everything(tree.root) == before
+
+
+def test_line_endings_and_a_missing_final_newline_are_kept(tree: CheckoutTree) -> None:
+    run("apply", tree.root)
+    crlf = (tree.package / CRLF).read_bytes()
+    assert crlf.count(b"\n") == crlf.count(b"\r\n") > SOURCES[CRLF].count(b"\n")
+    assert not (tree.package / ABRUPT).read_bytes().endswith(b"\n")
+
+
+def test_revert_gives_the_old_bytes(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    run("apply", tree.root)
+    reverted = answer("revert", tree.root)
+    assert reverted["reverted"] == ["t-flag", "t-guard", "t-stop"]
+    assert sorted(reverted["changed_files"]) == sorted([MIRROR, CRLF, ABRUPT])
+    assert everything(tree.root) == before
+    assert "Nothing to revert." in run("revert", tree.root).stdout
+
+
+def test_apply_brings_what_is_required_and_what_hardens(tree: CheckoutTree) -> None:
+    assert states("apply", tree.root, "t-stop") == {
+        "t-flag": "applied",
+        "t-guard": "applied",
+        "t-stop": "applied",
+    }
+
+
+def test_only_leaves_hardening_out(tree: CheckoutTree) -> None:
+    assert states("apply", tree.root, "t-stop", "--only") == {"t-flag": "applied", "t-stop": "applied"}
+    assert states("status", tree.root)["t-guard"] == "pending"
+
+
+def test_revert_of_one_patch_leaves_the_others(tree: CheckoutTree) -> None:
+    run("apply", tree.root)
+    assert answer("revert", tree.root, "t-stop")["reverted"] == ["t-stop"]
+    assert states("status", tree.root) == {"t-flag": "applied", "t-guard": "applied", "t-stop": "pending"}
+    assert answer("revert", tree.root, "t-stop")["reverted"] == []
+
+
+def test_one_patch_of_several_in_a_file_is_taken_out(tree: CheckoutTree) -> None:
+    run("apply", tree.root, "t-flag", "--only")
+    flagged = (tree.package / MIRROR).read_bytes()
+    run("apply", tree.root)
+    assert answer("revert", tree.root, "t-guard")["changed_files"] == [MIRROR]
+    assert (tree.package / MIRROR).read_bytes() == flagged
+
+
+def test_patch_that_another_requires_stays(tree: CheckoutTree) -> None:
+    run("apply", tree.root)
+    before = everything(tree.root)
+    assert "patchkit revert t-flag t-stop" in refusal("revert", tree.root, "t-flag", code=3)
+    assert everything(tree.root) == before
+
+
+def test_revert_keeps_edits_made_since(tree: CheckoutTree) -> None:
+    run("apply", tree.root)
+    edit(tree, MIRROR, b"depth = 1", b"depth = 1\nmine = 1")
+    run("revert", tree.root)
+    assert tree.read(MIRROR) == SOURCES[MIRROR] + b"mine = 1\n"
+
+
+def test_revert_refuses_what_it_cannot_tell_apart(tree: CheckoutTree) -> None:
+    run("apply", tree.root)
+    edit(tree, MIRROR, b"guard = 1", b"guard = 2")
+    before = everything(tree.root)
+    assert f"{MIRROR}:" in refusal("revert", tree.root, code=3)
+    assert everything(tree.root) == before
+
+
+def test_revert_needs_no_readable_code(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    run("apply", tree.root)
+    (tree.package / "srt" / "broken.py").write_text("def (")
+    run("revert", tree.root)
+    (tree.package / "srt" / "broken.py").unlink()
+    assert everything(tree.root) == before
+
+
+@pytest.mark.parametrize("named", [(), ("t-guard",)])
+def test_revert_without_its_ledger_says_how(tree: CheckoutTree, named: tuple[str, ...]) -> None:
+    run("apply", tree.root)
+    for path in sorted((tree.package / ".patchkit").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert "git revert or git checkout" in refusal("revert", tree.root, *named, code=3)
+
+
+def test_revert_leaves_upstreams_own_alone(tree: CheckoutTree) -> None:
+    edit(tree, MIRROR, b"    copies = 0\n", b"    copies = 0\n    guard = 1\n")
+    assert states("status", tree.root)["t-guard"] == "upstream"
+    assert "upstream's own" in refusal("revert", tree.root, "t-guard", code=3)
+    assert answer("revert", tree.root)["reverted"] == []
+
+
+def test_patch_from_a_folder_is_reverted_without_it(tree: CheckoutTree, conflicting: Path) -> None:
+    before = everything(tree.root)
+    run("apply", tree.root, "x-other", "--patches", conflicting)
+    run("revert", tree.root)
+    assert everything(tree.root) == before
+
+
+def test_patch_beside_one_from_a_folder_needs_the_folder(tree: CheckoutTree, conflicting: Path) -> None:
+    run("apply", tree.root, "t-stop", "x-other", "--patches", conflicting)
+    assert "--patches DIR" in refusal("revert", tree.root, "t-stop", code=2)
+    run("revert", tree.root, "t-stop", "--patches", conflicting)
+    assert recorded(tree) == ("t-flag", "t-guard", "x-other")
+
+
+def test_conflict_names_the_site_and_writes_nothing(tree: CheckoutTree, conflicting: Path) -> None:
+    before = everything(tree.root)
+    result = run("apply", tree.root, "x-none", "x-other", "--patches", conflicting, code=3)
+    assert f"{MIRROR}: NoSuchClass: a: " in result.stdout
+    assert "x-none conflicts with this tree, so nothing was written" in result.stderr
+    assert everything(tree.root) == before
+
+
+def test_conflict_in_json_has_the_reason(tree: CheckoutTree, conflicting: Path) -> None:
+    applied = answer("apply", tree.root, "x-none", "--patches", conflicting, code=3)
+    (edit,) = applied["patches"][0]["edits"]
+    assert (edit["file"], edit["site"], edit["state"]) == (MIRROR, "NoSuchClass", "conflict")
+    assert edit["reason"]
+    assert applied["changed_files"] == []
+
+
+def test_keep_going_leaves_out_what_conflicts_and_what_requires_it(
+    tree: CheckoutTree, conflicting: Path
+) -> None:
+    found = states("apply", tree.root, "x-after", "x-other", "--keep-going", "--patches", conflicting, code=1)
+    assert found == {"x-none": "conflict", "x-after": "conflict", "x-other": "applied"}
+    assert recorded(tree) == ("x-other",)
+
+
+def test_diff_of_a_conflict_says_so(tree: CheckoutTree, conflicting: Path) -> None:
+    result = run("diff", tree.root, "x-none", "x-other", "--patches", conflicting, code=3)
+    assert "+    c = 1" in result.stdout
+    assert "x-none conflicts" in result.stderr
+
+
+def test_dry_run_says_what_would_change(tree: CheckoutTree) -> None:
+    assert sorted(answer("apply", tree.root, "--dry-run")["changed_files"]) == sorted([MIRROR, CRLF, ABRUPT])
+    assert "Would change 3 files." in run("apply", tree.root, "--dry-run").stdout
+
+
+def test_dry_run_refuses_what_apply_would(tree: CheckoutTree) -> None:
+    (tree.package / MIRROR).chmod(0o444)
+    assert "is read-only" in refusal("apply", tree.root, "--dry-run", code=4)
+
+
+def test_uncommitted_changes_are_refused_unless_allowed(checkout: CheckoutTree) -> None:
+    edit(checkout, MIRROR, b"depth = 1", b"depth = 9")
+    before = everything(checkout.root)
+    assert "--allow-dirty" in refusal("apply", checkout.root, code=4)
+    assert everything(checkout.root) == before
+    run("apply", checkout.root, "--allow-dirty")
+
+
+def test_tree_is_the_argument_that_names_no_patch(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tree.root)
+    for arguments in (("t-guard",), ("t-guard", "."), (".", "t-guard"), ("sglang", "t-guard")):
+        assert states("apply", *arguments, "--dry-run") == {"t-guard": "applied"}
+
+
+def test_folder_named_like_a_patch_is_a_patch(tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_package(tree.root / "t-guard" / "sglang")
+    monkeypatch.chdir(tree.root)
+    assert set(states("apply", "t-guard", "--dry-run")) == {"t-guard"}
+    assert answer("apply", "./t-guard", "--dry-run")["tree"]["root"] == str(tree.root / "t-guard")
+
+
+@pytest.mark.parametrize("arguments", [("t-gard",), (".", "t-gard"), ("t-flag", "t-gard"), ("one", "t-gard")])
+@pytest.mark.parametrize("command", ["apply", "diff", "revert"])
+def test_unknown_patch_names_the_nearest(command: str, arguments: tuple[str, ...]) -> None:
+    assert "did you mean t-guard?" in refusal(command, *arguments, code=2)
+
+
+def test_number_that_is_no_patch_is_not_taken_for_a_folder() -> None:
+    assert "no patch is called '99999'" in refusal("apply", "99999", code=2)
+
+
+def test_two_trees_are_refused(tree: CheckoutTree) -> None:
+    assert "two trees" in refusal("apply", tree.root, tree.package, code=2)
+
+
+def test_all_and_one_patch_contradict_each_other(tree: CheckoutTree) -> None:
+    assert "contradict" in refusal("apply", tree.root, "t-guard", "--all", code=2)
+    assert "contradict" in refusal("revert", tree.root, "t-guard", "--all", code=2)
+
+
+def test_malformed_patch_is_refused_by_file(tree: CheckoutTree, conflicting: Path) -> None:
+    path = add_patch(conflicting, "x-bad", colour='"red"')
+    assert str(path) in refusal("status", tree.root, "--patches", conflicting, code=2)
+
+
+@pytest.mark.parametrize("command", ["status", "diff", "apply", "revert", "recover"])
+def test_what_is_no_tree_is_refused(command: str, tmp_path: Path) -> None:
+    assert "is not an sglang tree" in refusal(command, tmp_path, code=4)
+    assert "is not a folder" in refusal(command, tmp_path / "nowhere", code=4)
+
+
+@pytest.mark.parametrize("command", ["status", "diff", "apply"])
+@pytest.mark.parametrize("content", [b"class Mirror:\n  def (\n", b"class Mirror:\n    name = '\xff'\n"])
+def test_file_that_is_no_python_or_no_utf8_is_refused(
+    tree: CheckoutTree, command: str, content: bytes
+) -> None:
+    (tree.package / MIRROR).write_bytes(content)
+    before = everything(tree.root)
+    assert MIRROR in refusal(command, tree.root, code=4)
+    assert everything(tree.root) == before
+
+
+def test_second_patchkit_is_refused(tree: CheckoutTree) -> None:
+    run("apply", tree.root, "t-guard")
+    with filelock.FileLock(Store(tree.package).lock):
+        assert "another patchkit" in refusal("apply", tree.root, code=4)
+        assert "another patchkit" in refusal("revert", tree.root, code=4)
+        run("status", tree.root)
+
+
+@pytest.mark.parametrize("command", ["status", "diff", "apply", "revert"])
+def test_interrupted_write_is_refused_until_recovered(tree: CheckoutTree, command: str) -> None:
+    store = Store(tree.package)
+    store.create()
+    store.begin(Journal({}, Ledger()))
+    assert f"patchkit recover {tree.root}" in refusal(command, tree.root, code=4)
+    assert answer("recover", tree.root)["action"] == "finished"
+    run(command, tree.root)
+
+
+def test_nothing_to_recover(tree: CheckoutTree) -> None:
+    assert answer("recover", tree.root) | {"tree": 0} == {"tree": 0, "action": "nothing", "files": []}
+    assert run("recover", tree.root).stdout == "Nothing to recover.\n"
+
+
+def test_module_runs_as_the_command(tree: CheckoutTree) -> None:
+    command = [sys.executable, "-m", "patchkit", "status", str(tree.root), "--json"]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert json.loads(ran.stdout)["tree"]["version"] == "0.5.12"
+    assert ran.stderr == ""
+
+
+def test_help_loads_no_parser() -> None:
+    code = "import sys, patchkit.cli; print({'libcst', 'rich', 'msgspec'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout == "set()\n"

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from patchkit.codemods.language import syntax
+
+PROGRAM = """
+def lend(book, reader):
+    if reader.owes:
+        refuse(reader)
+    else:
+        reader.books.append(book)
+"""
+
+
+def same(left: str, right: str) -> bool:
+    return syntax.same(cst.parse_module(left + "\n").body, cst.parse_module(right + "\n").body)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("price(book)", "price( book )"),
+        ("price(book)", "(price(book))"),
+        ("price(book, 2)", "price(\n    book,  # which\n    2,\n)"),
+        ("title = 'Emma'", 'title = "Emma"'),
+        ("title = r'Emma'", 'title = """Emma"""'),
+        ("shelf = (1, 2)", "shelf = 1, 2"),
+        ("from shop import (book,)", "from shop import book"),
+        ("def f(*, a): pass", "def f( * , a ): pass"),
+        ("if a and b: pass", "if (a\n    and b): pass"),
+    ],
+)
+def test_layout_has_no_meaning(left: str, right: str) -> None:
+    assert same(left, right)
+    assert same(right, left)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("price(book)", "price(books)"),
+        ("price(book)", "price(book, 2)"),
+        ("price(book)", "price(*book)"),
+        ("title = 'Emma'", "title = b'Emma'"),
+        ("title = 'Emma'", "title = f'Emma'"),
+        ("(a + b) * c", "a + b * c"),
+        ("not a == b", "a != b"),
+        ("def f(a): pass", "def f(a, *rest): pass"),
+        ("def f(a): pass", "def f(*, a): pass"),
+        ("def f(a): pass", "def f(a, /): pass"),
+        ("def f(*a): pass", "def f(**a): pass"),
+        ("shelf[1:]", "shelf[1]"),
+        ("shelf[1:]", "shelf[:1]"),
+        ("if a: pass", "if a: pass\nelse: pass"),
+        ("import shop", "import shop as s"),
+    ],
+)
+def test_different_programs_differ(left: str, right: str) -> None:
+    assert not same(left, right)
+    assert not same(right, left)
+
+
+def test_every_node_is_found_at_its_path() -> None:
+    module = cst.parse_module(PROGRAM)
+    for path, node in syntax.descend(module):
+        assert syntax.node_at(module, path) is node
+
+
+def test_replacing_leaves_everything_else_as_it_was() -> None:
+    module = cst.parse_module(PROGRAM)
+    (path,) = [
+        path for path, node in syntax.descend(module) if isinstance(node, cst.Name) and node.value == "refuse"
+    ]
+    changed = syntax.replace_at(module, path, cst.Name("remind"))
+    assert isinstance(changed, cst.Module)
+    assert changed.code == PROGRAM.replace("refuse", "remind")
+    assert module.code == PROGRAM
+
+
+def test_replacing_the_root() -> None:
+    module = cst.parse_module(PROGRAM)
+    assert syntax.replace_at(cst.parse_module("pass"), (), module) is module
+
+
+def test_blocks_of_every_compound_statement_are_found() -> None:
+    source = """
+match order:
+    case Loan():
+        a = 1
+    case _:
+        try:
+            b = 1
+        except KeyError:
+            c = 1
+        else:
+            d = 1
+        finally:
+            e = 1
+while open:
+    f = 1
+else:
+    for day in week:
+        with key:
+            g = 1
+"""
+    blocks = [block for _, block in syntax.blocks_in(cst.parse_module(source))]
+    first_lines = [syntax.code_of(block.body[0]).strip() for block in blocks]
+    for name in "abcdefg":
+        assert f"{name} = 1" in first_lines
+
+
+def test_body_on_the_line_of_its_header_is_no_block() -> None:
+    module = cst.parse_module("if late: remind(reader)\n")
+    assert [block for _, block in syntax.blocks_in(module)] == [module]
+
+
+def test_statements_of_an_expression_are_none() -> None:
+    assert syntax.statements_of(cst.parse_expression("a + b")) is None

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import io
+import json
+from xml.etree import ElementTree
+
+from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
+from rich.console import Console
+from support.audited import program
+
+from patchkit.audit.engine import audit
+from patchkit.findings.formats import github, junit, sarif, text
+from patchkit.findings.report import Report
+
+SOURCE = """\
+# place: srt/managers/example.py
+from sglang.srt.managers.lengths import longest
+
+
+def plan(batch):
+    return longest(batch.seq_lens_cpu)
+
+
+def total(batch):
+    return batch.seq_lens_sum + 1  # patchkit: mirror-present (only prefill batches come here)
+# place: srt/managers/lengths.py
+def longest(values):
+    return values.max()
+"""
+
+
+def found() -> Report:
+    report = audit(program(SOURCE))
+    assert len(report.findings) == 1
+    assert len(report.suppressed) == 1
+    return report
+
+
+def test_sarif_satisfies_the_schema_and_carries_the_path() -> None:
+    report = found()
+    log = sarif.log(report, "python/sglang/")
+    Sarif.model_validate(json.loads(json.dumps(log)))
+    result, suppressed = log["runs"][0]["results"]
+    rules = log["runs"][0]["tool"]["driver"]["rules"]
+    assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "PK101"
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "python/sglang/srt/managers/lengths.py"
+    assert place["region"]["startLine"] == 2
+    steps = result["codeFlows"][0]["threadFlows"][0]["locations"]
+    assert any("passed to longest()" in step["location"]["message"]["text"] for step in steps)
+    assert suppressed["suppressions"][0]["justification"] == "only prefill batches come here"
+
+
+def test_sarif_of_a_clean_tree_satisfies_the_schema() -> None:
+    log = sarif.log(audit(program("")))
+    Sarif.model_validate(log)
+    assert log["runs"][0]["results"] == []
+
+
+def test_sarif_marks_what_the_baseline_has() -> None:
+    report = found()
+    log = sarif.log(report.against(report.findings))
+    Sarif.model_validate(log)
+    assert log["runs"][0]["results"][0]["baselineState"] == "unchanged"
+
+
+def test_sarif_fingerprints_survive_a_shifted_line() -> None:
+    shifted = audit(program(SOURCE.replace("def longest", "\n\n\ndef longest")))
+    prints = [
+        sarif.log(report)["runs"][0]["results"][0]["partialFingerprints"] for report in (found(), shifted)
+    ]
+    assert prints[0] == prints[1]
+
+
+def test_junit_has_a_failure_per_finding_and_a_skip_per_suppression() -> None:
+    suite = ElementTree.fromstring(junit.document(found())).find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "1")
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert "values" in (failure.get("message") or "")
+
+
+def test_junit_of_a_clean_tree_has_one_passed_test() -> None:
+    suite = ElementTree.fromstring(junit.document(audit(program("")))).find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
+
+
+def test_github_commands_name_the_file_and_escape_what_would_end_them() -> None:
+    (line,) = github.lines(found(), "python/sglang/")
+    assert line.startswith("::error file=python/sglang/srt/managers/lengths.py,line=2,title=PK101 longest::")
+    report = Report((), 1, 0.0, notes=("50% done\nnext",))
+    assert list(github.lines(report)) == ["::notice::50%25 done%0Anext"]
+
+
+def test_text_shows_the_source_line_and_explains_on_request() -> None:
+    report = found()
+    shown = []
+    for explain in (False, True):
+        console = Console(file=io.StringIO(), width=200, soft_wrap=True)
+        text.show(report, console, lambda _file: ["def longest(values):", "    return values.max()"], explain)
+        shown.append(console.file.getvalue())
+    assert "return values.max()" in shown[0]
+    assert "1 finding (1 certain)" in shown[0]
+    assert "1 suppressed" in shown[0]
+    assert "passed to longest() as values" not in shown[0]
+    assert "passed to longest() as values" in shown[1]
+
+
+def test_the_json_contract_has_its_keys_and_reads_back() -> None:
+    report = found()
+    data = json.loads(json.dumps(report.as_json()))
+    assert {"findings", "files_scanned", "seconds"} <= data.keys()
+    keys = {"rule", "file", "line", "function", "expression", "message", "confidence", "path", "guard"}
+    assert data["findings"][0].keys() == keys
+    assert Report.from_json(data).findings == report.findings

@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.toys import add_patch, patch_text
+
+from patchkit.errors import UsageError
+from patchkit.patchset import load
+from patchkit.patchset.load import check
+from patchkit.patchset.select import PatchSet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHELF = """\
+kind = "class-attribute"
+name = "wide"
+why = "toy"
+file = "srt/shelf.py"
+in = "Shelf"
+code = "wide = 1"
+"""
+
+
+@pytest.fixture
+def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Toy patches in place of the built-in ones: `b-desk`, which `a-lamp` requires and `c-lock` hardens."""
+    folder = tmp_path / "built-in"
+    add_patch(folder, "a-lamp", SHELF, requires='["b-desk"]')
+    add_patch(folder, "b-desk", SHELF)
+    add_patch(folder, "c-lock", SHELF, hardens='["b-desk"]', requires='["b-desk"]')
+    add_patch(folder, "d-rug", SHELF, default="false")
+    monkeypatch.setattr(load, "BUILT_IN", folder)
+    return folder
+
+
+def ids(*identifiers: str, only: bool = False) -> list[str]:
+    return [patch.id for patch in load.patches().select(identifiers, only=only)]
+
+
+def refusal(*folders: Path) -> str:
+    """Load and return the refusal, which is one sentence."""
+    with pytest.raises(UsageError) as caught:
+        load.patches(folders)
+    message = str(caught.value)
+    assert message.endswith(".")
+    assert "\n" not in message
+    return message
+
+
+def malformed(folder: Path, text: str) -> str:
+    """Return the refusal of a patch file with ``text``, which names the file."""
+    path = folder / "own" / "patch.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    message = refusal(folder)
+    assert message.startswith(f"{path}: ")
+    return message
+
+
+def edit_of(kind: str, **keys: str) -> str:
+    """Return the text of an edit; ``keys`` are TOML values, ``in_`` stands for the key ``in``."""
+    given = {"kind": f'"{kind}"', "name": '"n"', "why": '"toy"', "file": '"srt/shelf.py"'}
+    given |= {key.rstrip("_"): value for key, value in keys.items()}
+    return "\n".join(f"{key} = {value}" for key, value in given.items())
+
+
+# ---- the patches at hand
+
+
+def test_every_built_in_patch_is_well_formed() -> None:
+    patches = load.patches()
+    for patch in patches:
+        check(patch, load.BUILT_IN / patch.id / "patch.toml")
+    assert {"25925", "26241", "26128", "26738", "26824", "25002"} <= set(patches.ids)
+
+
+def test_patch_stands_behind_what_it_requires(built_in: Path) -> None:
+    assert load.patches().ids == ("b-desk", "a-lamp", "c-lock", "d-rug")
+
+
+def test_all_are_the_ones_on_by_default(built_in: Path) -> None:
+    assert ids() == ["b-desk", "a-lamp", "c-lock"]
+
+
+def test_patch_brings_what_it_requires_and_what_hardens_that(built_in: Path) -> None:
+    assert ids("a-lamp") == ["b-desk", "a-lamp", "c-lock"]
+
+
+def test_only_leaves_hardening_out_but_not_what_is_required(built_in: Path) -> None:
+    assert ids("a-lamp", only=True) == ["b-desk", "a-lamp"]
+    assert ids("b-desk", only=True) == ["b-desk"]
+
+
+def test_hardening_can_be_asked_for_by_itself(built_in: Path) -> None:
+    assert ids("c-lock", only=True) == ["b-desk", "c-lock"]
+
+
+def test_patch_that_is_off_by_default_can_be_asked_for(built_in: Path) -> None:
+    assert ids("d-rug") == ["d-rug"]
+
+
+def test_patch_asked_for_twice_comes_once(built_in: Path) -> None:
+    assert ids("d-rug", "d-rug") == ["d-rug"]
+
+
+def test_hardening_that_is_off_by_default_does_not_come_along(built_in: Path) -> None:
+    add_patch(built_in, "e-bolt", SHELF, hardens='["d-rug"]', default="false")
+    assert ids("d-rug") == ["d-rug"]
+
+
+def test_unknown_patch_is_refused_with_the_nearest_name(built_in: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"^no patch is called 'b-dsk'; did you mean b-desk\? .*`patchkit list`"
+    ):
+        load.patches().get("b-dsk")
+    with pytest.raises(UsageError, match=r"did you mean b-desk\?"):
+        load.patches().select(["a-lamp", "desk"])
+
+
+def test_empty_set_has_no_nearest_name() -> None:
+    with pytest.raises(UsageError, match=r"^no patch is called 'x'; `patchkit list`"):
+        PatchSet((), "").get("x")
+
+
+def test_digest_is_that_of_the_texts(built_in: Path) -> None:
+    before = load.patches().digest
+    assert load.patches().digest == before
+    path = built_in / "d-rug" / "patch.toml"
+    path.write_text(path.read_text() + "# more\n")
+    assert load.patches().digest != before
+
+
+# ---- folders of one's own
+
+
+def test_folder_of_patches_is_added(built_in: Path, tmp_path: Path) -> None:
+    add_patch(tmp_path / "own", "x-one", SHELF, requires='["a-lamp"]')
+    add_patch(tmp_path / "own", "x-two", SHELF)
+    assert load.patches([tmp_path / "own"]).ids == ("b-desk", "a-lamp", "c-lock", "d-rug", "x-one", "x-two")
+
+
+def test_folder_of_one_patch_is_added(built_in: Path, tmp_path: Path) -> None:
+    path = add_patch(tmp_path / "own", "x-one", SHELF)
+    assert "x-one" in load.patches([path.parent]).ids
+
+
+def test_own_patch_may_harden_a_built_in_one(built_in: Path, tmp_path: Path) -> None:
+    add_patch(tmp_path / "own", "x-one", SHELF, hardens='["d-rug"]')
+    selected = load.patches([tmp_path / "own"]).select(["d-rug"])
+    assert [patch.id for patch in selected] == ["d-rug", "x-one"]
+
+
+@pytest.mark.parametrize("name", ["missing", "empty"])
+def test_folder_without_a_patch_is_refused(built_in: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    assert refusal(tmp_path / name).startswith(f"{tmp_path / name}: no patch.toml there")
+
+
+def test_id_that_is_taken_is_refused(built_in: Path, tmp_path: Path) -> None:
+    add_patch(tmp_path / "own", "b-desk", SHELF)
+    message = refusal(tmp_path / "own")
+    assert "key `id`: 'b-desk' is taken by" in message
+    assert str(built_in / "b-desk" / "patch.toml") in message
+
+
+@pytest.mark.parametrize("key", ["requires", "hardens"])
+def test_patch_that_does_not_exist_is_refused(built_in: Path, tmp_path: Path, key: str) -> None:
+    path = add_patch(tmp_path / "own", "x-one", SHELF, **{key: '["b-dsk"]'})
+    assert refusal(tmp_path / "own").startswith(f"{path}: key `{key}`: no patch is called 'b-dsk'")
+
+
+def test_patches_that_require_each_other_are_refused(built_in: Path, tmp_path: Path) -> None:
+    add_patch(tmp_path / "own", "x-one", SHELF, requires='["x-two"]')
+    add_patch(tmp_path / "own", "x-two", SHELF, requires='["x-one"]')
+    message = refusal(tmp_path / "own")
+    assert "key `requires`" in message
+    assert "x-one -> x-two" in message
+
+
+def test_patch_that_requires_itself_is_refused(built_in: Path, tmp_path: Path) -> None:
+    add_patch(tmp_path / "own", "x-one", SHELF, requires='["x-one"]')
+    assert "key `requires`" in refusal(tmp_path / "own")
+
+
+# ---- files that are not a patch
+
+
+def test_file_that_cannot_be_read_is_refused(built_in: Path, tmp_path: Path) -> None:
+    link = tmp_path / "own" / "loop" / "patch.toml"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(link)
+    assert "patch.toml" in refusal(tmp_path / "own")
+
+
+@pytest.mark.parametrize("content", [b"id = ", b"id = 'a'\nid = 'b'\n", b"title = '\xff'\n"])
+def test_file_that_is_not_toml_is_refused(built_in: Path, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "own" / "x" / "patch.toml"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    assert refusal(tmp_path / "own").startswith(f"{path}: not TOML (")
+
+
+@pytest.mark.parametrize("key", ["id", "title", "why", "risk", "verify"])
+def test_patch_without_a_key_is_refused(built_in: Path, tmp_path: Path, key: str) -> None:
+    lines = patch_text("x-one", SHELF).splitlines()
+    head = lines.index("[[edit]]")
+    text = "\n".join([line for line in lines[:head] if not line.startswith(f"{key} =")] + lines[head:])
+    assert f"missing required field `{key}`" in malformed(tmp_path / "own", text)
+
+
+def test_patch_without_edits_is_refused(built_in: Path, tmp_path: Path) -> None:
+    assert "`edit`" in malformed(tmp_path / "own", patch_text("x-one"))
+    assert "$.edit" in malformed(tmp_path / "own", patch_text("x-one", edit="[]"))
+
+
+@pytest.mark.parametrize("name", ["", "x one", "../x", "-x", "x\\ny"])
+def test_id_that_could_not_be_typed_is_refused(built_in: Path, tmp_path: Path, name: str) -> None:
+    assert "$.id" in malformed(tmp_path / "own", patch_text(name, SHELF))
+
+
+@pytest.mark.parametrize(
+    ("keys", "where"),
+    [
+        ({"titel": '"x"'}, "unknown field `titel`"),
+        ({"default": '"yes"'}, "$.default"),
+        ({"requires": '"b-desk"'}, "$.requires"),
+        ({"shapes": "{ low = 1 }"}, "$.shapes"),
+        ({"needs": "[{ has = 'x' }]"}, "missing required field `file` - at `$.needs[0]`"),
+        ({"one_of": '["tall"]'}, "key `one_of`: `tall` is not one of [shapes] (none)"),
+        ({"needs": "[{ file = 'srt/a.py', has = 'a = = b' }]"}, "fact about srt/a.py: key `has`: not Python"),
+        ({"landed": "[{ file = 'srt/a.py', lacks = 'if' }]"}, "fact about srt/a.py: key `lacks`: not Python"),
+        ({"shapes": "{ low = [{ file = '/etc/a.py' }] }"}, "key `file`: '/etc/a.py' is not"),
+    ],
+)
+def test_key_of_a_patch_with_a_wrong_value_is_refused(
+    built_in: Path, tmp_path: Path, keys: dict[str, str], where: str
+) -> None:
+    assert where in malformed(tmp_path / "own", patch_text("x-one", SHELF, **keys))
+
+
+def test_edit_name_used_twice_is_refused(built_in: Path, tmp_path: Path) -> None:
+    message = malformed(tmp_path / "own", patch_text("x-one", SHELF, SHELF))
+    assert "edit[0] `wide`: key `name`: used twice" in message
+
+
+def test_unknown_kind_is_refused(built_in: Path, tmp_path: Path) -> None:
+    message = malformed(tmp_path / "own", patch_text("x-one", edit_of("replace", code='"x"')))
+    assert "'replace'" in message
+    assert "$.edit[0].kind" in message
+
+
+def test_edit_without_a_kind_is_refused(built_in: Path, tmp_path: Path) -> None:
+    assert "`kind`" in malformed(tmp_path / "own", patch_text("x-one", 'name = "n"'))
+
+
+CODE = "'x.mend()'"
+FIND = "'x.break_()'"
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (edit_of("rewrite", cod=CODE), "unknown field `cod` - at `$.edit[0]`"),
+        (edit_of("rewrite", find=FIND, code=CODE, every='"yes"'), "$.edit[0].every"),
+        (edit_of("insert-after", find=FIND, code=CODE, every="true"), "unknown field `every`"),
+        (
+            edit_of("rewrite", find=FIND, code=CODE, shape='"tall"'),
+            "key `shape`: `tall` is not one of [shapes]",
+        ),
+        (edit_of("rewrite", find=FIND, code=CODE, why='"a\\nb"'), "key `why`: more than one line"),
+        (edit_of("rewrite", find=FIND, code=CODE, file='"../a.py"'), "key `file`: '../a.py' is not"),
+        (edit_of("rewrite", find=FIND, code=CODE, file='"/a.py"'), "key `file`: '/a.py' is not"),
+        (
+            edit_of("rewrite", find=FIND, code=CODE, file='["srt/a.py", "srt/a"]'),
+            "key `file`: 'srt/a' is not",
+        ),
+        (edit_of("rewrite", find=FIND, code=CODE, file="[]"), "$.edit[0].file"),
+        (edit_of("rewrite", find=FIND, code=CODE, imports="['import']"), "key `imports`: not Python"),
+        (edit_of("rewrite", find=FIND, code=CODE, imports="['x = 1']"), "key `imports`: not one import"),
+        (edit_of("rewrite"), "key `find`: the pattern is empty"),
+        (edit_of("rewrite", find=FIND), "key `code`: the pattern is empty"),
+        (edit_of("rewrite", code=CODE), "key `find`: the pattern is empty"),
+        (edit_of("rewrite", find="'if'", code=CODE), "key `find`: not Python with $names"),
+        (edit_of("rewrite", find=FIND, code="'if'"), "key `code`: not Python with $names"),
+        (edit_of("rewrite", find=FIND, code=CODE, known="['if']"), "key `known`: not Python with $names"),
+        (edit_of("rewrite", find=FIND, code=CODE, given="['if']"), "key `given`: not Python with $names"),
+        (edit_of("rewrite", find=FIND, code="'$y.mend()'"), "key `code`: nothing binds $y"),
+        (edit_of("rewrite", find="'$_.x()'", code="'$_.y()'"), "key `code`: nothing binds $_"),
+        (edit_of("rewrite", find="'$y.x()'", code="'$$y'"), "key `code`: nothing binds $$y"),
+        (edit_of("rewrite", find='"a()\\n...\\nb()"', code=CODE), "key `find`: `code` would lose"),
+        (edit_of("rewrite", find="'f($x, ...)'", code="'g($x)'"), "key `find`: `code` would lose"),
+        (edit_of("rewrite", find="'f($x)'", code="'g($x)'", target='"y"'), "key `target`: `find` has no $y"),
+        (edit_of("insert-before", find="'f($x)'", code="'g($x)'", target='"x"'), "key `target`"),
+        (edit_of("rewrite", variants="[{ find = 'a()' }]"), "missing required field `code`"),
+        (edit_of("rewrite", variants="[{ find = 'a()', code = '$b()' }]"), "key `code`: nothing binds $b"),
+        (edit_of("insert-after", find="'$x.a()'", code="'$y.b()'"), "key `code`: nothing binds $y"),
+        (edit_of("insert-before", find=FIND, code="''"), "key `code`: the pattern is empty"),
+        (edit_of("none-guard", find=FIND), "missing required field `value`"),
+        (edit_of("none-guard", find=FIND, value="'$x'"), "key `value`: nothing binds $x"),
+        (edit_of("none-guard", find=FIND, value="'a b'"), "key `value`: not Python"),
+        (edit_of("insert-first", code="''"), "key `code`: the pattern is empty"),
+        (edit_of("insert-first", code="'$x()'"), "key `code`: nothing binds $x"),
+        (edit_of("class-attribute", code="'def f(): ...'"), "key `code`: not one assignment"),
+        (edit_of("class-attribute", code="'a = '"), "key `code`: not Python"),
+        (edit_of("method", code="'a = 1'"), "key `code`: not only methods"),
+        (edit_of("base-class", base="'a b'"), "key `base`: not Python"),
+        (edit_of("parameter", code="'days'"), "key `code`: not one parameter with a default"),
+        (edit_of("module-code", code="'start()'"), "key `code`: not only definitions"),
+        (edit_of("module-code", code="'a = 1'", in_="'Shelf'"), "key `in`: 'Shelf' is not the module"),
+        (edit_of("import", code="'from a import *'"), "key `code`: not one import"),
+        (edit_of("import", code="'import a'", in_="'Shelf'"), "key `in`: 'Shelf' is not the module"),
+        (edit_of("call-argument", find="'$x'", argument="'a=1'"), "key `find`: not one call"),
+        (edit_of("call-argument", find="['f()', 'x = f()']", argument="'a=1'"), "key `find`: not one call"),
+        (edit_of("call-argument", find="'f(...)'", argument="'1'"), "key `argument`: not one `name=value`"),
+        (
+            edit_of("call-argument", find="'f(...)'", argument="'a=1'", known="['g']"),
+            "key `known`: not one call",
+        ),
+        (edit_of("argument-value", find="'f'", argument="'a'", code="'1'"), "key `find`: not one call"),
+        (
+            edit_of("argument-value", find="'f(...)'", argument="'a'", code="'x = 1'"),
+            "key `code`: not one expression",
+        ),
+        (
+            edit_of("argument-value", find="'f(...)'", argument="'a'", code="'$y'"),
+            "key `code`: nothing binds $y",
+        ),
+        (edit_of("isinstance-member", subject="'x'", beside="'A'", member="'B C'"), "`member`: not Python"),
+    ],
+)
+def test_malformed_edit_is_refused_by_key(built_in: Path, tmp_path: Path, edit: str, reason: str) -> None:
+    assert reason in malformed(tmp_path / "own", patch_text("x-one", edit))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        edit_of("rewrite", find="'$y.x()'", code="'''if $y:\n    $$found'''"),
+        edit_of("rewrite", find="'''a($y)\n$$run\nb()'''", code="'''with $y:\n    $$run'''"),
+        edit_of("rewrite", find="'f($x, ...)'", code="'g($x)'", target='"x"'),
+        edit_of("rewrite", find="'$y.x()'", code="'$y.z($k)'", given="['$k = key()']"),
+        edit_of("insert-after", find="'''if $x:\n    ...'''", code="'$x.done()'"),
+        edit_of("none-guard", find="'$x.a += $y'", value="'$x.a'"),
+        edit_of("call-argument", find="['f(...)', 'g()']", argument="'a=1'", known="['f(1)']"),
+        edit_of("argument-value", find="'$f.g(..., a=$_)'", argument="'a'", code="'$value + $f.b'"),
+        edit_of("import", code="'import a.b as c'"),
+    ],
+)
+def test_well_formed_edit_is_taken(built_in: Path, tmp_path: Path, edit: str) -> None:
+    add_patch(tmp_path / "own", "x-one", edit)
+    assert "x-one" in load.patches([tmp_path / "own"]).ids

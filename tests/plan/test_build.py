@@ -1,0 +1,631 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from support.toys import open_tree, write_package
+
+from patchkit.errors import ConflictError, TreeError
+from patchkit.patchset.schema import Patch
+from patchkit.plan.build import inspect, make_plan
+from patchkit.plan.status import State, marker
+from patchkit.tree.tree import OverlayTree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.plan.status import EditStatus, PatchStatus, Plan
+
+SHELF = "srt/shelf.py"
+DESK = "srt/desk.py"
+
+LIBRARY = {
+    SHELF: """\
+class Shelf:
+    rows = 5
+
+    def add(self, book):
+        self.books.append(book)
+""",
+    DESK: """\
+from sglang.srt.shelf import Shelf
+
+
+class Desk:
+    def lend(self, book, reader):
+        reader.debt += book.price
+        return book
+
+    def close(self):
+        self.open = False
+""",
+    "srt/shop.py": """\
+def charge(reader, book):
+    reader.debt += book.price
+""",
+}
+
+
+@dataclass(frozen=True)
+class MemoryTree:
+    """A tree of texts."""
+
+    contents: dict[str, str | bytes]
+    package_label = "memory"
+    version = None
+
+    def read(self, file: str) -> bytes | None:
+        text = self.contents.get(file)
+        return text.encode() if isinstance(text, str) else text
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        return sorted(file for file in self.contents if file.startswith(folder) and file.endswith(suffix))
+
+
+def library(**changes: str | bytes) -> MemoryTree:
+    """Return the library with some files changed, named without folder and ending."""
+    return MemoryTree({**LIBRARY, **{f"srt/{name}.py": text for name, text in changes.items()}})
+
+
+def edit(kind: str, file: Any, name: str = "", **keys: Any) -> dict[str, Any]:
+    """Return an edit; ``at`` stands for the key ``in``."""
+    where = {"in": keys.pop("at")} if "at" in keys else {}
+    return {"kind": kind, "name": name or kind, "why": "toy", "file": file, **where, **keys}
+
+
+def patch(*edits: dict[str, Any], name: str = "toy", **keys: Any) -> Patch:
+    told = {"id": name, "title": name, "why": "To see.", "risk": "None.", "verify": "Look."}
+    return msgspec.convert({**told, **keys, "edit": list(edits)}, Patch)
+
+
+FLAG = edit("class-attribute", SHELF, at="Shelf", code="lends = True")
+FINE = edit("rewrite", DESK, at="Desk.lend", find="$r.debt += $b.price", code="$r.charge($b)")
+CLOSE = edit("insert-after", DESK, at="Desk.close", find="self.open = False", code="self.lock()")
+LOST = edit("rewrite", DESK, "lost", at="Desk.lend", find="lose($b)", code="find($b)")
+
+
+def status(tree: Any, *patches: Patch) -> PatchStatus:
+    """Return the last patch's status, which is the same whether the tree is inspected or planned for."""
+    found = inspect(tree, patches)
+    assert make_plan(tree, patches).patches == found
+    return found[-1]
+
+
+def edits(found: PatchStatus) -> dict[str, EditStatus]:
+    return {edit.name: edit for edit in found.edits}
+
+
+def after(plan: Plan, file: str) -> str:
+    (change,) = [change for change in plan.changes if change.file == file]
+    return change.after.decode()
+
+
+def applied(tree: Any, *patches: Patch) -> OverlayTree:
+    """Return the tree as the plan leaves it, having asserted that planning again changes nothing."""
+    plan = make_plan(tree, patches)
+    result = OverlayTree(tree, {change.file: change.after for change in plan.changes})
+    again = make_plan(result, patches)
+    assert again.changes == ()
+    assert {found.state for found in again.patches} <= {State.APPLIED, State.UPSTREAM, State.NOT_APPLICABLE}
+    return result
+
+
+# ---- states
+
+
+def test_patch_that_is_missing_is_pending_and_its_files_change() -> None:
+    toy = patch(FLAG, FINE)
+    found = status(library(), toy)
+    assert found.state is State.PENDING
+    assert {name: (edit.file, edit.site, edit.state) for name, edit in edits(found).items()} == {
+        "class-attribute": (SHELF, "Shelf", State.PENDING),
+        "rewrite": (DESK, "Desk.lend", State.PENDING),
+    }
+    plan = make_plan(library(), [toy])
+    assert [(change.file, change.patches) for change in plan.changes] == [(SHELF, ("toy",)), (DESK, ("toy",))]
+    assert "    # patchkit toy: toy\n    lends = True\n" in after(plan, SHELF)
+    assert [change.before.decode() for change in plan.changes] == [LIBRARY[SHELF], LIBRARY[DESK]]
+
+
+def test_planning_reads_and_does_not_write(tmp_path: Path) -> None:
+    sources = {"__init__.py": b"", **{file: text.encode() for file, text in LIBRARY.items()}}
+    tree = open_tree(write_package(tmp_path / "sglang", sources))
+    assert make_plan(tree, [patch(FLAG)]).changes
+    assert {file: tree.read(file) for file in sources} == sources
+
+
+def test_patch_whose_comments_are_there_is_applied() -> None:
+    toy = patch(FLAG, FINE)
+    assert status(applied(library(), toy), toy).state is State.APPLIED
+
+
+def test_patch_that_is_there_without_its_comments_is_upstreams() -> None:
+    toy = patch(FLAG, FINE)
+    tree = library(
+        shelf=LIBRARY[SHELF].replace("rows = 5", "rows = 5\n    lends: bool = True"),
+        desk=LIBRARY[DESK].replace("reader.debt += book.price", "reader.charge(book)"),
+    )
+    found = status(tree, toy)
+    assert {found.state, *(edit.state for edit in found.edits)} == {State.UPSTREAM}
+    assert make_plan(tree, [toy]).changes == ()
+
+
+def test_comment_of_another_patch_does_not_make_it_applied() -> None:
+    tree = library(shelf="# patchkit toy-2: other\nclass Shelf:\n    lends = True\n")
+    landed = [{"file": SHELF, "in": "Shelf"}]
+    assert status(tree, patch(FLAG, landed=landed)).state is State.UPSTREAM
+
+
+def test_half_of_a_patch_is_partial_and_is_completed() -> None:
+    toy = patch(FLAG, FINE)
+    half = applied(library(), patch(FLAG))
+    found = status(half, toy)
+    assert found.state is State.PARTIAL
+    assert found.reason == "1 of 2 edits are missing"
+    assert {name: edit.state for name, edit in edits(found).items()} == {
+        "class-attribute": State.APPLIED,
+        "rewrite": State.PENDING,
+    }
+    assert applied(half, toy).contents.keys() == {DESK}
+
+
+def test_edit_that_comes_with_another_of_the_same_patch_is_not_partial() -> None:
+    whole = edit(
+        "insert-after", DESK, "lock", at="Desk.close", find="self.open = False", code="self.lock()\nlog()"
+    )
+    part = edit("insert-after", DESK, "log", at="Desk.close", find="self.open = False", code="log()")
+    assert status(library(), patch(whole, part)).state is State.PENDING
+
+
+def test_site_that_is_nowhere_is_a_conflict_that_says_what_was_expected_and_found() -> None:
+    found = status(library(), patch(FLAG, LOST))
+    assert found.state is State.CONFLICT
+    assert found.reason.startswith(f"{DESK}: Desk.lend: lost: expected `lose($b)`; ")
+    assert edits(found)["lost"].state is State.CONFLICT
+
+
+def test_file_that_is_nowhere_is_a_conflict() -> None:
+    found = status(library(), patch(edit("import", "srt/hall.py", code="import shop")))
+    assert found.state is State.CONFLICT
+    assert found.reason == "srt/hall.py: module: import: the tree has no srt/hall.py"
+
+
+def test_scope_that_is_nowhere_is_a_conflict() -> None:
+    found = status(library(), patch(edit("class-attribute", SHELF, at="Box", code="a = 1")))
+    assert found.reason == f"{SHELF}: Box: class-attribute: the tree has no Box in {SHELF}"
+
+
+def test_optional_site_may_be_missing() -> None:
+    optional = "no book is ever lost here"
+    found = status(library(), patch(FLAG, {**LOST, "optional": optional}))
+    assert found.state is State.PENDING
+    assert edits(found)["lost"].state is State.NOT_APPLICABLE
+    assert edits(found)["lost"].reason == optional
+
+
+def test_patch_without_any_site_is_not_applicable() -> None:
+    found = status(library(), patch({**LOST, "optional": "no book is lost"}))
+    assert (found.state, found.reason) == (State.NOT_APPLICABLE, "no site of this patch is in the tree")
+
+
+def test_optional_site_that_is_there_twice_is_a_conflict_all_the_same() -> None:
+    twice = LIBRARY[DESK].replace("return book", "reader.debt += book.price")
+    assert status(library(desk=twice), patch({**FINE, "optional": "rarely"})).state is State.CONFLICT
+
+
+# ---- needs, shapes, landed, own
+
+
+@pytest.mark.parametrize(
+    ("fact", "told"),
+    [
+        ({"file": "srt/hall.py"}, "srt/hall.py"),
+        ({"file": ["srt/hall.py", "srt/room.py"]}, "srt/hall.py or srt/room.py"),
+        ({"file": SHELF, "in": "Box"}, f"Box in {SHELF}"),
+        ({"file": SHELF, "in": "Shelf", "has": "rows = 6"}, f"`rows = 6` in Shelf in {SHELF}"),
+        ({"file": SHELF, "lacks": "rows = 5"}, f"no `rows = 5` in {SHELF}"),
+    ],
+)
+def test_patch_whose_needs_are_unmet_is_not_applicable(fact: dict[str, Any], told: str) -> None:
+    found = status(library(), patch(FLAG, needs=[{"file": SHELF}, fact]))
+    assert (found.state, found.reason) == (State.NOT_APPLICABLE, f"needs a tree with {told}")
+    assert make_plan(library(), [patch(FLAG, needs=[fact])]).changes == ()
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        {"file": SHELF},
+        {"file": ["srt/hall.py", SHELF]},
+        {"file": SHELF, "in": "Shelf.add"},
+        {"file": SHELF, "in": "Shelf", "has": "rows = $n"},
+        {"file": SHELF, "in": "Shelf.add", "lacks": "rows = $n"},
+    ],
+)
+def test_patch_whose_needs_are_met_applies(fact: dict[str, Any]) -> None:
+    assert status(library(), patch(FLAG, needs=[fact])).state is State.PENDING
+
+
+LOW = {"low": [{"file": SHELF, "in": "Shelf", "has": "rows = 5"}]}
+HIGH = {"high": [{"file": SHELF, "in": "Shelf", "has": "rows = 9"}]}
+
+
+def test_edit_of_another_shape_is_left_out() -> None:
+    toy = patch({**FLAG, "shape": "low"}, {**LOST, "shape": "high"}, shapes=LOW | HIGH)
+    found = status(library(), toy)
+    assert found.state is State.PENDING
+    assert list(edits(found)) == ["class-attribute"]
+
+
+def test_edit_of_several_shapes_is_for_each() -> None:
+    toy = patch({**FLAG, "shape": ["high", "low"]}, shapes=LOW | HIGH)
+    assert status(library(), toy).state is State.PENDING
+
+
+def test_tree_of_no_shape_that_has_to_be_known_is_a_conflict() -> None:
+    found = status(library(), patch(FLAG, shapes=HIGH, one_of=["high"]))
+    assert found.state is State.CONFLICT
+    assert found.reason.startswith("needs a tree with ")
+
+
+def test_tree_of_a_shape_that_has_to_be_known_is_fine() -> None:
+    assert status(library(), patch(FLAG, shapes=LOW | HIGH, one_of=["high", "low"])).state is State.PENDING
+
+
+LANDED = [{"file": SHELF, "in": "Shelf", "has": "lends = True"}]
+LENDING = LIBRARY[SHELF].replace("rows = 5", "rows = 5\n    lends = True")
+
+
+def test_site_that_upstream_has_moved_on_from_is_no_conflict_where_its_change_landed() -> None:
+    found = status(library(shelf=LENDING), patch(FLAG, LOST, landed=LANDED))
+    assert found.state is State.UPSTREAM
+    assert edits(found)["lost"].state is State.UPSTREAM
+
+
+def test_where_upstreams_change_has_not_landed_it_is() -> None:
+    assert status(library(), patch(FLAG, LOST, landed=LANDED)).state is State.CONFLICT
+
+
+def test_change_that_an_earlier_patch_brings_has_not_landed() -> None:
+    earlier = patch(FLAG, name="earlier")
+    assert status(library(), earlier, patch(FINE, LOST, landed=LANDED)).state is State.CONFLICT
+
+
+def test_what_goes_beyond_upstream_is_left_out_where_that_landed() -> None:
+    toy = patch(FLAG, {**FINE, "own": True}, landed=LANDED)
+    found = status(library(shelf=LENDING), toy)
+    assert found.state is State.UPSTREAM
+    assert list(edits(found)) == ["class-attribute"]
+
+
+def test_what_goes_beyond_upstream_is_part_of_the_patch_elsewhere() -> None:
+    toy = patch(FLAG, {**FINE, "own": True}, landed=LANDED)
+    assert list(edits(status(library(), toy))) == ["class-attribute", "rewrite"]
+
+
+# ---- where a site is
+
+
+def test_file_may_have_one_of_several_names() -> None:
+    toy = patch({**FLAG, "file": ["srt/hall.py", SHELF]})
+    assert edits(status(library(), toy))["class-attribute"].file == SHELF
+
+
+def test_definition_in_both_of_several_files_is_a_conflict_that_names_them() -> None:
+    toy = patch({**FLAG, "file": ["srt/hall.py", SHELF]})
+    found = status(library(hall=LIBRARY[SHELF]), toy)
+    assert found.reason.endswith(f"Shelf is there 2 times (srt/hall.py, {SHELF})")
+
+
+def test_module_edit_in_both_of_several_files_is_a_conflict() -> None:
+    toy = patch(edit("import", [SHELF, DESK], code="import shop"))
+    assert status(library(), toy).state is State.CONFLICT
+
+
+def test_first_of_several_names_that_the_tree_has_counts() -> None:
+    toy = patch({**FINE, "in": ["Desk.loan", "Desk.lend", "Desk.close"]})
+    assert edits(status(library(), toy))["rewrite"].site == "Desk.lend"
+
+
+def test_name_that_is_there_twice_is_not_passed_over_for_the_next() -> None:
+    twice = LIBRARY[DESK] + "\n    def lend(self, book): ...\n"
+    toy = patch({**FINE, "in": ["Desk.lend", "Desk.close"]})
+    assert "Desk.lend is there 2 times" in status(library(desk=twice), toy).reason
+
+
+def test_class_that_moved_to_another_file_is_found() -> None:
+    tree = library(
+        shelf="from sglang.srt.furniture.shelf import Shelf\n", **{"furniture/shelf": LIBRARY[SHELF]}
+    )
+    found = status(tree, patch(FLAG))
+    assert edits(found)["class-attribute"].file == "srt/furniture/shelf.py"
+    assert applied(tree, patch(FLAG)).contents.keys() == {"srt/furniture/shelf.py"}
+
+
+@pytest.mark.parametrize("name", ["open_hours", "OpenHours", "_Hours"])
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_function_that_moved_to_another_file_is_found(kind: str, name: str) -> None:
+    tree = library(hours=f"{kind} {name}(day):\n    return 9\n")
+    toy = patch(edit("insert-first", DESK, at=name, code="check()"))
+    assert edits(status(tree, toy))["insert-first"].file == "srt/hours.py"
+
+
+def test_class_that_moved_to_two_files_is_a_conflict_that_names_them() -> None:
+    tree = MemoryTree({DESK: "", "srt/a.py": LIBRARY[SHELF], "srt/b.py": LIBRARY[SHELF]})
+    assert status(tree, patch(FLAG)).reason.endswith("Shelf is there 2 times (srt/a.py, srt/b.py)")
+
+
+@pytest.mark.parametrize(
+    "text", ["# class Shelf:\n", "class Shelfs:\n    pass\n", "if x:\n    class Shelf: ...\n"]
+)
+def test_what_only_looks_like_the_class_is_not_it(text: str) -> None:
+    assert status(MemoryTree({SHELF: "", "srt/a.py": text}), patch(FLAG)).state is State.CONFLICT
+
+
+BASE = "class Counter:\n" + LIBRARY[DESK].split("class Desk:\n")[1]
+
+
+def test_method_that_moved_to_a_base_class_is_found() -> None:
+    tree = library(desk=f"{BASE}\n\nclass Desk(Counter):\n    pass\n")
+    assert edits(status(tree, patch(FINE)))["rewrite"].site == "Counter.lend"
+    assert "reader.charge(book)" in after(make_plan(tree, [patch(FINE)]), DESK)
+
+
+def test_method_that_moved_to_a_base_class_in_another_file_is_found() -> None:
+    tree = library(
+        desk="from sglang.srt.counter import Counter\n\n\nclass Middle(Counter[int]):\n    pass\n\n\n"
+        "class Desk(abc.ABC, Middle):\n    pass\n",
+        counter=BASE,
+    )
+    found = edits(status(tree, patch(FINE)))["rewrite"]
+    assert (found.file, found.site) == ("srt/counter.py", "Counter.lend")
+
+
+def test_method_of_two_bases_of_one_name_is_a_conflict_that_names_their_files() -> None:
+    tree = library(desk="class Desk(Counter):\n    pass\n", a=BASE, b=BASE)
+    assert "is there 2 times (srt/a.py, srt/b.py)" in status(tree, patch(FINE)).reason
+
+
+def test_method_that_overrides_a_base_is_the_one() -> None:
+    tree = library(desk=f"{BASE}\n\nclass Desk(Counter):\n    def lend(self): ...\n")
+    assert status(tree, patch(FINE)).state is State.CONFLICT
+
+
+def test_classes_that_are_each_others_base_do_not_hang() -> None:
+    tree = library(desk="class Desk(Table):\n    pass\n\n\nclass Table(Desk):\n    pass\n")
+    assert status(tree, patch(FINE)).state is State.CONFLICT
+
+
+def test_two_sites_are_a_conflict_that_names_both_lines() -> None:
+    twice = LIBRARY[DESK].replace("return book", "me.debt += book.price")
+    found = status(library(desk=twice), patch(FLAG, FINE))
+    assert found.state is State.CONFLICT
+    assert "`reader.debt += book.price`, `me.debt += book.price`" in found.reason
+
+
+# ---- several patches
+
+
+def test_conflict_leaves_nothing_of_its_patch_in_the_plan() -> None:
+    plan = make_plan(library(), [patch(FLAG, FINE, LOST, name="bad"), patch(CLOSE, name="good")])
+    assert [found.state for found in plan.patches] == [State.CONFLICT, State.PENDING]
+    assert [(change.file, change.patches) for change in plan.changes] == [(DESK, ("good",))]
+    assert "patchkit bad" not in after(plan, DESK)
+
+
+@pytest.mark.parametrize(
+    ("blocker", "state"),
+    [
+        (patch(LOST, name="first"), State.CONFLICT),
+        (patch(FLAG, name="first", needs=[{"file": "srt/hall.py"}]), State.NOT_APPLICABLE),
+    ],
+)
+def test_patches_that_require_one_that_cannot_apply_are_left_out(blocker: Patch, state: State) -> None:
+    second = patch(FINE, name="second", requires=["first"])
+    third = patch(CLOSE, name="third", requires=["second"])
+    plan = make_plan(library(), [blocker, second, third])
+    assert [found.state for found in plan.patches] == [state] * 3
+    assert plan.patches[1].reason == f"requires first, which is {state.value} here"
+    assert plan.patches[2].reason == f"requires second, which is {state.value} here"
+    assert plan.changes == ()
+
+
+def test_patch_that_is_there_already_stays_so_whatever_it_requires() -> None:
+    second = patch(FINE, name="second", requires=["first"])
+    tree = applied(library(), patch(FINE, name="second"))
+    assert status(tree, patch(LOST, name="first"), second).state is State.APPLIED
+
+
+def test_patches_of_one_file_come_together() -> None:
+    plan = make_plan(library(), [patch(FINE, name="a"), patch(CLOSE, name="b")])
+    assert [(change.file, change.patches) for change in plan.changes] == [(DESK, ("a", "b"))]
+
+
+def test_patch_may_build_on_an_earlier_one() -> None:
+    second = patch(
+        edit("rewrite", DESK, at="Desk.lend", find="$r.charge($b)", code="$r.pay($b)"), name="second"
+    )
+    plan = make_plan(library(), [patch(FINE, name="first"), second])
+    assert [found.state for found in plan.patches] == [State.PENDING, State.PENDING]
+    assert "reader.pay(book)" in after(plan, DESK)
+    assert inspect(library(), [second])[0].state is State.CONFLICT
+
+
+def test_edit_that_comes_with_an_earlier_patch_is_pending_too() -> None:
+    second = patch(FINE, name="second")
+    found = status(library(), patch(FINE, name="first"), second)
+    assert (found.state, found.edits[0].reason) == (State.PENDING, "comes with a patch applied before it")
+
+
+def test_order_of_the_patches_is_that_of_the_statuses() -> None:
+    plan = make_plan(library(), [patch(CLOSE, name="b"), patch(FLAG, name="a")])
+    assert [found.patch.id for found in plan.patches] == ["b", "a"]
+
+
+def test_no_patches_make_no_plan() -> None:
+    plan = make_plan(library(), [])
+    assert (plan.patches, plan.changes) == ((), ())
+
+
+def test_marker_of_one_patch_is_not_the_beginning_of_anothers() -> None:
+    assert not marker(patch(FLAG, name="toy-2")).startswith(marker(patch(FLAG, name="toy")))
+
+
+# ---- second applies
+
+
+def test_second_apply_changes_nothing() -> None:
+    applied(library(), patch(FLAG, FINE, CLOSE), patch(edit("import", DESK, code="import shop"), name="more"))
+
+
+def test_edit_that_would_match_its_own_result_is_a_conflict() -> None:
+    loop = edit("call-argument", DESK, at="Desk.lend", find="$f(...)", argument="a=g()", every=True)
+    tree = library(desk=LIBRARY[DESK].replace("return book", "return f(book)"))
+    found = status(tree, patch(loop))
+    assert found.state is State.CONFLICT
+    assert "the edit was made but is not found again" in found.reason
+
+
+def test_import_that_an_edit_needs_comes_with_it() -> None:
+    toy = patch({**FINE, "code": "shop.charge($r, $b)", "imports": ["from sglang.srt import shop"]})
+    text = after(make_plan(library(), [toy]), DESK)
+    assert text.startswith("from sglang.srt.shelf import Shelf\nfrom sglang.srt import shop\n")
+
+
+def test_import_that_is_there_is_not_repeated() -> None:
+    toy = patch({**FINE, "code": "Shelf.charge($r, $b)", "imports": ["from sglang.srt.shelf import Shelf"]})
+    assert after(make_plan(library(), [toy]), DESK).count("import Shelf") == 1
+
+
+def test_import_that_was_taken_away_is_brought_back() -> None:
+    toy = patch({**FINE, "code": "shop.charge($r, $b)", "imports": ["from sglang.srt import shop"]})
+    tree = applied(library(), toy)
+    assert tree.contents.keys() == {DESK}
+    without = library(desk=tree.contents[DESK].replace(b"from sglang.srt import shop\n", b""))
+    assert status(without, toy).state is State.PENDING
+    assert applied(without, toy).contents[DESK] == tree.contents[DESK]
+
+
+TILL = {
+    **FINE,
+    "code": "Till.charge($r, $b)",
+    "imports": ["from sglang.srt.till import Till"],
+}
+
+
+def test_import_of_a_class_that_has_moved_is_from_where_it_is() -> None:
+    text = after(make_plan(library(**{"front/till": "class Till:\n    coins = 0\n"}), [patch(TILL)]), DESK)
+    assert "from sglang.srt.front.till import Till\n" in text
+    usual = after(make_plan(library(till="from front import Till\n"), [patch(TILL)]), DESK)
+    assert "from sglang.srt.till import Till\n" in usual
+
+
+def test_import_of_what_an_earlier_edit_brings_is_from_there() -> None:
+    brought = edit("module-code", SHELF, code="class Till:\n    coins = 0\n")
+    asked = {**TILL, "imports": ["from sglang.srt.shelf import Till"]}
+    assert "from sglang.srt.shelf import Till\n" in after(make_plan(library(), [patch(brought, asked)]), DESK)
+
+
+@pytest.mark.parametrize("homes", [(), ("front/till", "back/till")])
+def test_import_of_what_the_tree_has_nowhere_or_twice_is_a_conflict(homes: tuple[str, ...]) -> None:
+    found = status(library(**dict.fromkeys(homes, "class Till:\n    coins = 0\n")), patch(TILL))
+    assert found.state is State.CONFLICT
+    assert (
+        "`from sglang.srt.till import Till`: the tree has that neither there nor in one other" in found.reason
+    )
+
+
+# ---- bytes
+
+
+def test_carriage_returns_are_kept_and_written() -> None:
+    text = LIBRARY[DESK].replace("\n", "\r\n")
+    content = after(make_plan(library(desk=text), [patch(FINE, CLOSE)]), DESK)
+    assert content.replace("\r\n", "").count("\n") == 0
+    assert content.replace("\r\n", "\n") == after(make_plan(library(), [patch(FINE, CLOSE)]), DESK)
+
+
+def test_tabs_are_kept_and_written() -> None:
+    text = LIBRARY[DESK].replace("    ", "\t")
+    content = after(make_plan(library(desk=text), [patch(CLOSE)]), DESK)
+    assert "\t\tself.open = False\n\t\t# patchkit toy: toy\n\t\tself.lock()\n" in content
+
+
+def test_missing_final_newline_stays_missing() -> None:
+    content = after(make_plan(library(desk=LIBRARY[DESK].rstrip("\n")), [patch(FINE)]), DESK)
+    assert content == after(make_plan(library(), [patch(FINE)]), DESK).rstrip("\n")
+
+
+@pytest.mark.parametrize("cookie", ["latin-1", "utf-8"])
+def test_coding_line_is_kept_and_obeyed(cookie: str) -> None:
+    text = f"# -*- coding: {cookie} -*-\n{LIBRARY[DESK]}\nNAME = 'Café'\n"
+    (change,) = make_plan(library(desk=text.encode(cookie)), [patch(FINE)]).changes
+    assert change.after.decode(cookie).endswith("NAME = 'Café'\n")
+    assert change.after.startswith(f"# -*- coding: {cookie} -*-\n".encode())
+
+
+def test_byte_order_mark_is_kept() -> None:
+    (change,) = make_plan(library(desk=b"\xef\xbb\xbf" + LIBRARY[DESK].encode()), [patch(FINE)]).changes
+    assert change.after.startswith(b"\xef\xbb\xbffrom sglang")
+
+
+def test_everything_else_in_the_file_stays_as_it_is() -> None:
+    odd = "\n\nclass Odd :\n  x=[1,\n 2 ,]   \n  # left\n\n\t\n  def f ( self ) : return( 1 )\n"
+    content = after(make_plan(library(desk=LIBRARY[DESK] + odd), [patch(FINE)]), DESK)
+    assert content.endswith(odd)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"def lend(:\n", r"srt/desk\.py:1: not valid Python"),
+        (b"x = (\n\n", r"srt/desk\.py:\d+: not valid Python"),
+        (b"x = 1\0\n", r"srt/desk\.py:1: not valid Python"),
+        (b"x = '\xe9'\n", r"srt/desk\.py: not UTF-8"),
+        (b"# coding: nonsense\nx = 1\n", r"srt/desk\.py: not UTF-8 nor what its coding line says"),
+        (b"# coding: ascii\nx = '\xe9'\n", r"srt/desk\.py: not UTF-8 nor what its coding line says"),
+        (b"x = 1\n\x0cy = 2\n", r"srt/desk\.py: has form feeds"),
+        (b"x = 1\ry = 2\r", r"srt/desk\.py: has form feeds or bare carriage returns"),
+    ],
+)
+def test_file_that_cannot_be_read_as_python_is_refused_in_one_sentence(content: bytes, reason: str) -> None:
+    tree = library(desk=content)
+    for act in (inspect, make_plan):
+        with pytest.raises(TreeError, match=f"^{reason}") as caught:
+            act(tree, [patch(FLAG, FINE)])
+        assert str(caught.value).endswith("try again.")
+        assert "\n" not in str(caught.value)
+
+
+def test_page_breaks_between_definitions_are_fine() -> None:
+    text = LIBRARY[DESK].replace("\n\nclass", "\n\x0c\nclass")
+    assert "\n\x0c\nclass Desk" in after(make_plan(library(desk=text), [patch(FINE)]), DESK)
+
+
+def test_broken_file_that_no_patch_touches_does_not_matter() -> None:
+    assert status(library(desk=b"def lend(:\n"), patch(FLAG)).state is State.PENDING
+
+
+def test_character_that_the_files_encoding_lacks_is_refused_in_one_sentence() -> None:
+    text = f"# -*- coding: latin-1 -*-\n{LIBRARY[DESK]}"
+    toy = patch({**FINE, "why": "price → debt"})
+    with pytest.raises(
+        ConflictError, match=r"^srt/desk\.py: toy would write '→', which is not in iso-8859-1; "
+    ):
+        make_plan(library(desk=text), [toy])
+
+
+def test_edit_that_would_leave_invalid_code_is_refused_in_one_sentence() -> None:
+    toy = patch(
+        edit("insert-after", DESK, at="Desk.close", find="self.open = False", code="await self.lock()")
+    )
+    with pytest.raises(ConflictError, match=r"^srt/desk\.py:12: toy would leave this line invalid") as caught:
+        make_plan(library(), [toy])
+    assert "\n" not in str(caught.value)
+
+
+def test_file_for_a_later_python_than_this_one_is_left_to_its_own() -> None:
+    text = LIBRARY[DESK] + "\nawait later()\n"
+    assert after(make_plan(library(desk=text), [patch(FINE)]), DESK).endswith("\nawait later()\n")

@@ -1,0 +1,118 @@
+"""0.5.13 without upstream's patches, a tree of main's shape: what patchkit says of it and does to it.
+
+What main's trees alone have (the future map's lengths, the three-method metadata interface) is in no release that lacks
+the patches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from real.test_releases import Journey, travel
+from support.backdated import LAST_FIRST, RELEASE, backdate, lay_out
+from support.releases import PATCHES, REFERENCE, UPSTREAM, Releases, after, states, states_in
+
+from patchkit.plan.build import make_plan
+from patchkit.plan.status import State
+from patchkit.tree.tree import OverlayTree
+
+if TYPE_CHECKING:
+    from patchkit.plan.status import Plan
+
+pytestmark = pytest.mark.usefixtures("_parsed_once")
+
+ONLY_HERE = {
+    "25002": {"kit-comparison", "kit-dense-case", "kit-mla-case"},
+    "26128": {"batch-sum", "create-argument", "create-parameter", "resolve", "verify-sum"},
+    "26241": {"out-graph"},
+    "pk-dead-work": {"mirror-buffers"},
+    "pk-overlap-hook": {"draft-extend-order", "verify-order"},
+}
+"""Edits that this tree takes and the last release that lacks the patches does not."""
+
+
+def pending(plan: Plan) -> set[tuple[str, str]]:
+    """Return the patch and the name of every edit that a plan makes."""
+    edits = ((status.patch.id, edit) for status in plan.patches for edit in status.edits)
+    return {(patch, edit.name) for patch, edit in edits if edit.state is State.PENDING}
+
+
+@pytest.fixture(scope="module")
+def journey(backdated: OverlayTree, releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Journey:
+    return travel(lay_out(backdated, releases, tmp_path_factory.mktemp("backdated")))
+
+
+def test_every_patch_is_pending(journey: Journey) -> None:
+    assert states_in(journey.before) == dict.fromkeys(states_in(journey.before), "pending")
+    assert set(UPSTREAM) < set(states_in(journey.before))
+
+
+def test_apply_makes_every_patch_applied(journey: Journey) -> None:
+    assert states_in(journey.applying) == dict.fromkeys(states_in(journey.before), "applied")
+    assert states_in(journey.after) == states_in(journey.applying)
+
+
+def test_every_changed_file_compiles(journey: Journey) -> None:
+    for file, code in journey.code.items():
+        compile(code, file, "exec", dont_inherit=True)
+
+
+def test_a_second_apply_changes_no_byte(journey: Journey) -> None:
+    assert journey.again["changed_files"] == []
+    assert journey.repatched == journey.patched
+
+
+def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(journey: Journey) -> None:
+    assert journey.restored == journey.pristine
+
+
+def test_it_takes_edits_that_no_release_takes(backdated: OverlayTree, releases: Releases) -> None:
+    here = pending(make_plan(backdated, PATCHES)) - pending(releases.plan(REFERENCE))
+    assert here == {(patch, name) for patch, names in ONLY_HERE.items() for name in names}
+
+
+@pytest.mark.parametrize(
+    "taken_out",
+    [("25002",), ("26824",), ("26241",), ("25925",), ("26738",), ("26738", "26128"), LAST_FIRST[:-1]],
+    ids="+".join,
+)
+def test_a_tree_that_lacks_some_of_them_gets_those(releases: Releases, taken_out: tuple[str, ...]) -> None:
+    upstreams = tuple(patch for patch in PATCHES if patch.id in UPSTREAM)
+    tree = backdate(releases.tree(RELEASE), taken_out)
+    lacking = {name: "pending" if name in taken_out else "upstream" for name in UPSTREAM}
+    plan = make_plan(tree, upstreams)
+    assert {status.patch.id: status.state.value for status in plan.patches} == lacking
+    landed = {name: "applied" if name in taken_out else "upstream" for name in UPSTREAM}
+    assert states(after(plan), upstreams) == landed
+
+
+@pytest.mark.parametrize(
+    ("release", "forms", "edits"),
+    [
+        pytest.param(RELEASE, (*LAST_FIRST, "gather-on-host"), {"resolve-host"}, id="first future map"),
+        pytest.param(RELEASE, (*LAST_FIRST, "gather-once"), {"resolve-shared"}, id="one gather for both"),
+        pytest.param(REFERENCE, ("refreshed-batch",), {"refresh", "refresh-sum"}, id="batch before the map"),
+    ],
+)
+def test_lengths_that_main_took_to_the_host_elsewhere_are_found_there(
+    releases: Releases, release: str, forms: tuple[str, ...], edits: set[str]
+) -> None:
+    plan = make_plan(backdate(releases.tree(release), forms), PATCHES)
+    assert set(states(after(plan)).values()) == {"applied"}
+    taken = {edit for patch, edit in pending(plan) if patch == "26128"}
+    assert edits <= taken
+    assert not {"resolve", "decode-copy"} & taken
+
+
+def test_lengths_that_no_known_gather_takes_to_the_host_are_a_conflict(backdated: OverlayTree) -> None:
+    source = backdated.read("srt/managers/overlap_utils.py") or b""
+    gather = b"batch.seq_lens = self.new_seq_lens_buf["
+    assert source.count(gather) == 1
+    unknown = OverlayTree(
+        backdated,
+        {"srt/managers/overlap_utils.py": source.replace(gather, b"batch.seq_lens = gathered(self)[")},
+    )
+    found = {status.patch.id: status for status in make_plan(unknown, PATCHES).patches}
+    assert found["26128"].state is State.CONFLICT
+    assert "`$batch.seq_lens = self.new_seq_lens_buf[$at]` in FutureMap" in found["26128"].reason

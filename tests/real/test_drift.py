@@ -1,0 +1,441 @@
+"""Forks drift: every patch still finds its sites, applies, and means the same, or says what it did not find."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from support import drift
+from support.releases import PATCHES, REFERENCE, Releases, after, fingerprints, run, states, without_ledger
+
+from patchkit.patchset.schema import AfterSpec, BeforeSpec, GuardSpec, RewriteSpec
+from patchkit.plan.build import make_plan
+from patchkit.plan.status import Plan, State
+from patchkit.tree.tree import CheckoutTree, OverlayTree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("_parsed_once")
+
+IDS = tuple(patch.id for patch in PATCHES)
+ATTENTION = "srt/layers/attention"
+# Methods of torch, NumPy and Python, whose arguments no fork changes.
+BUILT_IN = frozenset({"__init__", "sum", "item", "cpu", "to", "copy_", "max", "empty", "filter", "get"})
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What a fork does to every target file, and how a drifted file is brought to a form to compare in."""
+
+    change: Callable[[bytes], bytes]
+    form: Callable[[bytes], object]
+
+
+def dumped(*changes: Callable[[ast.Module], object]) -> Callable[[bytes], object]:
+    def form(code: bytes) -> str:
+        module = ast.parse(code)
+        for change in changes:
+            change(module)
+        return ast.dump(module)
+
+    return form
+
+
+def in_any_order(code: bytes) -> object:
+    """What a module imports and defines, members of classes included."""
+
+    def members(node: ast.Module | ast.ClassDef) -> Iterator[str]:
+        for statement in node.body:
+            if isinstance(statement, ast.ClassDef):
+                yield from (f"{statement.name}: {member}" for member in members(statement))
+            elif not isinstance(statement, ast.Import | ast.ImportFrom):
+                yield ast.dump(statement)
+
+    module = ast.parse(code)
+    return Counter(members(module)), drift.imports(module)
+
+
+def reformatted(width: int, quotes: str) -> Drift:
+    normal = functools.partial(drift.formatted, width=88, quotes="double")
+    return Drift(
+        functools.partial(drift.formatted, width=width, quotes=quotes),
+        lambda code: ast.dump(ast.parse(normal(code))),
+    )
+
+
+def drifts(called: frozenset[str]) -> dict[str, Drift]:
+    rewritten = drift.rewritten
+    # The name that upstream introduced is what others call it by.
+    kept = frozenset({"needs_cpu_seq_lens"})
+    renamed = functools.partial(drift.rename, lambda _, name: f"fork_{name}", keep=kept)
+    return {
+        "narrow-lines": reformatted(60, "single"),
+        "long-lines": reformatted(160, "double"),
+        "unparsed": Drift(rewritten(drift.nothing), dumped()),
+        "parameter": Drift(rewritten(drift.add_parameter), dumped(drift.drop_parameters)),
+        "keyword-parameter": Drift(
+            rewritten(drift.add_keyword_parameter), dumped(drift.drop_parameters, drift.flatten_parameters)
+        ),
+        "argument": Drift(rewritten(drift.add_argument(called)), dumped(drift.drop_arguments)),
+        "statements": Drift(rewritten(drift.add_statements), dumped(drift.drop_statements)),
+        "locals": Drift(rewritten(renamed()), dumped(drift.anonymous)),
+        "parameter-names": Drift(rewritten(renamed(parameters=True)), dumped(drift.anonymous)),
+        "class-between": Drift(rewritten(drift.put_class_between), dumped(drift.drop_class_between)),
+        "isinstance-member": Drift(rewritten(drift.add_member), dumped(drift.drop_member)),
+        "methods-reversed": Drift(rewritten(drift.reverse_methods), in_any_order),
+        "imports": Drift(rewritten(drift.reorganise_imports), in_any_order),
+    }
+
+
+KINDS = tuple(drifts(frozenset()))
+
+
+class Fork:
+    """The reference release, drifted in every file that the patches change, and its plans."""
+
+    def __init__(self, releases: Releases) -> None:
+        self.tree = releases.tree(REFERENCE)
+        self.plan = releases.plan(REFERENCE)
+        self.patched = releases.patched(REFERENCE)
+        defined = {
+            node.name
+            for file in self.patched.contents
+            for node in ast.walk(ast.parse(self.tree.read(file) or b""))
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
+        self.drifts = drifts(frozenset(defined - BUILT_IN))
+
+    @functools.cache  # noqa: B019 - lives as long as the test module
+    def drifted(self, kind: str) -> OverlayTree:
+        change = self.drifts[kind].change
+        files = {file: change(self.tree.read(file) or b"") for file in self.patched.contents}
+        return OverlayTree(self.tree, files)
+
+    @functools.cache  # noqa: B019
+    def plan_of(self, kind: str) -> Plan:
+        return make_plan(self.drifted(kind), PATCHES)
+
+    @functools.cache  # noqa: B019
+    def states_after(self, kind: str) -> dict[str, str]:
+        return states(after(self.plan_of(kind)))
+
+    @functools.cache  # noqa: B019
+    def states_of_drifted_patched(self, kind: str) -> dict[str, str]:
+        change = self.drifts[kind].change
+        files = {file: change(code) for file, code in self.patched.contents.items()}
+        return states(OverlayTree(self.tree, files))
+
+    @functools.cache  # noqa: B019
+    def same(self, kind: str, file: str) -> bool:
+        form = self.drifts[kind].form
+        return form(after(self.plan_of(kind)).read(file) or b"") == form(self.patched.contents[file])
+
+
+@pytest.fixture(scope="module")
+def fork(releases: Releases) -> Fork:
+    return Fork(releases)
+
+
+def made(plan: Plan, name: str) -> dict[str, str]:
+    """Return the file of each edit that the plan makes for a patch."""
+    (status,) = [status for status in plan.patches if status.patch.id == name]
+    return {edit.name: edit.file for edit in status.edits if edit.state is State.PENDING}
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_patch_applies_to_a_fork_that_drifted(fork: Fork, kind: str, name: str) -> None:
+    plan = fork.plan_of(kind)
+    (status,) = [status for status in plan.patches if status.patch.id == name]
+    assert status.state is State.PENDING, status.reason
+    assert made(plan, name) == made(fork.plan, name)
+    assert fork.states_after(kind)[name] == "applied"
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_patch_means_the_same_on_a_fork_that_drifted(fork: Fork, kind: str, name: str) -> None:
+    files = sorted(set(made(fork.plan, name).values()))
+    assert files
+    assert [file for file in files if not fork.same(kind, file)] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_drifted_file_is_not_the_released_one(fork: Fork, kind: str) -> None:
+    drifted = fork.drifted(kind).contents
+    unchanged = {file for file, code in drifted.items() if code == fork.tree.read(file)}
+    # One file has no statement that spans lines.
+    assert unchanged <= {"srt/speculative/base_spec_worker.py"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_patch_is_recognised_on_a_patched_tree_that_drifted(fork: Fork, kind: str) -> None:
+    assert set(fork.states_of_drifted_patched(kind).values()) <= {"applied", "upstream"}
+
+
+def test_a_fork_that_drifted_in_every_way_is_patched_and_reverted(
+    fork: Fork, releases: Releases, tmp_path: Path
+) -> None:
+    tree = releases.copy(REFERENCE, tmp_path)
+    for file in fork.patched.contents:
+        code = (tree.package / file).read_bytes()
+        for kind in ("locals", "argument", "statements", "isinstance-member", "methods-reversed", "imports"):
+            code = fork.drifts[kind].change(code)
+        (tree.package / file).write_bytes(code)
+    before = fingerprints(tree.root)
+    run("apply", tree.root, *IDS)
+    assert set(states(tree).values()) == {"applied"}
+    for file in fork.patched.contents:
+        compile((tree.package / file).read_bytes(), file, "exec", dont_inherit=True)
+    run("revert", tree.root)
+    assert without_ledger(fingerprints(tree.root)) == before
+
+
+# ---- classes and files ---------------------------------------------------------------------------------------
+
+
+def sites(plan: Plan) -> dict[tuple[str, str], frozenset[str]]:
+    """Return the methods that hold sites, by file and class."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for status in plan.patches:
+        for edit in status.edits:
+            if edit.state is State.PENDING and "." in edit.site:
+                owner, method = edit.site.split(".")
+                found[edit.file, owner].add(method)
+    return {place: frozenset(methods) for place, methods in found.items()}
+
+
+def unparsed(module: ast.Module) -> bytes:
+    return ast.unparse(ast.fix_missing_locations(module)).encode() + b"\n"
+
+
+def methods_of(codes: list[bytes]) -> Counter[str]:
+    """Return every method of every class, whichever class it is in."""
+    return Counter(
+        ast.dump(method)
+        for code in codes
+        for owner in ast.parse(code).body
+        if isinstance(owner, ast.ClassDef)
+        for method in owner.body
+        if isinstance(method, ast.FunctionDef)
+    )
+
+
+def test_methods_that_moved_to_a_base_in_another_file_are_found(fork: Fork) -> None:
+    modules = {file: ast.parse(fork.tree.read(file) or b"") for file in fork.patched.contents}
+    homes = {}
+    for (file, owner), methods in sites(fork.plan).items():
+        home = f"srt/fork/{owner.lower()}.py"
+        module = f"sglang.{home[:-3].replace('/', '.')}"
+        homes[home] = unparsed(drift.move_methods(modules[file], owner, methods, module))
+    moved = OverlayTree(fork.tree, {file: unparsed(module) for file, module in modules.items()} | homes)
+    plan = make_plan(moved, PATCHES)
+    assert {status.patch.id: status.reason for status in plan.patches} == dict.fromkeys(IDS, "")
+    patched = after(plan)
+    assert set(states(patched).values()) == {"applied"}
+    assert {change.file for change in plan.changes} >= homes.keys()
+    here = [patched.read(file) or b"" for file in moved.contents]
+    assert methods_of(here) == methods_of(list(fork.patched.contents.values()))
+
+
+def test_bases_that_moved_behind_a_class_in_another_file_change_nothing(fork: Fork) -> None:
+    file = f"{ATTENTION}/trtllm_mla_backend.py"
+    code = fork.tree.read(file) or b""
+    between = b"from sglang.srt.fork.between import Between\n"
+    old = b"class TRTLLMMLABackend(FlashInferMLAAttnBackend):"
+    assert old in code
+    drifted = code.replace(old, between + b"\n\nclass TRTLLMMLABackend(Between):")
+    home = b"from sglang.srt.layers.attention.flashinfer_mla_backend import FlashInferMLAAttnBackend\n"
+    base = home + b"\n\nclass Between(FlashInferMLAAttnBackend):\n    pass\n"
+    tree = OverlayTree(fork.tree, {file: drifted, "srt/fork/between.py": base})
+    plan = make_plan(tree, PATCHES)
+    assert {status.state for status in plan.patches} == {State.PENDING}
+    assert [change.file for change in plan.changes if "fork" in change.file] == []
+
+
+SUBCLASS = b"""\
+from sglang.srt.layers.attention.%(module)s import %(name)s
+
+
+class Fork%(name)s(%(name)s):
+    def init_forward_metadata(self, forward_batch):
+        total = forward_batch.seq_lens_sum
+        super().init_forward_metadata(forward_batch)
+        return total
+"""
+BACKENDS = {
+    "triton_backend": "TritonAttnBackend",
+    "trtllm_mha_backend": "TRTLLMHAAttnBackend",
+    "trtllm_mla_backend": "TRTLLMMLABackend",
+}
+
+
+@pytest.mark.parametrize("module", BACKENDS)
+def test_a_subclass_of_a_target_in_another_file_is_left_alone(fork: Fork, module: str) -> None:
+    names = {b"module": module.encode(), b"name": BACKENDS[module].encode()}
+    other = f"{ATTENTION}/fork_backend.py"
+    tree = OverlayTree(fork.tree, {other: SUBCLASS % names})
+    plan = make_plan(tree, PATCHES)
+    assert plan.changes == fork.plan.changes
+    assert [made(plan, name) for name in IDS] == [made(fork.plan, name) for name in IDS]
+
+
+@dataclass(frozen=True)
+class MovedTree:
+    """A tree with one file in another folder."""
+
+    below: CheckoutTree
+    old: str
+    new: str
+
+    package_label = "moved"
+    version = None
+
+    def read(self, file: str) -> bytes | None:
+        return None if file == self.old else self.below.read(self.old if file == self.new else file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        return sorted(self.new if file == self.old else file for file in self.below.files(folder, suffix))
+
+
+# Of the other targets, two get code at their top level, which no name leads to, and one is imported by name.
+MOVABLE = (
+    f"{ATTENTION}/base_attn_backend.py",
+    f"{ATTENTION}/triton_backend.py",
+    f"{ATTENTION}/trtllm_mla_backend.py",
+    "srt/managers/schedule_batch.py",
+    "srt/managers/scheduler.py",
+    "srt/model_executor/cuda_graph_runner.py",
+    "srt/model_executor/forward_batch_info.py",
+    "srt/speculative/base_spec_worker.py",
+    "srt/speculative/eagle_draft_extend_cuda_graph_runner.py",
+    "srt/speculative/eagle_info_v2.py",
+    "srt/speculative/eagle_worker_v2.py",
+    "srt/speculative/multi_layer_eagle_draft_extend_cuda_graph_runner.py",
+    "srt/speculative/multi_layer_eagle_worker_v2.py",
+)
+
+
+@pytest.mark.parametrize("file", MOVABLE)
+def test_a_file_that_moved_to_another_folder_is_found(fork: Fork, file: str) -> None:
+    moved = f"srt/fork/{file.rsplit('/', 1)[1]}"
+    plan = make_plan(MovedTree(fork.tree, file, moved), PATCHES)
+    assert {status.patch.id: status.reason for status in plan.patches} == dict.fromkeys(IDS, "")
+    changed = {change.file: change.after for change in plan.changes}
+    expected = dict(fork.patched.contents)
+    expected[moved] = expected.pop(file)
+    assert changed == expected
+
+
+# ---- conflicts -----------------------------------------------------------------------------------------------
+
+
+def functions_with_sites(fork: Fork) -> list[tuple[str, str, str]]:
+    """Return file, function and patch of every function in which a patch rewrites statements or expressions."""
+    found = []
+    for patch in PATCHES:
+        for edit in made(fork.plan, patch.id):
+            spec = next(spec for spec in patch.edits if spec.name == edit)
+            status = next(s for s in fork.plan.patches if s.patch.id == patch.id)
+            (place,) = [e for e in status.edits if e.name == edit]
+            is_rewrite = isinstance(spec, RewriteSpec | BeforeSpec | AfterSpec | GuardSpec)
+            is_one = is_rewrite and not getattr(spec, "every", False) and not place.reason
+            if is_one and "." in place.site:
+                found.append((place.file, place.site, patch.id))
+    return sorted(set(found))
+
+
+def method(module: ast.Module, dotted: str) -> ast.FunctionDef:
+    owner, name = dotted.split(".")
+    (parent,) = [item for item in module.body if getattr(item, "name", "") == owner]
+    assert isinstance(parent, ast.ClassDef)
+    found = [item for item in parent.body if getattr(item, "name", "") == name][-1]
+    assert isinstance(found, ast.FunctionDef)
+    return found
+
+
+def with_body(code: bytes, dotted: str, change: Callable[[list[ast.stmt]], list[ast.stmt]]) -> bytes:
+    module = ast.parse(code)
+    function = method(module, dotted)
+    opening = 1 if drift.is_docstring(function.body[0]) else 0
+    function.body = [*function.body[:opening], *change(function.body[opening:])]
+    return unparsed(module)
+
+
+def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork) -> None:
+    faults = []
+    for file, site, name in functions_with_sites(fork):
+        doubled = with_body(fork.tree.read(file) or b"", site, lambda body: [*body, *body])
+        plan = make_plan(OverlayTree(fork.tree, {file: doubled}), PATCHES)
+        (status,) = [status for status in plan.patches if status.patch.id == name]
+        touched = {change.file for change in plan.changes if name in change.patches}
+        words = (file, site, "places match")
+        if status.state is not State.CONFLICT or touched or not all(word in status.reason for word in words):
+            faults.append((name, file, site, status.state, status.reason))
+    assert faults == []
+
+
+def test_a_site_that_is_gone_is_a_conflict_that_says_what_was_expected(fork: Fork) -> None:
+    faults = []
+    for file, site, name in functions_with_sites(fork):
+        emptied = with_body(fork.tree.read(file) or b"", site, lambda _: [ast.Pass()])
+        plan = make_plan(OverlayTree(fork.tree, {file: emptied}), PATCHES)
+        (status,) = [status for status in plan.patches if status.patch.id == name]
+        here = [edit for edit in status.edits if edit.file == file and edit.site == site]
+        gone = [edit.reason for edit in here if edit.state is State.CONFLICT]
+        # What tells the shape of a tree may be what is gone.
+        said = gone or [status.reason] * ("needs a tree with" in status.reason)
+        optional = [edit for edit in here if edit.state is State.NOT_APPLICABLE]
+        is_clear = all(
+            ("expected" in reason and "line is" in reason) or (site in reason and file in reason)
+            for reason in said
+        )
+        written = said and any(name in change.patches for change in plan.changes)
+        if not (said or optional) or not is_clear or written:
+            faults.append((name, file, site, status.state, status.reason))
+    assert faults == []
+
+
+def test_a_conflict_on_disk_exits_3_and_writes_nothing(
+    fork: Fork, releases: Releases, tmp_path: Path
+) -> None:
+    tree = releases.copy(REFERENCE, tmp_path)
+    file, site = "srt/managers/schedule_batch.py", "ScheduleBatch.merge_batch"
+    path = tree.package / file
+    path.write_bytes(with_body(path.read_bytes(), site, lambda body: [*body, *body]))
+    before = fingerprints(tree.root)
+    refused = run("apply", tree.root, code=3)
+    assert "26128" in refused.stderr
+    assert file in refused.stdout
+    assert site in refused.stdout
+    assert fingerprints(tree.root) == before
+
+
+@pytest.mark.parametrize("owner", ["TritonAttnBackend", "FutureMap", "EAGLEDraftExtendCudaGraphRunner"])
+def test_a_class_that_is_defined_twice_is_a_conflict(fork: Fork, owner: str) -> None:
+    (file,) = [
+        file for file in fork.patched.contents if f"class {owner}".encode() in (fork.tree.read(file) or b"")
+    ]
+    module = ast.parse(fork.tree.read(file) or b"")
+    module.body += [item for item in module.body if getattr(item, "name", "") == owner]
+    plan = make_plan(OverlayTree(fork.tree, {file: unparsed(module)}), PATCHES)
+    (status,) = [status for status in plan.patches if status.patch.id == "26128"]
+    if owner == "EAGLEDraftExtendCudaGraphRunner":
+        (status,) = [status for status in plan.patches if status.patch.id == "25002"]
+    assert status.state is State.CONFLICT
+    assert "is there 2 times" in status.reason
+
+
+def test_a_class_that_is_gone_is_a_conflict(fork: Fork) -> None:
+    file = f"{ATTENTION}/triton_backend.py"
+    renamed = (fork.tree.read(file) or b"").replace(b"class TritonAttnBackend", b"class ForkAttnBackend")
+    plan = make_plan(OverlayTree(fork.tree, {file: renamed}), PATCHES)
+    (status,) = [status for status in plan.patches if status.patch.id == "26128"]
+    assert status.state is State.CONFLICT
+    assert "the tree has no TritonAttnBackend" in status.reason

@@ -1,0 +1,553 @@
+"""What patchkit does to the releases of sglang, through the command line and on disk."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from support.releases import (
+    HAVING,
+    LACKING,
+    LATEST,
+    OWN,
+    PATCHES,
+    REFERENCE,
+    UPSTREAM,
+    Releases,
+    after,
+    answer,
+    fingerprints,
+    run,
+    states,
+    states_in,
+    without_ledger,
+)
+
+from patchkit.patchset import load, schema
+from patchkit.plan.build import inspect, make_plan
+from patchkit.plan.status import State
+from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("_parsed_once")
+
+IDS = tuple(patch.id for patch in PATCHES)
+
+
+def named(identifier: str) -> schema.Patch:
+    return next(patch for patch in PATCHES if patch.id == identifier)
+
+
+@dataclass(frozen=True)
+class Journey:
+    """What status, apply, status, apply and revert answered in turn, and the files in between."""
+
+    tree: CheckoutTree
+    pristine: Mapping[str, Any]
+    before: Mapping[str, Any]
+    applying: Mapping[str, Any]
+    patched: Mapping[str, Any]
+    code: Mapping[str, bytes]
+    after: Mapping[str, Any]
+    again: Mapping[str, Any]
+    repatched: Mapping[str, Any]
+    reverting: Mapping[str, Any]
+    restored: Mapping[str, Any]
+
+
+def travel(tree: CheckoutTree) -> Journey:
+    pristine = fingerprints(tree.root)
+    before = answer("status", tree.root)
+    applying = answer("apply", tree.root, *IDS)
+    code = {file: (tree.package / file).read_bytes() for file in applying["changed_files"]}
+    patched = fingerprints(tree.root)
+    status = answer("status", tree.root)
+    again = answer("apply", tree.root, *IDS)
+    repatched = fingerprints(tree.root)
+    reverting = answer("revert", tree.root, "--all")
+    restored = fingerprints(tree.root)
+    return Journey(
+        tree,
+        pristine,
+        before,
+        applying,
+        patched,
+        code,
+        status,
+        again,
+        repatched,
+        reverting,
+        without_ledger(restored),
+    )
+
+
+@pytest.fixture(scope="module", params=LACKING)
+def lacking(
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Journey]:
+    copy = releases.copy(request.param, tmp_path_factory.mktemp("lacking"))
+    return request.param, travel(copy)
+
+
+@pytest.fixture(scope="module", params=HAVING)
+def having(
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Journey:
+    return travel(releases.copy(request.param, tmp_path_factory.mktemp("having")))
+
+
+def test_a_release_that_lacks_a_patch_says_it_is_pending(lacking: tuple[str, Journey]) -> None:
+    version, journey = lacking
+    assert states_in(journey.before) == dict.fromkeys(IDS, "pending")
+    assert journey.before["tree"]["version"] == version
+
+
+def test_apply_makes_every_patch_applied(lacking: tuple[str, Journey]) -> None:
+    _, journey = lacking
+    assert states_in(journey.applying) == states_in(journey.after) == dict.fromkeys(IDS, "applied")
+
+
+def test_what_does_not_apply_is_said_with_the_reason(releases: Releases) -> None:
+    (status,) = make_plan(releases.tree(LATEST), (named("pk-dead-work"),)).patches
+    assert status.state is State.NOT_APPLICABLE
+    assert "fast_topk" in status.reason
+
+
+def test_apply_changes_the_files_it_names_and_no_other(lacking: tuple[str, Journey]) -> None:
+    _, journey = lacking
+    now, then = without_ledger(journey.patched), journey.pristine
+    changed = {name for name in now.keys() | then.keys() if now.get(name) != then.get(name)}
+    assert changed == {f"sglang/{file}" for file in journey.applying["changed_files"]}
+    assert len(changed) > 10
+
+
+def test_apply_keeps_every_mode(lacking: tuple[str, Journey]) -> None:
+    _, journey = lacking
+    modes = {name: mode for name, (mode, _) in without_ledger(journey.patched).items()}
+    assert modes == {name: mode for name, (mode, _) in journey.pristine.items()}
+
+
+def test_every_changed_file_compiles(lacking: tuple[str, Journey]) -> None:
+    _, journey = lacking
+    for file, code in journey.code.items():
+        compile(code, file, "exec", dont_inherit=True)
+
+
+def test_a_second_apply_changes_no_byte(lacking: tuple[str, Journey]) -> None:
+    _, journey = lacking
+    assert journey.again["changed_files"] == []
+    assert journey.repatched == journey.patched
+
+
+def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(lacking: tuple[str, Journey]) -> None:
+    _, journey = lacking
+    assert journey.restored == journey.pristine
+    assert sorted(journey.reverting["changed_files"]) == sorted(journey.applying["changed_files"])
+
+
+def own_states(journey: Journey, state: str) -> dict[str, str]:
+    """Return what our own patches are in; upstream has the opt-out of TRTLLM MHA since 0.5.14."""
+    opted_out = journey.tree.version == "0.5.14"
+    return dict.fromkeys(OWN, state) | ({"pk-trtllm-mha-opt-out": "upstream"} if opted_out else {})
+
+
+def test_a_release_that_has_upstreams_patches_is_recognised(having: Journey) -> None:
+    before = states_in(having.before)
+    assert {name: before[name] for name in UPSTREAM} == dict.fromkeys(UPSTREAM, "upstream")
+    assert {name: before[name] for name in OWN} == own_states(having, "pending")
+
+
+def test_our_own_patches_apply_beside_upstreams(having: Journey) -> None:
+    expected = dict.fromkeys(UPSTREAM, "upstream") | own_states(having, "applied")
+    assert states_in(having.applying) == states_in(having.after) == expected
+    for file, code in having.code.items():
+        compile(code, file, "exec", dont_inherit=True)
+    assert having.repatched == having.patched
+
+
+def test_our_own_patches_revert_beside_upstreams(having: Journey) -> None:
+    assert having.restored == having.pristine
+    assert sorted(having.reverting["changed_files"]) == sorted(having.applying["changed_files"])
+
+
+def test_check_passes_where_upstreams_and_our_own_are_there(releases: Releases, tmp_path: Path) -> None:
+    tree = releases.copy(HAVING[-1], tmp_path)
+    run("status", "--check", tree.root, code=1)
+    run("apply", tree.root)
+    run("status", "--check", tree.root)
+
+
+def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp_path: Path) -> None:
+    tree = releases.copy(REFERENCE, tmp_path)
+    run("apply", tree.root)
+    unnamed = states_in(answer("status", tree.root, "--check"))
+    assert {name for name, state in unnamed.items() if state == "pending"} == {"pk-trtllm-mha-opt-out"}
+    said = run("status", tree.root).stdout
+    assert "\nOff until it is named:\n  o pk-trtllm-mha-opt-out " in said
+    assert "Next: patchkit revert" in said
+    run("apply", tree.root, "pk-trtllm-mha-opt-out")
+    assert set(states_in(answer("status", tree.root, "--check")).values()) == {"applied"}
+
+
+def test_the_opt_out_of_upstream_is_recognised(releases: Releases) -> None:
+    (status,) = make_plan(releases.tree(LATEST), (named("pk-trtllm-mha-opt-out"),)).patches
+    assert status.state is State.UPSTREAM
+
+
+def test_the_metrics_patch_applies_to_a_release_that_still_has_the_crash(
+    releases: Releases, tmp_path: Path
+) -> None:
+    tree = releases.copy(LATEST, tmp_path)
+    pristine = fingerprints(tree.root)
+    assert states_in(answer("status", tree.root))["pk-metrics"] == "pending"
+    applied = answer("apply", tree.root, "pk-metrics")
+    assert states_in(applied) == {"pk-metrics": "applied"}
+    (file,) = applied["changed_files"]
+    code = (tree.package / file).read_text()
+    compile(code, file, "exec", dont_inherit=True)
+    assert "in patchkit_api.decode_seq_lens(" in code
+    run("revert", tree.root, "pk-metrics")
+    assert without_ledger(fingerprints(tree.root)) == pristine
+
+
+@pytest.mark.parametrize("version", [*LACKING, *HAVING, LATEST])
+def test_status_that_parses_less_says_what_the_plan_says(releases: Releases, version: str) -> None:
+    plan = releases.plan(version)
+    assert inspect(releases.tree(version), PATCHES) == plan.patches
+    patched = releases.patched(version)
+    assert inspect(patched, PATCHES) == make_plan(patched, PATCHES).patches
+
+
+# ---- names -------------------------------------------------------------------------------------------------
+
+
+def parsed(tree: Tree, file: str) -> ast.Module:
+    source = tree.read(file)
+    assert source is not None, f"the tree has no {file}"
+    return ast.parse(source)
+
+
+def definition(tree: Tree, file: str, dotted: str) -> Any:
+    node: Any = parsed(tree, file)
+    for part in dotted.split("."):
+        node = next(inner for inner in node.body if getattr(inner, "name", None) == part)
+    return node
+
+
+def assigned(tree: Tree, file: str, owner: str, name: str) -> object:
+    """Return the constant that the body of a class assigns to a name."""
+    for statement in definition(tree, file, owner).body:
+        targets = (
+            statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", 0)]
+        )
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return ast.literal_eval(statement.value)
+    raise AssertionError(f"{owner} assigns no {name}")
+
+
+def methods(tree: Tree, file: str, owner: str) -> set[str]:
+    body = definition(tree, file, owner).body
+    return {statement.name for statement in body if isinstance(statement, ast.FunctionDef)}
+
+
+def parameters(tree: Tree, file: str, function: str) -> list[str]:
+    arguments = definition(tree, file, function).args
+    return [argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)]
+
+
+def bound(tree: Tree, file: str) -> set[str]:
+    """Return the names that a module binds at its top level."""
+    names = set()
+    for statement in parsed(tree, file).body:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            names.add(statement.name)
+        elif isinstance(statement, ast.Assign):
+            names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            names |= {alias.asname or alias.name for alias in statement.names}
+    return names
+
+
+ATTENTION = "srt/layers/attention"
+FLAGS = {
+    (f"{ATTENTION}/base_attn_backend.py", "AttentionBackend"): True,
+    (f"{ATTENTION}/triton_backend.py", "TritonAttnBackend"): False,
+    (f"{ATTENTION}/triton_backend.py", "TritonMultiStepDraftBackend"): False,
+    (f"{ATTENTION}/trtllm_mha_backend.py", "TRTLLMHAAttnBackend"): False,
+    (f"{ATTENTION}/trtllm_mha_backend.py", "TRTLLMHAAttnMultiStepDraftBackend"): False,
+    (f"{ATTENTION}/trtllm_mla_backend.py", "TRTLLMMLABackend"): False,
+    (f"{ATTENTION}/trtllm_mla_backend.py", "TRTLLMMLAMultiStepDraftBackend"): False,
+}
+
+
+@pytest.fixture(params=[*LACKING, HAVING[0]])
+def patched(request: pytest.FixtureRequest, releases: Releases) -> OverlayTree:
+    """A patched release, and one that has upstream's own code: the names are in the same places."""
+    return releases.patched(request.param)
+
+
+def test_backends_say_whether_they_read_the_mirror(patched: OverlayTree) -> None:
+    for (file, owner), value in FLAGS.items():
+        assert assigned(patched, file, owner, "needs_cpu_seq_lens") is value, owner
+
+
+def test_the_decision_is_where_upstream_has_it(patched: OverlayTree) -> None:
+    assert "decide_needs_cpu_seq_lens" in bound(patched, "srt/managers/overlap_utils.py")
+    assert "decide_needs_cpu_seq_lens" in bound(patched, "srt/managers/scheduler.py")
+
+
+def test_workers_name_their_backends(patched: OverlayTree) -> None:
+    workers = {
+        "srt/speculative/base_spec_worker.py": "BaseSpecWorker",
+        "srt/speculative/eagle_worker_v2.py": "EAGLEWorkerV2",
+        "srt/speculative/multi_layer_eagle_worker_v2.py": "MultiLayerEagleWorkerV2",
+    }
+    for file, owner in workers.items():
+        named_here = definition(patched, file, owner).body
+        (method,) = [item for item in named_here if getattr(item, "name", "") == "spec_v2_attn_backends"]
+        assert "property" in [ast.unparse(decorator) for decorator in method.decorator_list], owner
+
+
+def test_the_future_map_is_told_the_decision(patched: OverlayTree) -> None:
+    file = "srt/managers/overlap_utils.py"
+    assert "needs_cpu_seq_lens" in parameters(patched, file, "FutureMap.__init__")
+    initialiser = ast.unparse(definition(patched, file, "FutureMap.__init__"))
+    assert "self.needs_cpu_seq_lens = needs_cpu_seq_lens" in initialiser
+    created = "create_future_map"
+    if created in methods(patched, "srt/speculative/spec_info.py", "SpeculativeAlgorithm"):
+        owner = f"SpeculativeAlgorithm.{created}"
+        assert "needs_cpu_seq_lens" in parameters(patched, "srt/speculative/spec_info.py", owner)
+
+
+def test_the_metrics_total_is_beside_the_metrics(patched: OverlayTree) -> None:
+    places = (
+        "srt/observability/scheduler_metrics_mixin.py",
+        "srt/managers/scheduler_components/metrics_reporter.py",
+    )
+    (file,) = [place for place in places if b"gen throughput" in (patched.read(place) or b"")]
+    assert "_decode_total_seq_lens" in bound(patched, file)
+
+
+def test_trtllm_backends_have_upstreams_methods(patched: OverlayTree) -> None:
+    hook = "update_verify_buffers_to_fill_after_draft"
+    mla = f"{ATTENTION}/trtllm_mla_backend.py"
+    assert hook in methods(patched, f"{ATTENTION}/trtllm_mha_backend.py", "TRTLLMHAAttnBackend")
+    assert {hook, "get_verify_buffers_to_fill_after_draft"} <= methods(patched, mla, "TRTLLMMLABackend")
+    steps = methods(patched, mla, "TRTLLMMLAMultiStepDraftBackend")
+    assert "init_forward_metadata" in steps
+    assert steps & {"init_forward_metadata_replay_cuda_graph", "init_forward_metadata_out_graph"}
+
+
+# ---- one patch at a time -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reference(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckoutTree]:
+    """One copy for all tests of single patches; each of them has to leave it as it was."""
+    tree = releases.copy(REFERENCE, tmp_path_factory.mktemp("reference"))
+    yield tree
+    assert without_ledger(fingerprints(tree.root)) == fingerprints(releases.tree(REFERENCE).root)
+
+
+@pytest.mark.parametrize("only", [False, True], ids=["hardened", "only"])
+@pytest.mark.parametrize("name", IDS)
+def test_a_patch_alone_applies_with_what_it_requires(reference: CheckoutTree, name: str, only: bool) -> None:
+    pristine = without_ledger(fingerprints(reference.root))
+    chosen = load.patches().select([name], only=only)
+    applied = answer("apply", reference.root, name, *["--only"] * only)
+    assert states_in(applied) == {patch.id: "applied" for patch in chosen}
+    assert {name, *named(name).requires} <= {patch.id for patch in chosen}
+    for file in applied["changed_files"]:
+        compile((reference.package / file).read_bytes(), file, "exec", dont_inherit=True)
+    run("revert", reference.root)
+    assert without_ledger(fingerprints(reference.root)) == pristine
+
+
+@pytest.fixture(scope="module")
+def patched_copy(
+    releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Path], CheckoutTree]:
+    """Make copies of a tree that patchkit patched, ledger and all."""
+    folder = tmp_path_factory.mktemp("patched")
+    run("apply", releases.copy(REFERENCE, folder).root, *IDS)
+
+    def copy(to: Path) -> CheckoutTree:
+        shutil.copytree(folder, to, dirs_exist_ok=True)
+        return open_tree(to)
+
+    return copy
+
+
+def leaving_with(name: str) -> set[str]:
+    """The patches that cannot stay, or have nothing to harden any more, once a patch goes."""
+    gone = {name}
+    while True:
+        more = {patch.id for patch in PATCHES if gone & set(patch.requires)}
+        more |= {patch.id for patch in PATCHES if patch.hardens and set(patch.hardens) <= gone}
+        if more <= gone:
+            return gone
+        gone |= more
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_patch_reverted_alone_leaves_the_others(
+    releases: Releases,
+    patched_copy: Callable[[Path], CheckoutTree],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    tree = patched_copy(tmp_path)
+    gone = leaving_with(name)
+    run("revert", tree.root, *sorted(gone))
+    staying = tuple(patch for patch in PATCHES if patch.id not in gone)
+    wanted = after(make_plan(releases.tree(REFERENCE), staying))
+    for file in releases.patched(REFERENCE).contents:
+        assert tree.read(file) == wanted.read(file), file
+    run("revert", tree.root)
+    assert without_ledger(fingerprints(tree.root)) == fingerprints(releases.tree(REFERENCE).root)
+
+
+def test_a_patch_that_others_require_is_not_reverted_alone(
+    patched_copy: Callable[[Path], CheckoutTree], tmp_path: Path
+) -> None:
+    tree = patched_copy(tmp_path)
+    before = fingerprints(tree.root)
+    refused = run("revert", tree.root, "26128", code=3)
+    assert "revert them together" in refused.stderr
+    assert fingerprints(tree.root) == before
+
+
+@pytest.mark.parametrize("count", range(1, len(IDS)))
+def test_apply_in_two_steps_equals_apply_in_one(releases: Releases, count: int) -> None:
+    first = after(make_plan(releases.tree(REFERENCE), PATCHES[:count]))
+    both = after(make_plan(first, PATCHES))
+    for file, code in releases.patched(REFERENCE).contents.items():
+        assert both.read(file) == code, file
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_apply_of_one_patch_and_then_of_all_comes_to_the_same_code(releases: Releases, name: str) -> None:
+    first = after(make_plan(releases.tree(REFERENCE), load.patches().select([name], only=True)))
+    assert states(first)[name] == "applied"
+    both = after(make_plan(first, PATCHES))
+    for file, code in releases.patched(REFERENCE).contents.items():
+        assert unordered(both.read(file)) == unordered(code), file
+
+
+def unordered(code: bytes | None) -> list[str]:
+    """Return what a module defines and imports, members of classes included, whatever their order."""
+
+    def members(node: ast.Module | ast.ClassDef) -> Iterator[str]:
+        for statement in node.body:
+            if isinstance(statement, ast.ClassDef):
+                yield from (f"{statement.name}: {member}" for member in members(statement))
+            else:
+                yield ast.dump(statement)
+
+    return sorted(members(ast.parse(code or b"")))
+
+
+def test_two_steps_revert_to_the_first_bytes(releases: Releases, tmp_path: Path) -> None:
+    tree = releases.copy(REFERENCE, tmp_path)
+    pristine = fingerprints(tree.root)
+    run("apply", tree.root, "26128")
+    run("apply", tree.root)
+    run("revert", tree.root)
+    assert without_ledger(fingerprints(tree.root)) == pristine
+
+
+# ---- partial states ----------------------------------------------------------------------------------------
+
+
+def within(patch: schema.Patch, file: str, left_out: set[str]) -> schema.Patch:
+    """Return the patch with its edits to one file alone, some of them left out."""
+    edits = tuple(edit for edit in patch.edits if file in edit.files and edit.name not in left_out)
+    return msgspec.structs.replace(patch, edits=edits, requires=(), landed=())
+
+
+def lacking_one_edit(
+    full: OverlayTree, patches: Sequence[schema.Patch], file: str, name: str
+) -> tuple[OverlayTree, set[str]]:
+    """Return a patched tree without one edit of the last patch, and without those that build on that one."""
+    left_out = {name}
+    while True:
+        here = [*(within(patch, file, set()) for patch in patches[:-1]), within(patches[-1], file, left_out)]
+        plan = make_plan(full.below, here)
+        conflicts = {edit.name for edit in plan.patches[-1].edits if edit.state is State.CONFLICT}
+        if not conflicts:
+            return OverlayTree(full, {file: after(plan).read(file) or b""}), left_out
+        left_out |= conflicts
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_tree_without_one_edit_is_partial_and_apply_completes_it(releases: Releases, name: str) -> None:
+    chosen = load.patches().select([name], only=True)
+    whole = make_plan(releases.tree(REFERENCE), chosen)
+    full = after(whole)
+    made = {edit.name: edit.file for edit in whole.patches[-1].edits if edit.state is State.PENDING}
+    faults = []
+    for edit, file in made.items():
+        partial, left_out = lacking_one_edit(full, chosen, file, edit)
+        plan = make_plan(partial, chosen)
+        status = plan.patches[-1]
+        named = {edit.name for edit in status.edits if edit.state is State.PENDING}
+        expected = State.PENDING if left_out >= made.keys() else State.PARTIAL
+        same = reads_as(after(plan).read(file)) == reads_as(full.read(file))
+        if (status.state, named, same) != (expected, left_out, True):
+            faults.append((edit, status.state, status.reason, named, same))
+    assert faults == []
+
+
+def reads_as(code: bytes | None) -> tuple[list[str], list[bytes]]:
+    """Return a module's code, whatever the order within its classes, and its comments in any order."""
+    lines = (code or b"").splitlines()
+    return unordered(code), sorted(line.strip() for line in lines if line.strip().startswith(b"#"))
+
+
+def test_a_tree_without_one_of_the_imports_is_partial_and_apply_completes_it(releases: Releases) -> None:
+    patched = releases.patched(REFERENCE)
+    faults = []
+    for file, code in patched.contents.items():
+        lines = code.splitlines(keepends=True)
+        old = (patched.below.read(file) or b"").splitlines(keepends=True)
+        for line in [line for line in lines if b"import " in line and line not in old]:
+            at = lines.index(line)
+            plan = make_plan(OverlayTree(patched, {file: b"".join(lines[:at] + lines[at + 1 :])}), PATCHES)
+            named = {
+                edit.file for status in plan.patches for edit in status.edits if edit.state is State.PENDING
+            }
+            if named != {file} or after(plan).read(file) != code:
+                faults.append((file, line))
+    assert faults == []
+
+
+def uncommented(code: bytes) -> bytes:
+    return b"".join(line for line in code.splitlines(keepends=True) if b"# patchkit " not in line)
+
+
+def test_a_tree_whose_comments_were_removed_needs_nothing(releases: Releases) -> None:
+    patched = releases.patched(REFERENCE)
+    bare = OverlayTree(patched, {file: uncommented(code) for file, code in patched.contents.items()})
+    assert bare.contents != patched.contents
+    plan = make_plan(bare, PATCHES)
+    assert plan.changes == ()
+    assert {status.state for status in plan.patches} <= {State.APPLIED, State.UPSTREAM}
+
+
+def test_revert_of_a_tree_whose_comments_were_removed_loses_nobodys_edit(
+    releases: Releases, patched_copy: Callable[[Path], CheckoutTree], tmp_path: Path
+) -> None:
+    tree = patched_copy(tmp_path)
+    for file, code in releases.patched(REFERENCE).contents.items():
+        (tree.package / file).write_bytes(uncommented(code))
+    before = fingerprints(tree.root)
+    refused = run("revert", tree.root, code=3)
+    assert "was itself edited since" in refused.stderr
+    assert fingerprints(tree.root) == before

@@ -1,0 +1,1022 @@
+"""The decode benchmark's figures, comparison, traces, request gate and checkpoint, without GPU or sglang."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import random
+import sys
+import textwrap
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from patchkit.errors import UsageError
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+sys.path[:0] = [str(SCRIPTS), str(SCRIPTS / "decode_bench" / "startup")]
+
+import bench_decode  # noqa: E402
+import bench_probe  # noqa: E402
+import checkpoint  # noqa: E402
+from decode_bench import figures, results, scenarios, trace, trees  # noqa: E402
+from decode_bench.engines import Engine, EngineError  # noqa: E402
+from rich.console import Console  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# An engine of a few lines whose scheduler has sglang's names: at most two requests a batch, two tokens a
+# step, a next token that depends on the whole context.
+FAKE_TREE = {
+    "__init__.py": """
+        import gzip, json, multiprocessing, os
+        from types import SimpleNamespace
+
+        def run_scheduler(pipe):
+            from .srt.managers import scheduler
+            served = scheduler.Scheduler()
+            while True:
+                pipe.send(served.serve(pipe.recv()))
+
+        class Engine:
+            def __init__(self, **options):
+                # As sglang does it: the scheduler is another process, started from scratch.
+                context = multiprocessing.get_context("spawn")
+                self.pipe, other = context.Pipe()
+                context.Process(target=run_scheduler, args=(other,), daemon=True).start()
+                other.close()
+                self.profiled = None
+                print("engine up with", options)
+
+            def flush_cache(self):
+                return SimpleNamespace(success=True)
+
+            def start_profile(self, output_dir, **options):
+                self.profiled = output_dir
+
+            def generate(self, input_ids, sampling_params, rid, return_logprob, top_logprobs_num):
+                requests = [
+                    SimpleNamespace(
+                        rid=r, prompt=p, limit=s["max_new_tokens"], tokens=[], steps=0, finish=None
+                    )
+                    for r, p, s in zip(rid, input_ids, sampling_params)
+                ]
+                self.pipe.send(requests)
+                requests = self.pipe.recv()
+                if self.profiled:
+                    self.write_trace()
+                return [
+                    {
+                        "output_ids": r.tokens,
+                        "meta_info": {
+                            "finish_reason": {"type": r.finish},
+                            "spec_verify_ct": r.steps,
+                            "output_token_logprobs": [(-0.5, t) for t in r.tokens if return_logprob],
+                        },
+                    }
+                    for r in requests
+                ]
+
+            def write_trace(self):
+                steps = [
+                    {"name": "patchkit.decode", "ph": "X", "cat": "user_annotation", "ts": 10.0 * i, "dur": 5}
+                    for i in range(9)
+                ]
+                os.makedirs(self.profiled)
+                with gzip.open(os.path.join(self.profiled, "t.json.gz"), "wt") as file:
+                    json.dump({"traceEvents": steps}, file)
+
+            def shutdown(self):
+                pass
+    """,
+    "srt/__init__.py": "",
+    "srt/managers/__init__.py": "",
+    "srt/managers/io_struct.py": """
+        class AbortReq:
+            def __init__(self, rid):
+                self.rid = rid
+    """,
+    "srt/managers/scheduler.py": """
+        import hashlib
+        from types import SimpleNamespace
+        from .io_struct import AbortReq
+
+        def next_token(request):
+            context = request.prompt + request.tokens
+            return int.from_bytes(hashlib.sha256(str(context).encode()).digest()[:2], "big") % 32000
+
+        class Worker:
+            def forward_batch_generation(self, batch):
+                for request in batch.reqs:
+                    request.steps += batch.forward_mode.is_decode()
+                    for _ in range(1 + batch.forward_mode.is_decode()):
+                        if len(request.tokens) < request.limit:
+                            request.tokens.append(next_token(request))
+
+        class Scheduler:
+            def __init__(self):
+                self.model_worker = Worker()
+                self.waiting, self.running = [], []
+
+            def serve(self, requests):
+                # The first alone and the rest as one message, as the network might deliver them.
+                mail = [SimpleNamespace(batch=requests[1:]), requests[0]]
+                while any(request.finish is None for request in requests):
+                    self.process_input_requests([mail.pop()] if mail else [])
+                    new = self.waiting[: 2 - len(self.running)]
+                    del self.waiting[: len(new)]
+                    batch = new or self.running
+                    if batch:
+                        mode = SimpleNamespace(is_decode=lambda: not new)
+                        self.run_batch(SimpleNamespace(reqs=batch, forward_mode=mode))
+                    self.running += new
+                    for request in self.running:
+                        if len(request.tokens) >= request.limit:
+                            request.finish = "length"
+                    self.running = [request for request in self.running if request.finish is None]
+                return requests
+
+            def process_input_requests(self, messages):
+                for message in messages:
+                    if not isinstance(message, AbortReq):
+                        self.waiting += getattr(message, "batch", [message])
+                    for request in self.waiting + self.running:
+                        if isinstance(message, AbortReq) and request.rid.startswith(message.rid):
+                            request.finish = "abort"
+                self.waiting = [request for request in self.waiting if request.finish is None]
+                self.running = [request for request in self.running if request.finish is None]
+
+            def run_batch(self, batch):
+                self.model_worker.forward_batch_generation(batch)
+    """,
+}
+
+
+def write_tree(folder: Path, **changed: str) -> Path:
+    for name, text in (FAKE_TREE | {f"{key}.py": value for key, value in changed.items()}).items():
+        file = folder / "sglang" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text))
+    return folder
+
+
+def outputs(*tokens: Sequence[int], finish: str = "length", steps: int = 1) -> list[figures.Output]:
+    return [figures.Output(tuple(each), finish, steps, ()) for each in tokens]
+
+
+def a_run(*tokens: Sequence[int], step: float = 2.0) -> figures.Run:
+    return figures.Run(1.0, tuple(outputs(*tokens)), (step, step, 9 * step))
+
+
+def launch(at: float, size: int = 8, decode: bool = True) -> dict[str, Any]:
+    return {"at": int(at * 1e6), "size": size, "decode": decode}
+
+
+# --- figures
+
+
+def test_a_steps_time_is_from_its_launch_to_the_next_of_the_full_batch() -> None:
+    launches = [
+        launch(0, decode=False),
+        launch(10),
+        launch(12),
+        launch(15),
+        launch(17, size=7),
+        launch(19, size=7),
+    ]
+    assert figures.step_milliseconds(launches) == (2.0, 3.0)
+
+
+def test_a_prefill_between_two_steps_is_not_counted_as_a_step() -> None:
+    assert figures.step_milliseconds([launch(0), launch(3, decode=False), launch(9)]) == ()
+
+
+def test_without_decode_steps_there_is_no_time() -> None:
+    assert figures.step_milliseconds([]) == ()
+    assert figures.Spread.of([]) is None
+    assert figures.milliseconds_per_step([figures.Run(1.0, (), ())]) == []
+
+
+def test_a_hiccup_does_not_move_a_runs_time_per_step() -> None:
+    assert figures.milliseconds_per_step([a_run(step=2.0), a_run(step=3.0)]) == [2.0, 3.0]
+
+
+def test_ratios_are_taken_pair_by_pair_and_not_of_the_medians() -> None:
+    # A machine that slows down halfway: each pair says 0.9.
+    reference, other = [1.0, 1.0, 2.0, 2.0], [0.9, 0.9, 1.8, 1.8]
+    assert figures.pair_ratios(reference, other) == pytest.approx([0.9] * 4)
+    assert figures.Spread.of(figures.pair_ratios(reference, [0.9])) == figures.Spread(0.9, 0.9, 0.9, 1)
+
+
+def test_identical_outputs_have_no_difference() -> None:
+    assert figures.first_difference(outputs([1, 2], [3]), outputs([1, 2], [3])) is None
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [
+        (outputs([1, 2], [3, 9, 5]), figures.Difference(1, 1, 4, 9, 1, 2)),
+        (outputs([1, 2], [3, 4]), figures.Difference(1, 2, 5, None, 1, 2)),
+        (outputs([7], [3, 4, 5, 6]), figures.Difference(0, 0, 1, 7, 2, 2)),
+    ],
+    ids=["another token", "an output that ends early", "several requests"],
+)
+def test_the_first_difference_is_named(got: list[figures.Output], expected: figures.Difference) -> None:
+    assert figures.first_difference(outputs([1, 2], [3, 4, 5]), got) == expected
+
+
+def test_the_same_tokens_that_ended_for_another_reason_differ() -> None:
+    found = figures.first_difference(outputs([1, 2]), outputs([1, 2], finish="abort"))
+    assert found == figures.Difference(0, 2, None, None, 1, 1)
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=4), max_size=4), st.data())
+def test_a_difference_is_found_exactly_where_one_is(tokens: list[list[int]], data: st.DataObject) -> None:
+    other = [data.draw(st.one_of(st.just(each), st.lists(st.integers(0, 3), max_size=4))) for each in tokens]
+    found = figures.first_difference(outputs(*tokens), outputs(*other))
+    assert (found is None) == (tokens == other)
+    if found is not None:
+        one, two = tokens[found.request], other[found.request]
+        assert one[: found.position] == two[: found.position]
+        assert one[found.position : found.position + 1] != two[found.position : found.position + 1]
+
+
+def test_the_largest_logprob_difference_is_given_and_none_without_logprobs() -> None:
+    one = [figures.Output((1, 2), "length", 1, (-1.0, -2.0))]
+    assert figures.largest_logprob_difference(one, [replace(one[0], logprobs=(-1.0, -2.5))]) == 0.5
+    assert figures.largest_logprob_difference(outputs([1]), outputs([1])) is None
+
+
+def test_the_accept_length_leaves_the_prefills_token_out() -> None:
+    both = outputs([1, 2, 3, 4, 5], steps=2) + outputs([1, 2, 3], steps=1)
+    assert figures.accept_length(both) == 2.0
+
+
+def test_requests_that_never_ran_have_no_accept_length() -> None:
+    assert figures.accept_length(outputs([], steps=0)) is None
+    assert figures.accept_length(outputs([], steps=0) + outputs([1, 2, 3, 4], steps=1)) == 3.0
+
+
+def test_the_first_error_of_a_log_is_the_first_exceptions_own_line() -> None:
+    log = """\
+[TP0] an error rate of 0 is fine
+[TP0] Scheduler hit an exception: Traceback (most recent call last):
+  File "scheduler.py", line 1, in run
+    raise RuntimeError("CUDA error")
+torch.AcceleratorError: CUDA error: an illegal memory access was encountered
+Compile with more.
+
+Traceback (most recent call last):
+ValueError: the second
+"""
+    assert figures.first_error(log) == (
+        "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+    )
+
+
+def test_a_log_without_a_traceback_gives_the_first_line_that_complains() -> None:
+    assert figures.first_error("fine\nstill fine\n  Killed\nerror: late\n") == "Killed"
+
+
+def test_a_clean_log_has_no_error() -> None:
+    assert figures.first_error("up\ndown\nno terror here\n") is None
+
+
+# --- traces
+
+
+@dataclass
+class Trace:
+    """Ten steps of 100 microseconds, each with one kernel; the first four are the profiler's warm-up."""
+
+    events: list[dict[str, Any]]
+
+    @classmethod
+    def of_steps(cls, count: int = 10, kernel: float = 80.0) -> Trace:
+        events = []
+        for i in range(count):
+            events += [
+                cls.span("patchkit.decode", "user_annotation", 100.0 * i, 60),
+                cls.span("gemm", "kernel", 100.0 * i + 10, kernel),
+            ]
+        return cls(events)
+
+    @staticmethod
+    def span(name: str, cat: str, ts: float, dur: float, tid: int = 1, **args: Any) -> dict[str, Any]:
+        return {"ph": "X", "name": name, "cat": cat, "ts": ts, "dur": dur, "tid": tid, "args": args}
+
+    def add(self, *arguments: Any, **options: Any) -> None:
+        self.events.append(self.span(*arguments, **options))
+
+    def profile(self) -> trace.StepProfile:
+        found = trace.profile(self.events, "patchkit.decode")
+        assert found is not None
+        return found
+
+
+def test_a_trace_without_waits_counts_none() -> None:
+    found = Trace.of_steps().profile()
+    assert (found.steps, found.milliseconds) == (5, 0.1)
+    assert (found.synchronisations, found.copies_to_host) == (0, 0)
+    assert found.busy_milliseconds == pytest.approx(0.08)
+    assert (found.gaps, found.longest_gap_us) == (pytest.approx(0.8), 20.0)
+
+
+def test_waits_are_counted_per_step_with_the_innermost_operator_that_made_them() -> None:
+    steps = Trace.of_steps()
+    for i in range(10):
+        steps.add("aten::item", "cpu_op", 100 * i + 1, 20)
+        steps.add("aten::_local_scalar_dense", "cpu_op", 100 * i + 2, 15)
+        steps.add("aten::empty", "cpu_op", 100 * i + 3, 1)
+        steps.add("cudaStreamSynchronize", "cuda_runtime", 100 * i + 6, 5)
+    steps.add("cudaEventSynchronize", "cuda_runtime", 450, 5)
+    found = steps.profile()
+    assert found.synchronisations == pytest.approx(1.2)
+    assert found.synchronisation_sources == {
+        "cudaStreamSynchronize in aten::_local_scalar_dense": 1.0,
+        "cudaEventSynchronize in no operator": 0.2,
+    }
+    assert found.timeline_waits == [(6.0, 5.0)]
+
+
+def test_calls_that_give_the_gpu_work_are_launches() -> None:
+    steps = Trace.of_steps()
+    for name in (
+        "cudaLaunchKernel",
+        "cuLaunchKernelEx",
+        "cudaGraphLaunch",
+        "cudaMemcpyAsync",
+        "cudaMemsetAsync",
+    ):
+        steps.add(name, "cuda_driver" if name.startswith("cuL") else "cuda_runtime", 620, 1)
+    for name in ("cudaEventRecord", "cudaStreamWaitEvent", "cudaGraphInstantiate", "cudaStreamSynchronize"):
+        steps.add(name, "cuda_runtime", 620, 1)
+    steps.add("cudaLaunchKernel", "cpu_op", 620, 1)
+    steps.add("cudaLaunchKernel", "cuda_runtime", 50, 1)
+    assert steps.profile().launches == 1.0
+
+
+def test_launches_and_queries_are_no_waits() -> None:
+    steps = Trace.of_steps()
+    for name in ("cudaGraphLaunch", "cudaEventQuery", "cudaStreamWaitEvent", "cudaMemcpyAsync"):
+        steps.add(name, "cuda_runtime", 620, 1)
+    steps.add("cudaStreamSynchronize", "cpu_op", 620, 1)
+    assert steps.profile().synchronisations == 0
+
+
+def test_only_copies_to_the_host_are_counted_with_their_size_and_operator() -> None:
+    steps = Trace.of_steps()
+    steps.add("aten::copy_", "cpu_op", 600, 9)
+    steps.add("cudaMemcpyAsync", "cuda_runtime", 602, 2, correlation=7)
+    steps.add("Memcpy DtoH (Device -> Pinned)", "gpu_memcpy", 630, 2, tid=70, correlation=7, bytes=64)
+    steps.add("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy", 640, 2, tid=70, correlation=8, bytes=64)
+    found = steps.profile()
+    assert found.copies_to_host == 0.2
+    assert found.copy_sources == {"64 bytes in aten::copy_": 0.2}
+
+
+def test_what_happens_before_the_steps_or_in_the_last_is_not_counted() -> None:
+    steps = Trace.of_steps()
+    for ts in (50.0, 390.0, 900.0, 950.0):
+        steps.add("cudaDeviceSynchronize", "cuda_runtime", ts, 3)
+    assert steps.profile().synchronisations == 0
+
+
+def test_kernels_that_overlap_keep_the_gpu_busy_once() -> None:
+    steps = Trace.of_steps()
+    for i in range(10):
+        steps.add("memset", "gpu_memset", 100 * i + 50, 45, tid=71)
+    assert steps.profile().busy_milliseconds == pytest.approx(0.085)
+
+
+def test_a_kernel_that_outlasts_the_window_counts_up_to_its_end() -> None:
+    assert Trace.of_steps(kernel=300.0).profile().busy_milliseconds == pytest.approx(0.1)
+
+
+def test_too_few_steps_give_no_profile(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json.gz"
+    with gzip.open(file, "wt") as out:
+        json.dump({"traceEvents": Trace.of_steps(5).events}, out)
+    assert trace.read_profile(file, "patchkit.decode") is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), max_size=12))
+def test_merged_spans_cover_the_same_points_and_never_touch(pairs: list[tuple[int, int]]) -> None:
+    spans = [(float(start), float(start + length)) for start, length in pairs]
+    union = trace.merged(spans)
+    points = {point for start, length in pairs for point in range(start, start + length)}
+    assert {p for start, stop in union for p in range(int(start), int(stop))} == points
+    assert all(before[1] < after[0] for before, after in pairwise(union))
+
+
+# --- the gate
+
+
+def message(ticket: bench_probe.Ticket) -> SimpleNamespace:
+    return SimpleNamespace(rid=str(ticket))
+
+
+def tickets(*enters: int, run: int = 0, aborted: dict[int, int] | None = None) -> list[bench_probe.Ticket]:
+    return [
+        bench_probe.Ticket(run, i, len(enters), when, (aborted or {}).get(i, 0), 0)
+        for i, when in enumerate(enters)
+    ]
+
+
+def admitted(gate: bench_probe.Gate, *received: Any) -> list[str]:
+    return [m if isinstance(m, str) else m.rid for m in gate.admit(received, lambda rid: f"abort {rid}")]
+
+
+def test_a_ticket_survives_the_way_through_a_request_id() -> None:
+    ticket = bench_probe.Ticket(3, 14, 300, 900, 62, 2_000_000)
+    assert bench_probe.Ticket.parse(str(ticket)) == ticket
+    assert bench_probe.Ticket.parse("health-check") is None
+    assert bench_probe.Ticket.parse(None) is None
+
+
+def test_no_ticket_begins_with_another_one() -> None:
+    # sglang aborts by prefix: request 1 must not take request 10 along.
+    names = [str(ticket) for ticket in tickets(*[0] * 300)]
+    assert not [a for a in names for b in names if a != b and b.startswith(a)]
+
+
+def test_requests_are_held_until_all_have_come_and_enter_in_order() -> None:
+    gate, (first, second, third) = bench_probe.Gate(), tickets(0, 0, 0)
+    assert admitted(gate, message(third)) == []
+    assert admitted(gate) == []
+    assert admitted(gate, message(first)) == []
+    assert admitted(gate, message(second)) == [str(first), str(second), str(third)]
+    assert admitted(gate) == []
+
+
+def test_requests_that_were_sent_together_are_taken_apart() -> None:
+    gate, (first, late) = bench_probe.Gate(), tickets(0, 1)
+    assert admitted(gate, SimpleNamespace(batch=[message(late), message(first)], rids=[])) == [str(first)]
+    gate.launched(True)
+    assert admitted(gate) == [str(late)]
+
+
+def test_a_batch_of_someone_elses_requests_passes_whole() -> None:
+    batch = SimpleNamespace(batch=[SimpleNamespace(rid="a"), SimpleNamespace(rid="b")])
+    assert bench_probe.Gate().admit([batch], str) == [batch]
+
+
+def test_a_request_enters_at_its_decode_step_whatever_prefills_run() -> None:
+    gate, (first, late) = bench_probe.Gate(), tickets(0, 2)
+    assert admitted(gate, message(first), message(late)) == [str(first)]
+    for decode in (False, True, False):
+        gate.launched(decode)
+        assert admitted(gate) == []
+    gate.launched(True)
+    assert admitted(gate) == [str(late)]
+
+
+def test_an_idle_scheduler_is_not_left_waiting_for_a_step_that_never_comes() -> None:
+    gate, (first, late, later) = bench_probe.Gate(), tickets(0, 50, 90)
+    assert admitted(gate, message(first), message(late), message(later)) == [str(first)]
+    gate.launched(True)
+    assert admitted(gate) == []
+    assert admitted(gate) == [str(late)]
+    gate.launched(True)
+    assert admitted(gate) == []
+
+
+def test_an_abort_comes_at_its_step() -> None:
+    gate, (first, second) = bench_probe.Gate(), tickets(0, 0, aborted={1: 1})
+    assert admitted(gate, message(first), message(second)) == [str(first), str(second)]
+    gate.launched(True)
+    assert admitted(gate) == [f"abort {second}"]
+    gate.launched(True)
+    assert admitted(gate) == []
+
+
+def test_a_new_run_starts_over_and_forgets_an_abort_that_came_too_late() -> None:
+    gate, (only,) = bench_probe.Gate(), tickets(0, aborted={0: 5})
+    assert admitted(gate, message(only)) == [str(only)]
+    gate.launched(True)
+    (again,) = tickets(0, run=1)
+    assert admitted(gate, message(again)) == [str(again)]
+    for _ in range(6):
+        gate.launched(True)
+        assert admitted(gate) == []
+
+
+def test_messages_without_a_ticket_pass_at_once() -> None:
+    gate, (first, _) = bench_probe.Gate(), tickets(0, 0)
+    flush = SimpleNamespace()
+    assert gate.admit([message(first), flush], str) == [flush]
+
+
+# --- scenarios
+
+
+def test_scenarios_are_the_same_at_every_call_and_differ_from_each_other() -> None:
+    chosen = scenarios.scenarios([1, 8])
+    random.random()
+    assert chosen == scenarios.scenarios([1, 8])
+    assert len({scenario.label for scenario in chosen}) == len(chosen)
+
+
+def test_every_request_is_one_that_its_server_can_run() -> None:
+    for scenario in scenarios.scenarios([1, 8, 16]):
+        options = scenarios.common_options("t", "d") | dict(scenario.server.options)
+        room = min(int(options["context_length"]), int(options["max_total_tokens"]))
+        for request in scenario.requests:
+            assert 0 < len(request.prompt) + request.new_tokens < room
+            assert set(request.prompt) <= set(range(3, scenarios.VOCABULARY))
+            assert request.aborted == 0 or request.aborted > request.enters
+
+
+def test_a_timed_batch_fills_at_once_and_stays_full() -> None:
+    timed = [scenario for scenario in scenarios.scenarios([1, 8, 16]) if scenario.batch is not None]
+    assert len(timed) == 6
+    for scenario in timed:
+        assert len(scenario.requests) == scenario.batch
+        assert {(request.enters, request.aborted, request.new_tokens) for request in scenario.requests} == {
+            (0, 0, 512)
+        }
+
+
+def test_scenarios_share_engines_where_their_server_is_the_same_and_timed_ones_come_first() -> None:
+    chosen = [s for s in scenarios.scenarios([1, 8]) if s.name in ("metrics", "straight", "late", "no-graph")]
+    groups = bench_decode.grouped(chosen[::-1], [32, 8])
+    assert [(g.layers, [s.label for s in g.scenarios]) for g in groups] == [
+        (32, ["late", "straight 8", "straight 1"]),
+        (8, ["late", "straight 8", "straight 1"]),
+        (32, ["metrics"]),
+        (32, ["no-graph"]),
+        (8, ["metrics"]),
+        (8, ["no-graph"]),
+    ]
+
+
+def test_nothing_runs_beside_what_is_timed() -> None:
+    timed, one, two = bench_decode.grouped(
+        [s for s in scenarios.scenarios([1]) if s.name in ("straight", "metrics", "no-graph")], [8]
+    )
+    assert bench_decode.fits(timed, [], 2)
+    assert not bench_decode.fits(one, [bench_decode.Field(timed, {})], 2)
+    assert not bench_decode.fits(timed, [bench_decode.Field(one, {})], 2)
+    assert bench_decode.fits(two, [bench_decode.Field(one, {})], 2)
+    assert not bench_decode.fits(two, [bench_decode.Field(one, {})], bench_decode.ENGINES)
+
+
+# --- trees and faults
+
+
+def test_a_faulty_copy_differs_in_the_given_places_and_the_tree_is_left_alone(tmp_path: Path) -> None:
+    tree = trees.contender("patched", write_tree(tmp_path / "tree"))
+    before = (tree.folder / "sglang/srt/managers/scheduler.py").read_text()
+    fault = trees.Fault(
+        "short",
+        "patched",
+        [("srt/managers/scheduler.py", "request.prompt + request.tokens", "request.tokens")],
+    )
+    copy = trees.faulty_copy(fault, [tree], tmp_path / "faulty")
+    assert copy.control
+    assert copy.name == "short"
+    after = (copy.folder / "sglang/srt/managers/scheduler.py").read_text()
+    assert after == before.replace("request.prompt + request.tokens", "request.tokens")
+    assert (tree.folder / "sglang/srt/managers/scheduler.py").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (("srt/managers/scheduler.py", "request", "x"), "give one that occurs once"),
+        (("srt/managers/scheduler.py", "no such thing", "x"), "occurs 0 times"),
+        (("srt/no_such_file.py", "request", "x"), "occurs 0 times"),
+    ],
+)
+def test_a_fault_whose_place_is_not_unique_is_refused(
+    tmp_path: Path, edit: tuple[str, str, str], message: str
+) -> None:
+    tree = trees.contender("patched", write_tree(tmp_path / "tree"))
+    with pytest.raises(UsageError, match=message):
+        trees.faulty_copy(trees.Fault("f", "patched", [edit]), [tree], tmp_path)
+
+
+def test_a_fault_of_a_tree_that_is_not_compared_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no --tree names"):
+        trees.faulty_copy(trees.Fault("f", "patched", []), [], tmp_path)
+
+
+def test_faults_are_read_from_json(tmp_path: Path) -> None:
+    file = tmp_path / "faults.json"
+    file.write_text('[{"name": "n", "tree": "t", "edits": [{"file": "f", "old": "o", "new": "w"}]}]')
+    assert trees.read_faults(file) == [trees.Fault("n", "t", [("f", "o", "w")])]
+
+
+@pytest.mark.parametrize("content", ["not json", "7", '[{"name": "n"}]', '["n"]'])
+def test_a_file_that_holds_no_faults_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "faults.json"
+    file.write_text(content)
+    with pytest.raises(UsageError, match="is not a list of faults"):
+        trees.read_faults(file)
+
+
+# --- results
+
+
+TREE = trees.Contender("patched", Path("tree"), "0.5.12.post1")
+STRAIGHT = scenarios.Scenario("straight", [], batch=1)
+
+
+def measured(*runs: figures.Run, tree: trees.Contender = TREE, **options: Any) -> results.Measured:
+    return results.Measured(tree, list(runs), **options)
+
+
+def test_the_first_run_is_compared_but_not_timed() -> None:
+    reference = measured(a_run([1], step=50.0), a_run([1], step=2.0), a_run([1], step=4.0))
+    other = measured(a_run([1], step=70.0), a_run([1], step=1.0), a_run([1], step=3.0))
+    found = results.result(STRAIGHT, 8, other, reference)
+    assert found.step == figures.Spread(2.0, 1.0, 3.0, 2)
+    assert found.ratio == figures.Spread(0.625, 0.5, 0.75, 2)
+    assert found.identical
+    assert found.reproducible
+
+
+def test_a_difference_in_a_late_run_is_a_difference() -> None:
+    reference = measured(a_run([1, 2]), a_run([1, 2]))
+    found = results.result(STRAIGHT, 8, measured(a_run([1, 2]), a_run([1, 3])), reference)
+    assert found.identical is False
+    assert not found.reproducible
+    assert found.difference == figures.Difference(0, 1, 2, 3, 1, 1)
+
+
+def test_a_tree_that_always_differs_is_reproducible() -> None:
+    reference = measured(a_run([1, 2]), a_run([1, 2]))
+    found = results.result(STRAIGHT, 8, measured(a_run([1, 3]), a_run([1, 3])), reference)
+    assert (found.identical, found.reproducible) == (False, True)
+
+
+def test_the_gpus_share_is_of_the_profiled_steps_without_the_profiler() -> None:
+    profile = Trace.of_steps(kernel=50.0).profile()
+    # Profiled are the fifth to the ninth step; those after them have longer contexts.
+    run = replace(a_run([1]), step_milliseconds=(9.0,) * 4 + (0.07, 0.08, 0.09, 0.08, 0.08) + (0.3,) * 90)
+    found = results.result(STRAIGHT, 8, measured(a_run([1]), run, profile=profile), measured())
+    assert found.step == figures.Spread(0.3, 0.3, 0.3, 1)
+    assert found.profiled_step == figures.Spread(0.08, 0.08, 0.08, 1)
+    assert found.gpu_busy == pytest.approx(0.05 / 0.08)
+
+
+def test_a_run_shorter_than_the_profile_gives_the_gpu_no_share() -> None:
+    short = replace(a_run([1]), step_milliseconds=(0.1, 0.1))
+    profile = Trace.of_steps().profile()
+    found = results.result(STRAIGHT, 8, measured(short, short, profile=profile), measured())
+    assert (found.profiled_step, found.gpu_busy) == (None, None)
+
+
+def test_an_engine_that_never_ran_has_an_error_and_no_figures() -> None:
+    found = results.result(STRAIGHT, 8, measured(error="start: it broke"), measured(a_run([1])))
+    assert (found.step, found.identical, found.error) == (None, None, "start: it broke")
+
+
+def test_retractions_are_counted_in_the_log() -> None:
+    log = "Retract requests. #retracted_reqs: 2, #new_tokens\nfine\n#retracted_reqs: 1,\n"
+    assert results.result(STRAIGHT, 8, measured(a_run([1]), log=log), measured(a_run([1]))).retracted == 3
+
+
+def test_a_scenario_that_should_run_out_of_room_and_does_not_is_an_error() -> None:
+    scarce = replace(STRAIGHT, scarce=True)
+    retracting = measured(a_run([1]), log="#retracted_reqs: 1, #new")
+    assert results.result(scarce, 8, retracting, retracting).error is None
+    roomy = results.result(scarce, 8, measured(a_run([1])), retracting).error
+    assert roomy is not None
+    assert "No request was taken back" in roomy
+    control = measured(a_run([1]), tree=replace(TREE, control=True))
+    assert results.result(scarce, 8, control, retracting).error is None
+    crashed = measured(a_run([1]), error="small: it broke")
+    assert results.result(scarce, 8, crashed, retracting).error == "small: it broke"
+
+
+def the_result(token: int = 1, **changed: Any) -> results.Result:
+    reference = measured(a_run([1]), a_run([1]))
+    other = measured(a_run([token]), a_run([token]))
+    return replace(results.result(STRAIGHT, 8, other, reference), **changed)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ([the_result()], True),
+        ([the_result(), the_result(token=2)], False),
+        ([the_result(error="crashed")], False),
+        ([the_result(reproducible=False)], False),
+        ([the_result(identical=None)], False),
+        ([the_result(), the_result(token=2, control=True, tree="c")], True),
+        ([the_result(), the_result(control=True, tree="c")], False),
+        ([the_result(control=True, tree="c"), the_result(error="crashed", control=True, tree="c")], True),
+        ([the_result(error="start: no", started=False, identical=None, control=True, tree="c")], False),
+        (
+            [the_result(token=2, control=True, tree="c"), the_result(control=True, tree="another")],
+            False,
+        ),
+    ],
+)
+def test_trees_must_match_and_every_control_must_be_noticed(
+    found: list[results.Result], verdict: bool
+) -> None:
+    assert results.passed(found) is verdict
+
+
+def test_the_table_and_the_json_say_what_was_found(tmp_path: Path) -> None:
+    profile = Trace.of_steps().profile()
+    found = [
+        the_result(profile=profile, gpu_busy=0.8, retracted=3),
+        the_result(token=2, tree="late", error="RuntimeError: boom"),
+    ]
+    results.write(tmp_path, {"command": "bench"}, found)
+    lines = (tmp_path / "table.txt").read_text().splitlines()
+    (good,) = [line for line in lines if "patched" in line]
+    (bad,) = [line for line in lines if "boom" in line]
+    assert [cell.strip() for cell in good.split("│")[1:-1]] == [
+        "straight 1", "8", "patched", "2.000", "2.000", "0.000", "1.0000", "1.0000-1.0000", "0.00", "3",
+        "0.0", "0.0", "80.0%", "identical", "",
+    ]  # fmt: skip
+    assert "1 of 1 differ, first request 0 at token 0" in bad
+    content = json.loads((tmp_path / "results.json").read_text())
+    assert content["command"] == "bench"
+    assert content["results"][0]["profile"]["busy_milliseconds"] == pytest.approx(0.08)
+    assert content["results"][1]["difference"]["got"] == 2
+
+
+def test_a_table_line_for_tokens_that_cannot_be_compared_says_so() -> None:
+    console = Console(width=240)
+    with console.capture() as capture:
+        console.print(results.table([the_result(identical=None), the_result(reproducible=False)]))
+    assert "not compared" in capture.get()
+    assert "not reproducible" in capture.get()
+
+
+# --- engines in processes of their own
+
+
+SMALL = scenarios.Scenario(
+    "small",
+    [
+        scenarios.Request((5, 6), new_tokens=9),
+        scenarios.Request((7,), new_tokens=30, aborted=4),
+        scenarios.Request((8, 9, 10), new_tokens=6, enters=2),
+    ],
+)
+
+
+@pytest.fixture
+def compared(tmp_path: Path) -> Iterator[Any]:
+    def run(chosen: list[scenarios.Scenario], *contenders: trees.Contender, **limits: float) -> Any:
+        about: dict[str, Any] = {"machine": {}, "seconds_to_start": {}}
+
+        def start(group: bench_decode.Group) -> bench_decode.Field:
+            return bench_decode.Field(
+                group,
+                {
+                    tree: Engine(
+                        tree,
+                        {"model_path": "t"},
+                        {},
+                        site=None,
+                        folder=tmp_path / "out" / group.name / tree.name,
+                        **({"start_limit": 300.0, "run_limit": 300.0} | limits),
+                    )
+                    for tree in contenders
+                },
+            )
+
+        found = bench_decode.compare(
+            bench_decode.grouped(chosen, [8]),
+            start,
+            trees=len(contenders),
+            repeats=3,
+            report=print,
+            about=about,
+        )
+        return [result for fresh in found for result in fresh], about
+
+    yield run
+    assert not [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in _command(p)]
+
+
+def _command(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_two_equal_trees_give_the_same_tokens_and_a_faulty_copy_does_not(
+    tmp_path: Path, compared: Any
+) -> None:
+    one = trees.contender("one", write_tree(tmp_path / "a"))
+    two = trees.contender("two", write_tree(tmp_path / "b"))
+    fault = trees.Fault(
+        "short", "two", [("srt/managers/scheduler.py", "prompt + request.tokens", "prompt[1:]")]
+    )
+    found, about = compared([SMALL], one, two, trees.faulty_copy(fault, [two], tmp_path / "faulty"))
+    assert [(r.tree, r.identical, r.reproducible, r.error) for r in found] == [
+        ("one", True, True, None),
+        ("two", True, True, None),
+        ("short", False, True, None),
+    ]
+    assert results.passed(found)
+    assert set(about["seconds_to_start"]) == {
+        "8-layers-small one",
+        "8-layers-small two",
+        "8-layers-small short",
+    }
+    assert about["machine"]["torch"] == torch.__version__
+
+
+def test_a_timed_scenario_has_a_time_and_a_profile(tmp_path: Path, compared: Any) -> None:
+    timed = replace(SMALL, requests=[scenarios.Request((5, 6), new_tokens=40)], batch=1)
+    (found,), _ = compared([timed], trees.contender("one", write_tree(tmp_path / "a")))
+    assert found.runs == 4
+    assert found.step.count == 3
+    assert found.step.lowest > 0
+    assert found.profile.steps == 4
+    assert found.profiled_step.count == 3
+    assert found.accept_length == pytest.approx(39 / 20)
+
+
+def test_an_engine_that_crashes_in_a_scenario_does_not_take_the_others_along(
+    tmp_path: Path, compared: Any
+) -> None:
+    good = trees.contender("good", write_tree(tmp_path / "a"))
+    fault = trees.Fault("bad", "good", [("srt/managers/scheduler.py", "[mail.pop()]", "mail / 2")])
+    bad = replace(trees.faulty_copy(fault, [good], tmp_path / "faulty"), control=False)
+    (first, second, third, fourth), _ = compared([SMALL, replace(SMALL, name="again")], good, bad)
+    assert (first.error, third.error) == (None, None)
+    assert second.error == fourth.error
+    assert second.error.startswith(
+        "small: The engine ended without an answer. TypeError: unsupported operand"
+    )
+    assert second.identical is None
+
+
+def test_an_engine_that_does_not_start_is_ended_at_its_limit(tmp_path: Path, compared: Any) -> None:
+    changed = {"__init__": "import time; time.sleep(600)"}
+    sleepy = trees.contender("sleepy", write_tree(tmp_path / "a", **changed))
+    (found,), _ = compared([SMALL], sleepy, start_limit=3.0)
+    assert found.error == "start: No answer within 3 s."
+    assert not found.started
+    assert found.runs == 0
+
+
+def test_an_engine_that_hangs_in_a_run_is_ended_at_its_limit(tmp_path: Path, compared: Any) -> None:
+    tree = trees.contender("tree", write_tree(tmp_path / "a"))
+    fault = trees.Fault(
+        "hangs", "tree", [("srt/managers/scheduler.py", "mail.pop()", "__import__('time').sleep(600)")]
+    )
+    (found,), _ = compared([SMALL], trees.faulty_copy(fault, [tree], tmp_path / "faulty"), run_limit=3.0)
+    assert found.error == "small: No answer within 3 s."
+    assert found.started
+
+
+def test_a_tree_whose_requests_the_probe_does_not_see_is_no_silent_success(
+    tmp_path: Path, compared: Any
+) -> None:
+    tree = trees.contender("tree", write_tree(tmp_path / "a"))
+    fault = trees.Fault("other", "tree", [("__init__.py", "rid=r,", "rid='other ' + r,")])
+    (found,), _ = compared([SMALL], trees.faulty_copy(fault, [tree], tmp_path / "faulty"))
+    assert found.error is not None
+    assert "The probe did not recognise the requests" in found.error
+
+
+def test_an_engine_that_takes_sglang_from_elsewhere_is_refused(tmp_path: Path) -> None:
+    elsewhere = write_tree(tmp_path / "site")
+    (tmp_path / "empty").mkdir()
+    tree = trees.Contender("empty", tmp_path / "empty", None)
+    engine = Engine(tree, {}, {}, site=elsewhere, folder=tmp_path / "out", start_limit=300, run_limit=300)
+    with pytest.raises(EngineError, match="not from its own tree"):
+        engine.await_start()
+
+
+def test_the_trees_own_sglang_comes_before_the_bundles(tmp_path: Path) -> None:
+    site = write_tree(tmp_path / "site", **{"__init__": "raise RuntimeError"})
+    tree = trees.contender("one", write_tree(tmp_path / "a"))
+    engine = Engine(
+        tree, {}, {"EXTRA": "1"}, site=site, folder=tmp_path / "out", start_limit=300, run_limit=300
+    )
+    try:
+        assert engine.await_start().step_event == bench_probe.DECODE_EVENT
+        reply = engine.run(SMALL.requests, logprobs=True)
+    finally:
+        engine.stop()
+    assert [output["finish"] for output in reply["outputs"]] == ["length", "abort", "length"]
+    # Aborted at decode step 4: the prefill's token and two of each step.
+    assert [len(output["tokens"]) for output in reply["outputs"]] == [9, 9, 6]
+    assert reply["outputs"][0]["logprobs"] == [-0.5] * 9
+
+
+# --- the checkpoint
+
+
+TINY = checkpoint.Shape(layers=3, hidden=64, intermediate=96, heads=4, kv_heads=2, head_dim=8, vocabulary=256)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+def test_a_checkpoint_is_the_same_to_the_byte_each_time(tmp_path: Path) -> None:
+    checkpoint.write_checkpoint(tmp_path / "a", TINY, "cpu")
+    checkpoint.write_checkpoint(tmp_path / "b", TINY, "cpu")
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+
+
+def test_a_checkpoint_that_is_there_is_left_alone_and_one_that_was_cut_short_is_written_again(
+    tmp_path: Path,
+) -> None:
+    target, draft = checkpoint.write_checkpoint(tmp_path, TINY, "cpu")
+    whole = digests(tmp_path)
+    (target / "vocabulary.safetensors").write_bytes(b"kept")
+    (draft / "config.json").unlink()
+    (draft / "draft.safetensors").write_bytes(b"cut short")
+    checkpoint.write_checkpoint(tmp_path, TINY, "cpu")
+    changed = {name for name, digest in digests(tmp_path).items() if digest != whole[name]}
+    assert changed == {"target-3/vocabulary.safetensors"}
+
+
+def test_the_index_names_every_tensor_of_a_llama_of_that_shape(tmp_path: Path) -> None:
+    target, _ = checkpoint.write_checkpoint(tmp_path, TINY, "cpu")
+    index = json.loads((target / "model.safetensors.index.json").read_text())["weight_map"]
+    tensors = {
+        name: tuple(tensor.shape)
+        for file in target.glob("*.safetensors")
+        for name, tensor in load_file(file).items()
+    }
+    assert set(index) == set(tensors)
+    assert len(tensors) == 3 + 9 * TINY.layers
+    assert tensors["model.layers.2.self_attn.k_proj.weight"] == (16, 64)
+    assert tensors["model.layers.0.mlp.down_proj.weight"] == (64, 96)
+    config = json.loads((target / "config.json").read_text())
+    assert (config["num_hidden_layers"], config["vocab_size"]) == (3, 256)
+
+
+def test_no_two_matrices_of_a_checkpoint_are_alike() -> None:
+    weights = checkpoint.Weights("cpu")
+    one, two = weights.normal("a", 8, 8, 1.0), weights.normal("b", 8, 8, 1.0)
+    assert not torch.equal(one, two)
+    assert torch.equal(one, weights.normal("a", 8, 8, 1.0))
+
+
+def draft_tensors() -> dict[str, torch.Tensor]:
+    ((_, tensors),) = checkpoint.draft_shards(TINY, checkpoint.Weights("cpu"))
+    return {name: tensor.float() for name, tensor in tensors.items()}
+
+
+def attended_to_itself(tensors: dict[str, torch.Tensor], layer_input: torch.Tensor) -> torch.Tensor:
+    """What the draft's attention adds for a token that attends to itself alone."""
+    values = layer_input @ tensors["midlayer.self_attn.v_proj.weight"].T
+    group = TINY.heads // TINY.kv_heads
+    per_query_head = values.view(TINY.kv_heads, TINY.head_dim).repeat_interleave(group, dim=0).reshape(-1)
+    return per_query_head @ tensors["midlayer.self_attn.o_proj.weight"].T
+
+
+def test_the_drafts_attention_hands_on_the_token_and_takes_the_one_before_away() -> None:
+    tensors = draft_tensors()
+    now, before = tensors["embed_tokens.weight"][3], tensors["embed_tokens.weight"][7]
+    torch.testing.assert_close(attended_to_itself(tensors, torch.cat([now, before])), now - before)
+
+
+def test_the_draft_looks_for_the_token_itself() -> None:
+    # Query and key of a token are the same, so that no other token of its length scores higher.
+    tensors = draft_tensors()
+    inputs = torch.cat([tensors["embed_tokens.weight"], torch.randn(256, 64)], dim=-1)
+    queries = (inputs @ tensors["midlayer.self_attn.q_proj.weight"].T).view(256, TINY.heads, TINY.head_dim)
+    keys = (inputs @ tensors["midlayer.self_attn.k_proj.weight"].T).view(256, TINY.kv_heads, TINY.head_dim)
+    assert keys.any(dim=-1).all()
+    torch.testing.assert_close(queries, keys.repeat_interleave(TINY.heads // TINY.kv_heads, dim=1))
+
+
+def test_the_targets_hidden_states_do_not_enter_the_drafts_carried_columns() -> None:
+    fc = draft_tensors()["fc.weight"]
+    assert not fc[: TINY.carried].any()
+    assert fc[TINY.carried :].any(dim=1).all()
+
+
+def test_the_end_token_is_never_generated() -> None:
+    head = draft_tensors()["lm_head.weight"]
+    assert not head[: checkpoint.SPECIAL].any()
+    assert head[checkpoint.SPECIAL :].any(dim=1).all()
+
+
+def test_target_and_draft_have_the_same_embedding_and_head() -> None:
+    target = dict(checkpoint.target_shards(TINY, checkpoint.Weights("cpu")))["vocabulary"]
+    draft = draft_tensors()
+    assert torch.equal(target["model.embed_tokens.weight"].float(), draft["embed_tokens.weight"])
+    assert torch.equal(target["lm_head.weight"].float(), draft["lm_head.weight"])

@@ -1,0 +1,788 @@
+"""The mutation script breaks what it says, samples the same again, and tells mutants that are noticed from others."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import tomli
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.releases import REFERENCE, Releases, fingerprints
+from support.toys import ABRUPT, MIRROR
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+sys.path.append(str(SCRIPTS))
+
+from mutation.grounds import ANY, Ground, Grounds, functions_changed, meaning  # noqa: E402
+from mutation.lane import Lane  # noqa: E402
+from mutation.mutants import LEFT_OUT, Mutant, of_module, of_patch, written  # noqa: E402
+from mutation.notes import Trial  # noqa: E402
+from mutation.operators import breaks  # noqa: E402
+from mutation.sampling import sample  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.tree.tree import CheckoutTree
+
+# Of each operator: a program, what it makes of that, and a program that it has nothing to do in.
+OPERATORS = {
+    "comparison swapped": ("x = a < b", ["x = a <= b"], "x = a + b"),
+    "None test swapped": ("x = a is not None", ["x = a is None"], "x = a is b"),
+    "and/or swapped": ("x = a and b", ["x = a or b"], "x = a & b"),
+    "boolean negated": ("x = not a", ["x = a"], "x = a"),
+    "arithmetic swapped": ("x = a - b", ["x = a + b"], "x = a < b"),
+    "integer plus one": ("x = a[1]", ["x = a[2]"], "x = a['1']"),
+    "constant swapped": ("x = f(None)", ["x = f(True)"], "x = a is None"),
+    "statement deleted": ("f(x)", ["pass"], "import x"),
+    "return value None": (
+        "def f():\n    return x",
+        ["def f():\n    return None"],
+        "def f():\n    return None",
+    ),
+    "keyword argument dropped": ("f(a, b=c)", ["f(a, )"], "f(a, c)"),
+    "condition always True": ("x = a if b else c", ["x = a if True else c"], "while b:\n    f()"),
+    "condition always False": ("while b:\n    f()", ["while False:\n    f()"], "x = a"),
+}
+
+
+def made(code: str, operator: str) -> list[str]:
+    return [one.code for one in breaks(code) if one.operator == operator]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_operator_breaks_what_it_is_for(operator: str) -> None:
+    code, broken, _ = OPERATORS[operator]
+    assert made(code, operator) == broken
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_operator_leaves_alone_what_it_is_not_for(operator: str) -> None:
+    assert made(OPERATORS[operator][2], operator) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '"""What a module says: 1 is not 2."""',
+        "def f():\n    '''Return 1 or None.'''",
+        "x: Literal[1] | None",
+        "from a import b",
+        "raise ValueError(f'{a + 1} is not None', strict=True)",
+        "if TYPE_CHECKING:\n    x = 1",
+        "...",
+        "pass",
+    ],
+)
+def test_what_does_nothing_is_not_broken(code: str) -> None:
+    said = {one.operator for one in breaks(code)}
+    # An exception that is no longer raised is a change, other than one of what it says.
+    assert said == ({"statement deleted"} if code.startswith("raise") else set())
+
+
+def test_what_an_assertion_says_is_not_broken() -> None:
+    assert [one.code for one in breaks("assert a < b, str(1)")] == ["pass", "assert a <= b, str(1)"]
+
+
+def test_annotations_of_parameters_and_results_are_not_broken() -> None:
+    assert breaks("def f(a: int | None, b: Literal[1]) -> Literal[True]: g") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "broken"),
+    [
+        ("if a:\n    f()", "if not a:\n    f()"),
+        ("x = [a for a in b if a.c]", "x = [a for a in b if not a.c]"),
+        ("x = a and (b == c)", "x = not a and (b == c)"),
+        ("if (lambda: a):\n    f()", "if not (lambda: a):\n    f()"),
+        ("x = 1 * (not a)", "x = 1 * (a)"),
+    ],
+)
+def test_conditions_and_operands_are_negated_once(code: str, broken: str) -> None:
+    assert made(code, "boolean negated") == [broken]
+
+
+def test_a_return_in_the_middle_is_deleted_and_the_last_one_is_not() -> None:
+    code = "def f():\n    if a:\n        return\n    return a"
+    assert made(code, "statement deleted") == ["def f():\n    if a:\n        pass\n    return a"]
+
+
+def test_what_is_broken_is_named_by_the_function_that_it_is_in() -> None:
+    code = "a = 1\nclass A:\n    b = 1\n    def f(self):\n        c = 1\ndef g(d=1):\n    pass\n"
+    units = [one.unit for one in breaks(code) if one.operator == "integer plus one"]
+    assert units == ["", "A", "A.f", "g"]
+
+
+def test_every_mutant_of_the_runtime_is_another_program_of_valid_python() -> None:
+    for path in SCRIPTS.parent.glob("patchkit/runtime/*.py"):
+        text = path.read_text(encoding="utf-8")
+        mutants = list(of_module(path.name, text))
+        assert all(meaning(mutant.text.encode()) != meaning(text.encode()) for mutant in mutants)
+        assert len({mutant.text for mutant in mutants}) == len(mutants)
+
+
+# ---- patches -----------------------------------------------------------------------------------------------------
+
+
+def patch_of(**edit: Any) -> str:
+    """Return a patch file's text with one edit."""
+    head = {"id": "toy", "title": "Toy", "why": "To see.", "risk": "None.", "verify": "Look."}
+    site = {"name": "toy-edit", "why": "toy", "file": "srt/toy.py", "in": "Toy.run"}
+    return written({**head, "edit": [{**site, **edit}]})
+
+
+def broken_edits(text: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return each mutant's part and operator, and the edit that it has."""
+    return [
+        (mutant.part, mutant.operator, tomli.loads(mutant.text)["edit"][0])
+        for mutant in of_patch("toy", text)
+    ]
+
+
+def test_placeholders_of_a_fragment_stay() -> None:
+    code = "if $value and self.on:\n    $$found\nelse:\n    $value = $other\n"
+    found = [
+        edit["code"]
+        for _, name, edit in broken_edits(patch_of(kind="rewrite", find="$value", code=code))
+        if name == "and/or swapped"
+    ]
+    assert found == [code.replace("and", "or")]
+
+
+GUARDED = "if $a is None:\n    $$found\n"
+VALUE = {"kind": "argument-value", "find": "f(a=$_)", "argument": "a", "code": "$value + 1"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "part", "operator", "key", "broken"),
+    [
+        (
+            {"kind": "parameter", "code": "a: bool = True"},
+            "code",
+            "constant swapped",
+            "code",
+            "a: bool = False",
+        ),
+        (
+            {"kind": "call-argument", "find": "f()", "argument": "n=1"},
+            "argument",
+            "integer plus one",
+            "argument",
+            "n=2",
+        ),
+        (
+            {"kind": "none-guard", "find": "f($a)", "value": "$a"},
+            "value",
+            "None test swapped",
+            "code",
+            GUARDED,
+        ),
+        (VALUE, "code", "arithmetic swapped", "code", "$value - 1"),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)
+def test_code_that_is_no_statement_is_broken_too(
+    edit: dict[str, Any], part: str, operator: str, key: str, broken: str
+) -> None:
+    assert [
+        changed[key]
+        for where, name, changed in broken_edits(patch_of(**edit))
+        if (where, name) == (part, operator)
+    ] == [broken]
+
+
+def test_each_variant_is_broken_by_itself() -> None:
+    variants = [{"find": "f($a)", "code": "g($a, 1)"}, {"find": "h($a)", "code": "g($a, 2)"}]
+    changed = [
+        [variant["code"] for variant in edit["variants"]]
+        for _, operator, edit in broken_edits(patch_of(kind="rewrite", variants=variants))
+        if operator == "integer plus one"
+    ]
+    assert changed == [["g($a, 2)", "g($a, 2)"], ["g($a, 1)", "g($a, 3)"]]
+
+
+@pytest.mark.parametrize("kind", ["insert-after", "insert-before"])
+def test_an_addition_without_its_only_statement_is_the_edit_left_out(kind: str) -> None:
+    assert [operator for _, operator, _ in broken_edits(patch_of(kind=kind, find="f()", code="g()"))] == [
+        LEFT_OUT
+    ]
+
+
+def test_an_import_can_only_be_left_out() -> None:
+    assert [operator for _, operator, _ in broken_edits(patch_of(kind="import", code="import a"))] == [
+        LEFT_OUT
+    ]
+
+
+# What a patch holds: no floats, no dates, no control characters.
+TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\n\t"))
+VALUES = st.recursive(TEXTS | st.booleans(), lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner))
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(TEXTS, VALUES))
+def test_a_table_is_read_as_it_was_written(table: dict[str, Any]) -> None:
+    assert tomli.loads(written(table)) == table
+
+
+@dataclass
+class Planned:
+    """The reference release with all patches, and a copy of these to break."""
+
+    grounds: Grounds
+    checkout: Path
+
+    def mutants(self, patch: str, edit: str) -> list[Mutant]:
+        file = f"patches/{patch}/patch.toml"
+        text = (self.checkout / file).read_text(encoding="utf-8")
+        return [mutant for mutant in of_patch(file, text) if mutant.unit == edit]
+
+    def left_out(self, patch: str, edit: str) -> dict[str, dict[str, bytes]]:
+        (gone,) = (mutant for mutant in self.mutants(patch, edit) if mutant.operator == LEFT_OUT)
+        return self.grounds.changed_by(gone)
+
+
+@pytest.fixture(scope="module")
+def planned(
+    releases: Releases, tmp_path_factory: pytest.TempPathFactory, _parsed_once: None
+) -> Iterator[Planned]:
+    checkout = tmp_path_factory.mktemp("planned")
+    shutil.copytree(SCRIPTS.parent / "patches", checkout / "patches")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("patchkit.patchset.load.BUILT_IN", SCRIPTS.parent / "patches")
+        yield Planned(Grounds([Ground("release", releases.tree(REFERENCE), ())], checkout), checkout)
+
+
+def test_an_edit_left_out_leaves_its_site_as_the_release_has_it(planned: Planned) -> None:
+    file = "srt/layers/attention/trtllm_mha_backend.py"
+    changed = planned.left_out("25925", "overlap-hook")
+    assert list(changed["release"]) == [file]
+    hook = b"def update_verify_buffers_to_fill_after_draft"
+    assert hook not in changed["release"][file]
+
+
+def test_an_edit_that_no_tree_takes_makes_no_mutant(planned: Planned) -> None:
+    assert all(planned.grounds.changed_by(mutant) == {} for mutant in planned.mutants("26128", "refresh"))
+
+
+def test_a_mutant_is_in_the_trees_file_as_it_is_in_the_fragment(planned: Planned) -> None:
+    (mutant,) = (one for one in planned.mutants("26128", "triton-flag") if one.operator == "constant swapped")
+    ((file, content),) = planned.grounds.changed_by(mutant)["release"].items()
+    assert file == "srt/layers/attention/triton_backend.py"
+    assert b"needs_cpu_seq_lens: bool = True" in content
+
+
+def test_the_same_trees_are_no_second_mutant(planned: Planned) -> None:
+    assert planned.left_out("26128", "triton-flag") != {}
+    assert planned.left_out("26128", "triton-flag") == {}
+
+
+def test_a_patch_that_no_longer_applies_is_no_mutant(planned: Planned) -> None:
+    (mutant, *_) = planned.mutants("26824", "mask-slot")
+    sound = (planned.checkout / mutant.file).read_text(encoding="utf-8")
+    lost = sound.replace("self.num_draft_tokens = $count", "no_such_thing($count)")
+    assert lost != sound
+    assert planned.grounds.changed_by(replace(mutant, text=lost)) == {}
+    assert (planned.checkout / mutant.file).read_text(encoding="utf-8") == sound
+
+
+def test_patches_that_do_not_apply_as_they_are_stop_it_with_a_sentence(
+    planned: Planned, releases: Releases, tmp_path: Path
+) -> None:
+    path = Path(shutil.copytree(planned.checkout, tmp_path / "copy")) / "patches" / "26824" / "patch.toml"
+    text = path.read_text(encoding="utf-8").replace("self.num_draft_tokens = $count", "no_such_thing($count)")
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit, match="the patches do not apply to the release tree"):
+        Grounds([Ground("release", releases.tree(REFERENCE), ())], tmp_path / "copy")
+
+
+def test_a_patch_that_looks_at_another_patchs_file_is_planned_with_it(
+    tree: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = {"title": "Toy", "why": "To see.", "risk": "None.", "verify": "Look."}
+    edit = {"kind": "class-attribute", "name": "toy-edit", "why": "toy"}
+    flag = {**edit, "file": MIRROR, "in": "Mirror", "code": "flag: int = 1"}
+    limit = {**edit, "file": ABRUPT, "in": "Worker", "code": "limit: int = 8"}
+    flagged = {
+        "shapes": {"flagged": [{"file": MIRROR, "in": "Mirror", "has": "flag = 1"}]},
+        "one_of": ["flagged"],
+    }
+    texts = {
+        "t-flag": written({"id": "t-flag", **head, "edit": [flag]}),
+        "t-limit": written({"id": "t-limit", **head, **flagged, "requires": ["t-flag"], "edit": [limit]}),
+    }
+    for name, text in texts.items():
+        folder = tmp_path / "checkout" / "patches" / name
+        folder.mkdir(parents=True)
+        (folder / "patch.toml").write_text(text)
+    monkeypatch.setattr("patchkit.patchset.load.BUILT_IN", tmp_path)
+    grounds = Grounds([Ground("tiny", tree, ())], tmp_path / "checkout")
+    changed = [
+        grounds.changed_by(mutant) for mutant in of_patch("patches/t-limit/patch.toml", texts["t-limit"])
+    ]
+    assert [list(one["tiny"]) for one in changed] == [[ABRUPT], [ABRUPT]]
+
+
+@pytest.mark.parametrize(
+    "same",
+    ["x=1  # why\nif x:\n\tf(x)", "x = 1\nif x:\n    pass\n    f(x)", "pass\nx = 1\nif (x):\n    f((x))"],
+)
+def test_programs_that_differ_in_nothing_that_runs_mean_the_same(same: str) -> None:
+    assert meaning(same.encode()) == meaning(b"x = 1\nif x:\n    f(x)\n")
+
+
+@pytest.mark.parametrize(
+    "other", ["x = 2\nif x:\n    f(x)", "x = 1\nif x:\n    f(x)\nelse:\n    f(1)", "x = 1\nif x:\n    pass"]
+)
+def test_other_programs_mean_something_else(other: str) -> None:
+    assert meaning(other.encode()) != meaning(b"x = 1\nif x:\n    f(x)\n")
+
+
+# ---- samples -----------------------------------------------------------------------------------------------------
+
+CANDIDATES = [(group, number) for group in "abcdef" for number in range(ord(group) - ord("a") + 1)]
+
+
+def group_of(candidate: tuple[str, int]) -> str:
+    return candidate[0]
+
+
+@given(size=st.integers(0, 30), seed=st.integers(0, 99), odd=st.booleans())
+def test_a_sample_is_of_those_that_count_and_no_larger_than_asked(size: int, seed: int, odd: bool) -> None:
+    taken = list(sample(CANDIDATES, group_of, lambda candidate: candidate[1] % 2 == odd, size, seed))
+    countable = [candidate for candidate in CANDIDATES if candidate[1] % 2 == odd]
+    assert len(taken) == len(set(taken)) == min(size, len(countable))
+    assert set(taken) <= set(countable)
+
+
+@given(size=st.integers(6, 30), seed=st.integers(0, 99))
+def test_a_sample_has_one_of_each_stratum_before_it_has_another(size: int, seed: int) -> None:
+    taken = list(sample(CANDIDATES, group_of, lambda _: True, size, seed))
+    assert {group_of(candidate) for candidate in taken[:6]} == set("abcdef")
+
+
+@given(size=st.integers(0, 30), seed=st.integers(0, 99))
+def test_the_same_seed_takes_the_same_in_the_same_order(size: int, seed: int) -> None:
+    first, again = (list(sample(CANDIDATES, group_of, lambda _: True, size, seed)) for _ in range(2))
+    assert first == again
+
+
+def test_another_seed_takes_others() -> None:
+    taken = {tuple(sample(CANDIDATES, group_of, lambda _: True, 8, seed)) for seed in range(20)}
+    assert len(taken) > 10
+
+
+def test_a_candidate_is_asked_about_once_and_only_when_its_turn_comes() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def counts(candidate: tuple[str, int]) -> bool:
+        asked.append(candidate)
+        return candidate[1] > 0
+
+    taken = list(islice(sample(CANDIDATES, group_of, counts, 30, 0), 3))
+    assert len(taken) == 3
+    assert len(asked) < len(CANDIDATES)
+    list(sample(CANDIDATES, group_of, counts, 30, 1))
+    assert len(asked) == len(set(asked[: -len(CANDIDATES)])) + len(CANDIDATES)
+
+
+# ---- toy projects ------------------------------------------------------------------------------------------------
+
+STEPS = """\
+def ready(count, limit):
+    return count < limit
+
+
+def label(count):
+    return count + 1
+"""
+TOY_PATCH = "patches/toy/patch.toml"
+LIMIT = "tests/runtime/test_steps.py::test_at_the_limit"
+TEST_OF_STEPS = """\
+from patchkit.runtime.steps import ready
+
+
+def test_ready():
+    assert ready(1, 2)
+
+
+def test_at_the_limit():
+    assert ready(2, 2) is False
+"""
+
+
+@dataclass
+class Project:
+    """A checkout of a few files that has the script."""
+
+    folder: Path
+
+    def put(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def read(self, name: str) -> str:
+        return (self.folder / name).read_text()
+
+    def mutate(self, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the script; its own patchkit is the real one, that of the tests it runs the project's."""
+        real = {"PYTHONPATH": str(SCRIPTS.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [
+            sys.executable,
+            str(self.folder / "scripts" / "mutate.py"),
+            "--jobs",
+            "1",
+            *map(str, arguments),
+        ]
+        merged = {**os.environ, **real, **environment}
+        return subprocess.run(
+            command, cwd=self.folder, env=merged, capture_output=True, text=True, check=False
+        )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path / "toy")
+    shutil.copytree(SCRIPTS / "mutation", project.folder / "scripts" / "mutation")
+    shutil.copy(SCRIPTS / "mutate.py", project.folder / "scripts")
+    for name in ("patchkit/__init__.py", "patchkit/runtime/__init__.py"):
+        project.put(name, "")
+    project.put("patchkit/runtime/steps.py", STEPS)
+    project.put("tests/runtime/test_steps.py", TEST_OF_STEPS)
+    for suite in ("differential", "backends"):
+        project.put(
+            f"tests/{suite}/test_{suite}.py", "def test_there_is_a_package():\n    import patchkit.runtime"
+        )
+    project.put("pyproject.toml", "")
+    site = {"file": "srt/toy.py", "in": "Toy"}
+    project.put(TOY_PATCH, patch_of(kind="class-attribute", code="limit: int = 1", **site))
+    return project
+
+
+def test_survivors_are_told_from_the_killed_and_fail_the_run(project: Project, tmp_path: Path) -> None:
+    before = fingerprints(project.folder)
+    done = project.mutate("--out", tmp_path / "results.json")
+    assert done.stdout, done.stderr
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == "killed 2 of 5: 40.0%; 85% is enough"
+    assert "survived: patchkit/runtime/steps.py: label: arithmetic swapped" in done.stdout
+    assert "-    return count + 1\n+    return count - 1\n" in done.stdout
+    assert "survived: patchkit/runtime/steps.py: ready" not in done.stdout
+    content = json.loads((tmp_path / "results.json").read_text())
+    assert (content["mutants"], content["killed"], content["rate"]) == (5, 2, 0.4)
+    assert content["killed_by"] == {"tests/runtime": 2}
+    assert content["files"]["patchkit/runtime/steps.py"] == {"mutants": 5, "killed": 2, "rate": 0.4}
+    killers = {row["operator"]: row["test"] for row in content["results"] if row["killed"]}
+    assert set(killers) == {"comparison swapped", "return value None"}
+    assert killers["comparison swapped"] == LIMIT
+    assert fingerprints(project.folder) == before
+
+
+def test_enough_killed_mutants_pass(project: Project) -> None:
+    done = project.mutate("--only", "ready")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "killed 2 of 2: 100.0%; 85% is enough"
+
+
+def test_what_stands_behind_the_dashes_goes_to_pytest(project: Project) -> None:
+    done = project.mutate("--only", "comparison", "--", f"--deselect={LIMIT}")
+    assert "killed 0 of 1" in done.stdout, done.stderr
+
+
+def test_tests_that_fail_without_a_mutant_stop_it_with_a_sentence(project: Project) -> None:
+    project.put("tests/runtime/test_steps.py", "def test_gone():\n    assert 1 == 2")
+    done = project.mutate()
+    assert (done.returncode, done.stdout) == (1, "")
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("mutate: tests/runtime/test_steps.py::test_gone fails without a mutant (")
+    assert said.endswith("; mend that first.")
+
+
+def test_a_name_that_no_mutant_has_stops_it_with_a_sentence(project: Project) -> None:
+    done = project.mutate("--only", "nonsense")
+    assert (done.returncode, done.stderr) == (1, "mutate: no mutant's name has 'nonsense'.\n")
+
+
+def test_tests_that_cannot_run_are_no_killers(project: Project) -> None:
+    done = project.mutate("--", "-k", "no_test_has_this")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "mutate: pytest ended with 5" in done.stderr
+
+
+def test_a_mutant_that_cannot_be_imported_is_killed(project: Project) -> None:
+    project.put(
+        "patchkit/runtime/steps.py",
+        "limit = 1\n\n\ndef ready(count, limit=limit):\n    return count < limit\n",
+    )
+    done = project.mutate("--only", "module: statement deleted")
+    assert "killed 1 of 1" in done.stdout, done.stderr
+
+
+def test_what_takes_longer_than_its_limit_is_killed(project: Project, tmp_path: Path) -> None:
+    lane = Lane(project.folder, tmp_path / "lane")
+    trial = Trial(str(lane.checkout), str(tmp_path / "verdict"), str(tmp_path / "notes"), calls=str(tmp_path))
+    assert lane.test(trial, ["tests/runtime"], [], limit=0.01).test == "timeout"
+    assert not lane.test(trial, ["tests/runtime"], [], limit=600).killed
+
+
+def test_a_lane_is_whole_again_after_a_mutant(project: Project, tmp_path: Path) -> None:
+    lane = Lane(project.folder, tmp_path / "lane")
+    (mutant, *_) = of_module("patchkit/runtime/steps.py", STEPS)
+    with lane.broken(mutant, {}):
+        assert (lane.checkout / mutant.file).read_text() == mutant.text != STEPS
+    assert (lane.checkout / mutant.file).read_text() == STEPS
+
+
+# Trees that write down what they are asked, and an `apply` that does what the toy patch does.
+DRIVEN = {
+    "tests/support/releases.py": """
+        LIMIT = "class Toy:", "class Toy:\\n    limit: int = 1"
+        NAME = "return 'toy'", "return 'patched toy'"
+
+
+        def run(command, root, *patches):
+            assert (command, patches) == ("apply", ("toy",))
+            path = root / "sglang" / "srt" / "toy.py"
+            path.write_text(path.read_text().replace(*LIMIT).replace(*NAME))
+    """,
+    "tests/support/driven/worker.py": """
+        import importlib
+        import os
+        import sys
+
+        root, probe = sys.argv[1:]
+        sys.path.insert(0, root)
+        toy = importlib.import_module("sglang.srt.toy")
+        source, sink = os.pipe()
+        if os.fork() == 0:
+            os.write(sink, str(getattr(toy, probe)()).encode())
+            os._exit(0)
+        os.wait()
+        print(os.read(source, 100).decode())
+    """,
+    "tests/support/driven/trees.py": """
+        import functools
+        import os
+        import subprocess
+        import sys
+        from pathlib import Path
+        from support.releases import run
+
+
+        class Worker:
+            def __init__(self, name, root):
+                self.name, self.root = name, root
+
+            def ask(self, probe, requests):
+                with open(os.environ["ASKED"], "a") as log:
+                    print(self.name, probe, file=log)
+                if probe == "fail":
+                    raise ProbeError("LookupError", "no such thing", "")
+                worker = Path(__file__).with_name("worker.py")
+                command = [sys.executable, worker, self.root, probe]
+                return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+        class DrivenTree:
+            def __init__(self, name, make):
+                self.name, self.make = name, functools.cache(make)
+
+            def ask(self, probe):
+                return Worker(self.name, self.make()).ask(probe, [])
+
+
+        class ProbeError(Exception):
+            def __init__(self, kind, message, trace):
+                super().__init__(message)
+                self.kind, self.message, self.trace = kind, message, trace
+
+
+        class WorkerDiedError(Exception):
+            pass
+    """,
+    "tests/differential/conftest.py": """
+        import sys
+        from pathlib import Path
+
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+        from support.driven import trees
+    """,
+    "tests/differential/toy.py": """
+        class Toy:
+            kind = 0
+
+
+        def limit():
+            return getattr(Toy, "limit", None)
+
+
+        def name():
+            return 'toy'
+
+
+        def steps():
+            from patchkit.runtime import steps
+            return steps.ready(1, 2)
+    """,
+    "tests/differential/test_toy.py": """
+        from pathlib import Path
+
+        import pytest
+        from support.releases import run
+        from support.driven.trees import DrivenTree, ProbeError
+
+        TOY = Path(__file__).with_name("toy.py").read_text()
+
+
+        def made(folder, text=TOY):
+            package = folder / "sglang"
+            (package / "srt").mkdir(parents=True)
+            (package / "__init__.py").touch()
+            (package / "version.py").write_text('__version__ = "0.5.12"')
+            (package / "srt" / "toy.py").write_text(text)
+            return folder
+
+
+        def patched_copy(folder):
+            run("apply", made(folder), "toy")
+            return folder
+
+
+        @pytest.fixture(scope="session")
+        def before(tmp_path_factory):
+            folder = tmp_path_factory.mktemp("trees")
+            return DrivenTree("unpatched", lambda: made(folder / "unpatched"))
+
+
+        @pytest.fixture(scope="session")
+        def after(tmp_path_factory):
+            folder = tmp_path_factory.mktemp("trees")
+            return DrivenTree("patched", lambda: patched_copy(folder / "patched"))
+
+
+        def test_limit(before, after):
+            assert (before.ask("limit"), after.ask("limit")) == ("None", "1")
+
+
+        def test_name(before, after):
+            assert (before.ask("name"), after.ask("name")) == ("toy", "patched toy")
+
+
+        def test_steps(before, after):
+            assert before.ask("steps") == after.ask("steps")
+
+
+        def test_errors(before):
+            with pytest.raises(ProbeError, match="no such thing"):
+                before.ask("fail")
+
+
+        @pytest.fixture
+        def other(tmp_path_factory):
+            folder = tmp_path_factory.mktemp("other")
+            return DrivenTree("unpatched", lambda: made(folder / "unpatched", "def name(): return 'other'"))
+
+
+        def test_trees_of_one_name_are_told_apart(other):
+            assert other.ask("name") == "other"
+    """,
+}
+
+
+@pytest.fixture
+def driven(project: Project) -> Project:
+    for name, text in DRIVEN.items():
+        project.put(name, textwrap.dedent(text).lstrip())
+    patch = tomli.loads(project.read(TOY_PATCH))
+    site = {"name": "name", "why": "toy", "file": "srt/toy.py", "in": "name"}
+    patch["edit"].append({**site, "kind": "rewrite", "find": "return 'toy'", "code": "return 'patched toy'"})
+    project.put(TOY_PATCH, written(patch))
+    return project
+
+
+def asked_by_mutants(log: Path) -> list[str]:
+    """Return what was asked after the clean run, which asks everything once."""
+    lines = log.read_text().splitlines()
+    clean = [f"{tree} {probe}" for probe in ("limit", "name", "steps") for tree in ("unpatched", "patched")]
+    assert lines[:8] == [*clean, "unpatched fail", "unpatched name"]
+    return lines[8:]
+
+
+def test_only_trees_that_a_patchs_mutant_is_in_are_asked(driven: Project, tmp_path: Path) -> None:
+    done = driven.mutate("--only", "toy-edit", ASKED=str(tmp_path / "asked"))
+    assert done.stdout.splitlines()[-1:] == ["killed 2 of 2: 100.0%; 85% is enough"], done.stderr
+    assert "patched limit" in asked_by_mutants(tmp_path / "asked")
+    assert all(line.startswith("patched ") for line in asked_by_mutants(tmp_path / "asked"))
+
+
+def test_only_probes_that_run_what_a_patch_broke_are_asked(driven: Project, tmp_path: Path) -> None:
+    done = driven.mutate("--only", ": name", ASKED=str(tmp_path / "asked"))
+    assert done.stdout.splitlines()[-1:] == ["killed 3 of 3: 100.0%; 85% is enough"], done.stderr
+    assert asked_by_mutants(tmp_path / "asked") == ["patched name"] * 3
+
+
+def test_only_probes_that_run_what_is_broken_in_a_module_are_asked(driven: Project, tmp_path: Path) -> None:
+    done = driven.mutate(
+        "--only", "ready: comparison", "--out", tmp_path / "out", ASKED=str(tmp_path / "asked")
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert json.loads((tmp_path / "out").read_text())["killed_by"] == {"tests/runtime": 1}
+    assert asked_by_mutants(tmp_path / "asked") == ["unpatched steps", "patched steps"]
+
+
+def test_a_mutant_of_a_patch_that_no_tree_takes_is_none(driven: Project, tmp_path: Path) -> None:
+    patch = tomli.loads(driven.read(TOY_PATCH))
+    patch["shapes"] = {"other": [{"file": "srt/other.py"}]}
+    patch["edit"].append({**patch["edit"][0], "file": "srt/other.py", "shape": "other", "name": "other"})
+    driven.put(TOY_PATCH, written(patch))
+    done = driven.mutate("--only", "patches/", ASKED=str(tmp_path / "asked"))
+    assert done.stdout.splitlines()[-1:] == ["killed 5 of 5: 100.0%; 85% is enough"], done.stderr
+
+
+CALLS = """\
+def f(a=1):
+    def g():
+        return 1
+    return a
+
+
+class A:
+    def h(self):
+        return 2
+
+
+@jit(grid=4)
+def kernel():
+    return 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "functions"),
+    [
+        ("return 2", "return 3", {"h"}),
+        ("return 1", "return 3", {"f"}),
+        ("return 5", "return 3", {ANY}),
+        ("grid=4", "grid=3", None),
+        ("a=1", "a=3", None),
+        ("class A", "class B", None),
+        ("def h", "def i", None),
+        ("return a", "return(a)", set()),
+        ("class A", "def i(): return 3\nclass A", None),
+    ],
+)
+def test_functions_that_differ_are_told_from_what_differs_around_them(
+    old: str, new: str, functions: set[str] | None
+) -> None:
+    assert functions_changed(CALLS.encode(), CALLS.replace(old, new).encode()) == functions

@@ -1,0 +1,111 @@
+"""What a newcomer and a build machine type: it works, or one sentence says what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.releases import REFERENCE, wheel
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def bash(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [str(shutil.which("bash")), script]
+    merged = {**os.environ, **environment}
+    return subprocess.run(command, cwd=folder, env=merged, capture_output=True, text=True, check=False)
+
+
+def program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what a clone of this repository has, without tests."""
+    folder = tmp_path / "clone"
+    for name in ("patchkit", "patches", "scripts"):
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (".gitignore", "LICENSE", "README.md", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, folder / name)
+    return folder
+
+
+def test_quickstart_applies_everything_to_a_release_and_takes_it_back(checkout: Path) -> None:
+    (checkout / ".cache").mkdir()
+    shutil.copy(wheel(REFERENCE), checkout / ".cache")
+    first = bash("scripts/quickstart", checkout)
+    assert first.returncode == 0, first.stderr
+    assert f"sglang {REFERENCE} in " in first.stdout
+    assert "Applied by patchkit:\n  > 25002 " in first.stdout
+    assert "Not applied:" not in first.stdout
+    assert " files changed, " in first.stdout
+    assert "byte for byte" in first.stdout
+    again = bash("scripts/quickstart", checkout)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == first.stdout
+
+
+@pytest.mark.parametrize("script", ["scripts/quickstart", "scripts/test"])
+def test_an_old_python_is_refused_in_one_sentence(script: str, checkout: Path, tmp_path: Path) -> None:
+    program(tmp_path / "old-python", "exit 1")
+    refused = bash(script, checkout, PYTHON=str(tmp_path / "old-python"))
+    assert refused.returncode == 1
+    said = refused.stderr.splitlines()[-1]
+    assert said.startswith(f"{Path(script).name}: {tmp_path / 'old-python'} is not Python 3.10 or newer: ")
+    assert not (checkout / ".cache").exists()
+
+
+def test_quickstart_without_git_says_so(checkout: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("basename", "dirname"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    refused = bash("scripts/quickstart", checkout, PATH=str(tools))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("quickstart: git is not installed")
+
+
+def test_quickstart_without_the_index_says_so(checkout: Path) -> None:
+    offline = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
+    refused = bash("scripts/quickstart", checkout, **offline)
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[-1].startswith("quickstart: pip could not install what is needed")
+
+
+SUMMARY = "===== 3 passed in 0.01s ====="
+
+
+def build_machine(folder: Path, *, tests: int = 0, ruff: int = 0, mypy: int = 0) -> Path:
+    """Return a folder with `.ci/run` whose tests, ruff and mypy end with the given codes."""
+    (folder / ".ci").mkdir()
+    shutil.copy(REPOSITORY / ".ci" / "run", folder / ".ci" / "run")
+    program(folder / "scripts" / "test", f"echo collected 3; echo '{SUMMARY}'; exit {tests}")
+    program(folder / ".cache/test-env/bin/ruff", f"echo ruff $1; exit {ruff}")
+    program(folder / ".cache/test-env/bin/mypy", f"echo mypy $1; exit {mypy}")
+    return folder
+
+
+def test_the_build_ends_with_the_tests_summary(tmp_path: Path) -> None:
+    done = bash(".ci/run", build_machine(tmp_path))
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[-1] == SUMMARY
+    assert [line for line in lines if line.startswith(("ruff", "mypy"))] == [
+        "ruff format",
+        "ruff check",
+        "mypy --strict",
+    ]
+
+
+@pytest.mark.parametrize("what", ["tests", "ruff", "mypy"])
+def test_the_build_fails_if_anything_does_and_still_ends_with_the_summary(what: str, tmp_path: Path) -> None:
+    done = bash(".ci/run", build_machine(tmp_path, **{what: 1}))
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == SUMMARY
+    assert "Failed: " in done.stdout

@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.toys import (
+    ABRUPT,
+    APPLIED,
+    COPIES,
+    CRLF,
+    DEPTH,
+    GUARD,
+    MIRROR,
+    SOURCES,
+    STRIDE,
+    TOYS,
+    ToyPatch,
+    apply,
+    edit,
+    everything,
+    git,
+    take_back,
+    toy_replay,
+    write_package,
+)
+
+from patchkit.errors import ConflictError
+from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Ledger
+from patchkit.transaction.merge import unwind
+from patchkit.transaction.revert import Reverted, recorded, revert
+from patchkit.transaction.store import digest_of
+
+if TYPE_CHECKING:
+    from patchkit.tree.tree import CheckoutTree
+
+
+def test_revert_gives_the_old_bytes_and_leaves_no_trace(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    apply(tree)
+    assert take_back(tree) == Reverted(tuple(patch.id for patch in TOYS), tuple(APPLIED))
+    assert everything(tree.root) == before
+
+
+def test_revert_after_several_applies_gives_the_first_bytes(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    for patch in TOYS:
+        apply(tree, patch)
+    take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_nothing_applied_is_nothing_to_revert(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    assert take_back(tree) == Reverted((), ())
+    assert everything(tree.root) == before
+
+
+def test_patch_that_no_ledger_records_is_refused(tree: CheckoutTree) -> None:
+    apply(tree, COPIES)
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=r"records depth: .* git"):
+        take_back(tree, DEPTH)
+    assert everything(tree.root) == before
+
+
+def test_one_patch_is_taken_out_of_several(tree: CheckoutTree) -> None:
+    apply(tree)
+    assert take_back(tree, DEPTH) == Reverted(("depth",), (MIRROR, ABRUPT))
+    assert tree.read(MIRROR) == APPLIED[MIRROR].replace(b"depth = 2\nheight = 3", b"depth = 1")
+    assert tree.read(ABRUPT) == SOURCES[ABRUPT]
+    assert recorded(tree) == ("copies", "guard", "stride")
+
+
+def test_taking_patches_out_one_by_one_ends_where_it_began(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    apply(tree)
+    for patch in (STRIDE, DEPTH, GUARD, COPIES):
+        take_back(tree, patch)
+    assert everything(tree.root) == before
+
+
+def test_patch_that_another_requires_is_refused(tree: CheckoutTree) -> None:
+    apply(tree)
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=r"stride cannot stay .* patchkit revert copies stride\.$"):
+        take_back(tree, COPIES)
+    assert everything(tree.root) == before
+
+
+def test_hardening_goes_with_what_it_hardens(tree: CheckoutTree) -> None:
+    apply(tree)
+    assert take_back(tree, COPIES, STRIDE).patches == ("copies", "guard", "stride")
+    assert recorded(tree) == ("depth",)
+
+
+def test_hardening_stays_while_something_that_it_hardens_stays(tree: CheckoutTree) -> None:
+    guard = replace(GUARD, hardens=("copies", "depth"))
+    apply(tree, COPIES, DEPTH, guard)
+    assert take_back(tree, COPIES).patches == ("copies",)
+
+
+def test_hardening_of_what_the_tree_had_stays(tree: CheckoutTree) -> None:
+    apply(tree, GUARD, DEPTH)
+    assert take_back(tree, DEPTH).patches == ("depth",)
+
+
+def test_hardening_can_go_alone(tree: CheckoutTree) -> None:
+    apply(tree)
+    assert take_back(tree, GUARD).patches == ("guard",)
+    assert b"copies = None" in (tree.read(MIRROR) or b"")
+
+
+def test_patch_set_that_changed_since_is_refused_for_one_of_several(tree: CheckoutTree) -> None:
+    apply(tree)
+    changed = (replace(COPIES, swaps=((MIRROR, b"copies = 0", b"copies = 7"),)), DEPTH, GUARD, STRIDE)
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=rf"^{MIRROR}: the patches at hand no longer make"):
+        revert(tree, frozenset({"depth"}), toy_replay(tree, changed))
+    assert everything(tree.root) == before
+
+
+def test_patch_set_that_is_gone_is_no_obstacle_for_all(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    apply(tree)
+    revert(tree, None, toy_replay(tree, ()))
+    assert everything(tree.root) == before
+
+
+def test_edit_made_since_stays(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"    def host(self):", b"    mine = 1\n\n    def host(self):")
+    take_back(tree)
+    assert tree.read(MIRROR) == SOURCES[MIRROR].replace(b"    def", b"    mine = 1\n\n    def")
+    assert not (tree.package / ".patchkit").exists()
+
+
+def test_edit_made_since_stays_when_one_patch_of_several_goes(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
+    take_back(tree, DEPTH)
+    assert tree.read(MIRROR) == APPLIED[MIRROR].replace(b"Mirror:", b"Mirror(object):").replace(
+        b"depth = 2\nheight = 3", b"depth = 1"
+    )
+    take_back(tree)
+    assert tree.read(MIRROR) == SOURCES[MIRROR].replace(b"Mirror:", b"Mirror(object):")
+
+
+def test_edit_of_what_patchkit_wrote_is_refused_by_file_and_line(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"depth = 2", b"depth = 5")
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=rf"^{MIRROR}:9: patchkit's edit was itself edited since"):
+        take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_what_was_put_back_by_hand_is_no_obstacle(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    apply(tree)
+    (tree.package / MIRROR).write_bytes(SOURCES[MIRROR])
+    take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_what_was_undone_by_hand_is_no_obstacle_to_the_rest(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"depth = 2\nheight = 3\n", b"depth = 1\nmine = 1\n")
+    take_back(tree)
+    assert tree.read(MIRROR) == (SOURCES[MIRROR] or b"") + b"mine = 1\n"
+
+
+def test_line_added_beside_the_one_that_a_patch_added_stays(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"        # guard\n", b"        # guard\n        # mine\n")
+    take_back(tree)
+    assert tree.read(MIRROR) == SOURCES[MIRROR].replace(b"        return", b"        # mine\n        return")
+
+
+def test_copy_of_a_patched_function_keeps_the_copy(tree: CheckoutTree) -> None:
+    apply(tree)
+    copied = (
+        APPLIED[MIRROR].replace(b"Mirror", b"Copy").replace(b"depth", b"length").replace(b"height", b"width")
+    )
+    (tree.package / MIRROR).write_bytes(APPLIED[MIRROR] + copied)
+    take_back(tree)
+    assert tree.read(MIRROR) == SOURCES[MIRROR] + copied
+
+
+def test_file_that_is_gone_is_refused_by_name(tree: CheckoutTree) -> None:
+    apply(tree)
+    (tree.package / MIRROR).unlink()
+    with pytest.raises(ConflictError, match=rf"^{MIRROR}, which patchkit changed, is gone"):
+        take_back(tree)
+
+
+def test_edit_between_two_applies_stays(tree: CheckoutTree) -> None:
+    apply(tree, COPIES)
+    edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
+    apply(tree, DEPTH)
+    take_back(tree)
+    assert tree.read(MIRROR) == SOURCES[MIRROR].replace(b"Mirror:", b"Mirror(object):")
+    assert tree.read(ABRUPT) == SOURCES[ABRUPT]
+
+
+@pytest.mark.parametrize("first", [COPIES, DEPTH])
+def test_lower_layer_goes_alone_and_the_rest_can_follow(tree: CheckoutTree, first: ToyPatch) -> None:
+    apply(tree, COPIES)
+    edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
+    apply(tree, DEPTH)
+    (second,) = {COPIES, DEPTH} - {first}
+    take_back(tree, first)
+    mine = SOURCES[MIRROR].replace(b"Mirror:", b"Mirror(object):")
+    ((_, old, new),) = [swap for swap in second.swaps if swap[0] == MIRROR]
+    assert tree.read(MIRROR) == mine.replace(old, new)
+    take_back(tree, second)
+    assert tree.read(MIRROR) == mine
+    assert recorded(tree) == ()
+
+
+def test_tree_that_was_replaced_and_patched_again_is_reverted_to_the_new_bytes(tree: CheckoutTree) -> None:
+    apply(tree)
+    released = {file: text.replace(b"class", b"class New") + b"# new\n" for file, text in SOURCES.items()}
+    released[MIRROR] = released[MIRROR].replace(b"copies = 0", b"mode = 1; copies = 0")
+    write_package(tree.package, released)
+    apply(tree)
+    take_back(tree)
+    assert {file: tree.read(file) for file in SOURCES} == released
+    assert recorded(tree) == ()
+
+
+def test_edit_undone_by_hand_and_made_again_keeps_the_first_bytes(tree: CheckoutTree) -> None:
+    both = ToyPatch("both", ((MIRROR, b"copies = 0", b"copies = None"), (MIRROR, b"depth = 1", b"depth = 2")))
+    apply(tree, both)
+    edit(tree, MIRROR, b"depth = 2", b"depth = 1")
+    apply(tree, both)
+    revert(tree, None, toy_replay(tree, (both,)))
+    assert tree.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_crlf_file_edited_since_keeps_its_line_endings(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, CRLF, b"class Backend:", b"# mine\r\nclass Backend:")
+    take_back(tree)
+    assert tree.read(CRLF) == SOURCES[CRLF].replace(b"class", b"# mine\r\nclass")
+
+
+def test_line_added_behind_a_missing_final_newline_is_refused_or_kept(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, ABRUPT, b"stop = 0", b"stop = 0\n    mine = 1\n")
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=rf"^{ABRUPT}:3:"):
+        take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_uncommitted_edits_do_not_keep_a_checkout_from_reverting(checkout: CheckoutTree) -> None:
+    apply(checkout)
+    edit(checkout, MIRROR, b"class Mirror:", b"class Mirror(object):")
+    take_back(checkout)
+    assert git(checkout.root, "diff", "--numstat").split()[:2] == ["1", "1"]
+
+
+ORIGINAL = [b"line %d\n" % number for number in range(12)]
+PATCHED = [*ORIGINAL[:3], b"three\n", *ORIGINAL[4:7], b"new a\n", b"new b\n", *ORIGINAL[7:10], ORIGINAL[11]]
+
+
+@given(
+    added=st.sets(st.integers(0, len(PATCHED)), max_size=4),
+    dropped=st.sets(st.integers(0, len(PATCHED) - 1), max_size=3),
+)
+def test_revert_never_loses_an_edit(added: set[int], dropped: set[int]) -> None:
+    """Whatever lines a person added and dropped since, the edits survive whole, or nothing is done."""
+    mine: list[bytes] = []
+    for number, line in enumerate([*PATCHED, b""]):
+        mine += [b"mine %d\n" % number] if number in added else []
+        mine += [line] if number not in dropped else []
+    texts = {digest_of(b"".join(lines)): b"".join(lines) for lines in (ORIGINAL, PATCHED)}
+    before, after = texts
+    ledger = Ledger().with_applied(
+        {"x": AppliedFile(before, after, ("p",))}, [AppliedPatch("p", "Toy", (), (), ())], "toys"
+    )
+    with suppress(ConflictError):
+        unwound = unwind(ledger, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, toy_replay)
+        assert unwound.ledger == Ledger()
+        left = unwound.changes["x"][1].splitlines(keepends=True)
+        kept = [line for line in ORIGINAL if line not in PATCHED or line in mine]
+        assert [line for line in left if not line.startswith(b"mine")] == kept
+        assert [line for line in left if line.startswith(b"mine")] == [
+            x for x in mine if x.startswith(b"mine")
+        ]
+        assert not dropped or left != ORIGINAL
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 4, 5, 6, 7, 8])
+def test_edit_of_any_line_but_the_patch_itself_is_kept(number: int) -> None:
+    mine = [line.replace(b"line %d\n" % number, b"mine\n") for line in PATCHED]
+    texts = {digest_of(b"".join(lines)): b"".join(lines) for lines in (ORIGINAL, PATCHED)}
+    before, after = texts
+    ledger = Ledger().with_applied({"x": AppliedFile(before, after, ("p",))}, [], "toys")
+    unwound = unwind(ledger, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, toy_replay)
+    left = unwound.changes["x"][1].splitlines(keepends=True)
+    assert left == [line.replace(b"line %d\n" % number, b"mine\n") for line in ORIGINAL]

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from patchkit.patchset.schema import AttributeSpec, Fact, MethodSpec, Patch, RewriteSpec
+from patchkit.plan.interest import interest_of
+from patchkit.tree.headers import Headers
+
+KEPT = frozenset({"read", "Shelf"})
+
+
+def reduced(code: str, names: frozenset[str] = KEPT) -> str:
+    return Headers(code.encode()).without_bodies(names).decode()
+
+
+def test_body_of_a_function_that_nobody_asks_about_goes() -> None:
+    assert reduced("def lend(book):\n    book.out = True\n    return book\n\nx = 1\n") == (
+        "def lend(book):\n    ...\n\nx = 1\n"
+    )
+
+
+def test_body_of_a_function_that_is_asked_about_stays_with_what_is_in_it() -> None:
+    code = "def read(book):\n    def turn():\n        return 1\n    return turn()\n"
+    assert reduced(code) == code
+
+
+def test_class_that_is_asked_about_stays_whole() -> None:
+    code = "class Shelf:\n    def put(self):\n        return 1\n"
+    assert reduced(code) == code
+
+
+def test_other_classes_keep_what_they_define() -> None:
+    code = "class Desk:\n    days = 14\n    def read(self):\n        return 1\n    def put(self):\n        return 2\n"
+    assert reduced(code) == code.replace("return 2", "...")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def lend(): return 1\n",
+        "def lend(\n    book,\n): return book\n",
+        "if x:\n    def lend(): return 1; y = 2\n",
+    ],
+)
+def test_body_on_the_line_of_its_header_stays(code: str) -> None:
+    assert reduced(code) == code
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'def lend():\n    """About\n  it.\n"""\n    return 1\n',
+        "async def lend():\n    @turn\n    def inner(): ...\n    return inner\n",
+        "try:\n    def lend():\n        x = (\n1,\n)\nexcept ImportError:\n    def lend():\n        y = 1; z = 2\n",
+        "def lend(): \\\n    return 1\n",
+        "class Desk:\n\tdef lend(self):\n\t\treturn 1\n\tdef put(self):\n\t\tif x:\n\t\t\treturn '''\n\n'''\n",
+        "\ufeffdef lend():\n    s = 'caf\u00e9'; t = 1  # \u00e9\n    return s\n",
+    ],
+)
+def test_what_is_left_is_valid_and_defines_the_same(code: str) -> None:
+    def defined(text: str) -> list[tuple[str, str]]:
+        nodes = ast.walk(ast.parse(text.encode()))
+        return [
+            (type(node).__name__, node.name)
+            for node in nodes
+            if hasattr(node, "name") and node.name != "inner"
+        ]
+
+    assert defined(reduced(code)) == defined(code)
+    assert len(reduced(code)) <= len(code)
+    assert "..." in reduced(code)
+
+
+def test_bases_are_named_by_their_last_names() -> None:
+    outline = Headers(b"class A(B, m.C, D[int], m.E[int]): ...\n")
+    assert outline.bases("A") == ["B", "C", "D", "E"]
+
+
+@pytest.mark.parametrize("code", [b"x = 1\n", b"class A: ...\nclass A(B): ...\n"])
+def test_bases_of_no_class_or_of_two_are_not_told(code: bytes) -> None:
+    assert Headers(code).bases("A") is None
+
+
+def patch(*edits: object, **keys: object) -> Patch:
+    return Patch(id="t", title="T", why="W", risk="R", verify="V", edits=edits, **keys)
+
+
+def test_interest_is_in_scopes_that_are_looked_into_and_in_what_edits_define() -> None:
+    edits = (
+        RewriteSpec(name="r", why="w", file="a.py", scope=("A.read", "A.scan"), find="x", code="y"),
+        MethodSpec(name="m", why="w", file="a.py", scope="B", code="@property\ndef size(self): ..."),
+        AttributeSpec(name="c", why="w", file="a.py", scope="C", code="n = 1"),
+    )
+    facts = (Fact(file="f.py", scope="D.turn", has="x"),)
+    interest = interest_of((patch(*edits, needs=facts),))
+    assert interest.names == {"read", "scan", "size", "turn"}
+    assert interest.files == frozenset()
+
+
+def test_interest_in_a_module_is_in_all_of_its_files() -> None:
+    edit = RewriteSpec(name="r", why="w", file=("a.py", "b.py"), find="x", code="y")
+    interest = interest_of((patch(edit, landed=(Fact(file="c.py", has="x"),)),))
+    assert interest.files == {"a.py", "b.py", "c.py"}
