@@ -2,55 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
-
-class Batch(NamedTuple):
-    """Requests whose metadata is to be written.
-
-    ``seq_lens`` and ``req_pool_indices`` are integer, of shape [>= size], contiguous, on the device; what is
-    behind ``size`` is not read. Each request attends to its length plus ``extra`` tokens.
-    """
-
-    seq_lens: torch.Tensor
-    req_pool_indices: torch.Tensor
-    size: int
-    extra: int
-
-
-class Lengths(NamedTuple):
-    """Where lengths and offsets go: int32, contiguous, on the device; None where a backend has none.
-
-    ``keys`` [>= size] gets the tokens that each request attends to, and ``key_offsets`` [>= size + 1], only
-    with ``keys``, their prefix sums from 0. ``queries`` [>= size] gets ``query_stride``, and
-    ``query_offsets`` [>= size + 1] the prefix sums, from 0, of ``accepted`` (integer, [>= size]) or, where
-    that is None, of ``query_stride``.
-    """
-
-    keys: torch.Tensor | None = None
-    key_offsets: torch.Tensor | None = None
-    queries: torch.Tensor | None = None
-    query_offsets: torch.Tensor | None = None
-    query_stride: int = 0
-    accepted: torch.Tensor | None = None
-
-
-class PageTables(NamedTuple):
-    """Where page numbers come from and where they go, on the device.
-
-    ``req_to_token`` (integer, [requests, tokens], contiguous) has the slot of each request's every
-    token, of which every ``page_size``-th begins a page. ``pages`` (int32, [>= size, pages], contiguous)
-    gets their page numbers. ``swa_pages`` (the same; None without a sliding-window pool) gets those of their
-    counterparts in ``full_to_swa`` (integer, [slots]); a negative slot has none, and its page there is -1.
-    """
-
-    req_to_token: torch.Tensor
-    page_size: int
-    pages: torch.Tensor
-    full_to_swa: torch.Tensor | None = None
-    swa_pages: torch.Tensor | None = None
+if TYPE_CHECKING:
+    from .metadata import Batch, Lengths, PageTables
 
 
 def fill(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
@@ -67,7 +24,7 @@ def fill(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
     which is no less stale.
     """
     if batch.seq_lens.is_cuda:
-        from patchkit.backends.paged_kernel import fill_by_kernel
+        from .paged_kernel import fill_by_kernel
 
         fill_by_kernel(batch, lengths, tables)
     else:

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 if TYPE_CHECKING:
-    from patchkit.backends.paged import Batch, Lengths, PageTables
+    from .metadata import Batch, Lengths, PageTables
 
 _BATCH_BLOCK = 512
 _PAGE_BLOCK = 512

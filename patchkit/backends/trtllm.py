@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from patchkit.backends.paged import Batch, Lengths, PageTables, fill
+from .metadata import Batch, Lengths, PageTables
+from .paged import fill
 
 if TYPE_CHECKING:
     import torch

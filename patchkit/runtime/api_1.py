@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from patchkit.backends.draft_extend import fill_draft_extend_v2
-from patchkit.backends.draft_steps import init_draft_steps, out_graph_draft_steps, replay_draft_steps
-from patchkit.backends.trtllm import fill_trtllm_mha
-from patchkit.runtime.decision import UNDECLARED, decide_needs_cpu_seq_lens, spec_v2_backends
-from patchkit.runtime.lengths import (
+from ..backends.draft_extend import fill_draft_extend_v2
+from ..backends.draft_steps import init_draft_steps, out_graph_draft_steps, replay_draft_steps
+from ..backends.trtllm import fill_trtllm_mha
+from .decision import UNDECLARED, decide_needs_cpu_seq_lens, spec_v2_backends
+from .lengths import (
     draft_extend_lens,
     host_lens,
     host_total,
@@ -21,9 +21,9 @@ from patchkit.runtime.lengths import (
     total_or_bound,
     tree_mask_total,
 )
-from patchkit.runtime.metrics import decode_seq_lens, decode_total_seq_lens
-from patchkit.runtime.overlap import require_overlap_hook
-from patchkit.runtime.streams import await_event, lens_to_device, order_plan_stream
+from .metrics import decode_seq_lens, decode_total_seq_lens
+from .overlap import require_overlap_hook
+from .streams import await_event, lens_to_device, order_plan_stream
 
 __all__ = [
     "UNDECLARED",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.machinery
+import importlib.util
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,8 @@ class Runtime:
             if isinstance(statement, ast.ImportFrom) and statement.module:
                 for alias in statement.names:
                     if (alias.asname or alias.name) == name:
-                        home = self.read(statement.module)
+                        said = "." * statement.level + statement.module
+                        home = self.read(importlib.util.resolve_name(said, PACKAGE))
                         body = ast.parse(home).body if home is not None else []
                         functions = (item for item in body if isinstance(item, ast.FunctionDef))
                         return next((item for item in functions if item.name == alias.name), None)

@@ -29,6 +29,7 @@ from support.trtllm_backends import (
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchkit.backends import paged
+from patchkit.backends.metadata import Batch, Lengths, PageTables
 from patchkit.backends.trtllm import fill_trtllm_mha, fill_trtllm_mla, share_draft_block_indices
 
 if TYPE_CHECKING:
@@ -230,8 +231,8 @@ def negative_slots(call: Any) -> tuple[list[int], list[int]]:
     slots = torch.tensor([[-1, -17, 40, 3]], dtype=torch.int32).repeat_interleave(16, dim=1)
     mapping = torch.arange(64).flip(0)
     mapping[3] = -1
-    tables = paged.PageTables(slots, 16, pages, mapping, swa_pages)
-    call(paged.Batch(torch.tensor([64]), torch.tensor([0]), 1, 0), paged.Lengths(), tables)
+    tables = PageTables(slots, 16, pages, mapping, swa_pages)
+    call(Batch(torch.tensor([64]), torch.tensor([0]), 1, 0), Lengths(), tables)
     return pages[0].tolist(), swa_pages[0].tolist()
 
 
@@ -253,9 +254,9 @@ def first_offsets_and_stale_slots(call: Any) -> tuple[list[int], list[int], list
     keys, key_offsets, query_offsets = (torch.full((size,), DIRT, dtype=torch.int32) for size in (1, 2, 2))
     pages, swa_pages = (torch.full((1, 2), DIRT, dtype=torch.int32) for _ in range(2))
     slots = torch.tensor([[8, DIRT]], dtype=torch.int32).repeat_interleave(4, dim=1)
-    lengths = paged.Lengths(keys=keys, key_offsets=key_offsets, query_offsets=query_offsets, query_stride=3)
-    tables = paged.PageTables(slots, 4, pages, torch.arange(16), swa_pages)
-    call(paged.Batch(torch.tensor([4]), torch.tensor([0]), 1, 0), lengths, tables)
+    lengths = Lengths(keys=keys, key_offsets=key_offsets, query_offsets=query_offsets, query_stride=3)
+    tables = PageTables(slots, 4, pages, torch.arange(16), swa_pages)
+    call(Batch(torch.tensor([4]), torch.tensor([0]), 1, 0), lengths, tables)
     return key_offsets.tolist(), query_offsets.tolist(), swa_pages[0].tolist()
 
 
@@ -339,10 +340,10 @@ def test_lengths_on_a_gpu_go_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> N
     calls: list[Any] = []
     kernel = SimpleNamespace(fill_by_kernel=lambda *args: calls.append(args))
     monkeypatch.setitem(sys.modules, "patchkit.backends.paged_kernel", kernel)
-    batch = paged.Batch(SimpleNamespace(is_cuda=True), torch.zeros(1), 1, 0)  # type: ignore[arg-type]
-    tables = paged.PageTables(torch.zeros(1, 1), 1, torch.zeros(1, 1))
-    paged.fill(batch, paged.Lengths(), tables)
-    assert calls == [(batch, paged.Lengths(), tables)]
+    batch = Batch(SimpleNamespace(is_cuda=True), torch.zeros(1), 1, 0)  # type: ignore[arg-type]
+    tables = PageTables(torch.zeros(1, 1), 1, torch.zeros(1, 1))
+    paged.fill(batch, Lengths(), tables)
+    assert calls == [(batch, Lengths(), tables)]
 
 
 def draft_of_steps(scenario: Scenario, steps: int) -> SimpleNamespace:

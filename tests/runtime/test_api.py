@@ -4,8 +4,10 @@ import ast
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from patchkit.patchset.load import BUILT_IN
 
 PACKAGE = Path(patchkit.__file__).parent
 SERVING = sorted([*(PACKAGE / "runtime").glob("*.py"), *(PACKAGE / "backends").glob("*.py")])
-AT_SERVING_TIME = {*sys.stdlib_module_names, "patchkit", "torch", "triton"}
+AT_SERVING_TIME = {*sys.stdlib_module_names, "torch", "triton"}
 
 
 def python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -82,10 +84,33 @@ def test_serving_code_says_only_imports_it_may_have(file: Path) -> None:
         if isinstance(node, ast.Import):
             named |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            named.add(node.module)
-    assert {name.split(".")[0] for name in named} <= AT_SERVING_TIME
-    ours = {name for name in named if name.startswith("patchkit")}
-    assert all(name.startswith(("patchkit.runtime", "patchkit.backends")) for name in ours)
+            named.add("." * node.level + (node.module or ""))
+    absolute = {name for name in named if not name.startswith(".")}
+    assert {name.split(".")[0] for name in absolute} <= AT_SERVING_TIME
+    assert all(name.startswith("..backends.") for name in named if name.startswith(".."))
+
+
+def test_a_copy_under_another_name_works_without_patchkit(tmp_path: Path) -> None:
+    home = tmp_path / "fork" / "_vendored"
+    home.mkdir(parents=True)
+    for package in (home, home.parent):
+        (package / "__init__.py").touch()
+    for room in ("runtime", "backends"):
+        shutil.copytree(PACKAGE / room, home / room, ignore=shutil.ignore_patterns("__pycache__"))
+    code = """
+        import importlib, pkgutil, sys
+        sys.modules["patchkit"] = None
+        from fork._vendored.runtime import api_1
+        from fork._vendored import backends, runtime
+        for room in (backends, runtime):
+            for module in pkgutil.iter_modules(room.__path__, room.__name__ + "."):
+                if "kernel" not in module.name:
+                    importlib.import_module(module.name)
+        print(api_1.fill_trtllm_mha.__module__)
+    """
+    done = python(textwrap.dedent(code), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "fork._vendored.backends.trtllm"
 
 
 @pytest.mark.parametrize("file", sorted(BUILT_IN.glob("*/patch.toml")), ids=lambda file: file.parent.name)
