@@ -40,6 +40,7 @@ for path in sys.argv[1:]:
         libcst.parse_module(file.read()).bytes
 """
 ONE_MORE = """
+schema = 1
 id = "bench-one-more"
 title = "One patch more"
 why = "To see what it costs."
@@ -47,11 +48,10 @@ risk = "None."
 verify = "Look."
 """
 EDIT = """
-[[edit]]
+[edit.{name}]
 kind = "import"
-name = "{name}"
 why = "to see what it costs"
-file = "{file}"
+at = "{file}"
 code = "from patchkit.bench import {name}"
 """
 AGAIN = "status again"

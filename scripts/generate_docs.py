@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import typing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,8 @@ import msgspec
 import plots
 from cogapp import Cog
 
+from patchkit.codemods.kind import Kind
+from patchkit.codemods.kinds import KINDS
 from patchkit.patchset import load, schema
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REPOSITORY = Path(__file__).parents[1]
+SCHEMA = REPOSITORY / "docs" / "patch.schema.json"
 PAGES = ("README.md", "docs/patches.md", "docs/benchmarks.md")
 RELEASE = "0.5.12.post1"
 HOME = "/home/you"
@@ -455,13 +457,18 @@ def step_runs() -> str:
 
 def edit_kinds() -> str:
     """Return the kinds of edit, what each does, and its keys beside those that every edit has."""
-    shared = {field.name for field in msgspec.structs.fields(schema.EditSpec)}
+    shared = {field.name for field in msgspec.structs.fields(Kind)}
     rows = []
-    for kind in typing.get_args(schema.AnyEdit):
+    for name, kind in KINDS.items():
         own = [field for field in msgspec.structs.fields(kind) if field.name not in shared]
         keys = ", ".join(f"`{field.encode_name}`" + ("" if field.required else "?") for field in own)
-        rows.append([f"`{kind.__struct_config__.tag}`", _first_line(kind), keys])
+        rows.append([f"`{name}`", _first_line(kind), keys])
     return _table(["kind", "what it does", "its keys"], rows)
+
+
+def schema_text() -> str:
+    """Return the JSON Schema of patch files as it is published."""
+    return json.dumps(schema.json_schema(), indent=1) + "\n"
 
 
 def _first_line(documented: Any) -> str:
@@ -474,7 +481,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the pages and their plots, or check them; return 0 if they are as they should be."""
+    """Write the pages, their plots and the schema, or check them; return 0 if they are as they should be."""
     check = "--check" in arguments
     how = ["--check", "--diff"] if check else ["-r"]
     os.chdir(REPOSITORY)
@@ -482,7 +489,12 @@ def main(arguments: Sequence[str]) -> int:
     stale = stale_pictures(write=not check)
     for name in stale:
         print(f"docs/benchmarks/{name} {'would change' if check else 'written'}")
-    return failed or int(check and bool(stale))
+    is_old = not SCHEMA.exists() or SCHEMA.read_text(encoding="utf-8") != schema_text()
+    if is_old:
+        print(f"{SCHEMA.relative_to(REPOSITORY)} {'would change' if check else 'written'}")
+    if is_old and not check:
+        SCHEMA.write_text(schema_text(), encoding="utf-8")
+    return failed or int(check and (bool(stale) or is_old))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sys
-import typing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,9 @@ from matplotlib import font_manager
 from matplotlib.container import BarContainer
 
 from patchkit.cli import main
+from patchkit.codemods.kind import Kind, Site
+from patchkit.codemods.kinds import KINDS
+from patchkit.codemods.language.variants import Variant
 from patchkit.patchset import load, schema
 from patchkit.plan.status import State
 
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
-STRUCTS = (schema.Patch, schema.Fact, schema.EditSpec, schema.VariantSpec)
-KINDS = typing.get_args(schema.AnyEdit)
+STRUCTS = (schema.PatchFile, schema.FactTable, Kind, Site, Variant, *KINDS.values())
 
 
 def words_of(page: str) -> set[str]:
@@ -81,7 +82,7 @@ def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
 
 
 def test_every_key_of_a_patch_is_explained() -> None:
-    keys = {field.encode_name for struct in (*STRUCTS, *KINDS) for field in msgspec.structs.fields(struct)}
+    keys = {field.encode_name for struct in STRUCTS for field in msgspec.structs.fields(struct)}
     assert keys - words_of("docs/patches.md") == set()
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.patch import Patch
 
 
 @click.command("show")
@@ -26,7 +26,7 @@ def command(*, patch: str, folders: Sequence[Path], as_json: bool) -> None:
 
     found = load.patches(folders).get(patch)
     if as_json:
-        edits = [{"name": edit.name, "description": edit.description} for edit in found.edits]
+        edits = [{"name": edit.name, "description": edit.why} for edit in found.edits]
         console.emit(brief(found) | {"why": found.why, "verify": found.verify, "edits": edits})
         return
     _say(found)
@@ -48,4 +48,4 @@ def _say(patch: Patch) -> None:
             say(f"[bold]{name}:[/] {escape(text.strip())}")
     say("\n[bold]Edits:[/]")
     for edit in patch.edits:
-        say(f"  {escape(edit.name)}: {escape(edit.description)}")
+        say(f"  {escape(edit.name)}: {escape(edit.why)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.patch import Patch
 
 
 def brief(patch: Patch) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import hashlib
 import sys
@@ -18,11 +19,15 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from patchkit.codemods.examination import Codemod
+    from patchkit.codemods.kind import Kind
+    from patchkit.patchset.patch import Patch
 
-from patchkit.patchset.schema import AnyEdit, Patch, _compile, _naming
+from patchkit.codemods.kinds import KINDS
+from patchkit.codemods.language import texts
+from patchkit.patchset.schema import AnyKind, PatchFile, patch_of
 from patchkit.patchset.select import PatchSet
 
 BUILT_IN = Path(__file__).parents[1] / "patches"
@@ -31,63 +36,82 @@ if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; th
 
 
 @functools.cache
-def codemod_of(spec: AnyEdit) -> Codemod:
+def codemod_of(kind: Kind) -> Codemod:
     """Return the codemod of an edit, built once a process."""
-    return spec.codemod()
+    return kind.codemod()
 
 
 def _load_one(path: Path) -> tuple[Patch, bytes]:
     try:
         data = path.read_bytes()
         raw: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
-        patch = msgspec.convert(raw, Patch)
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read ({error.strerror}); check the folder given with --patches."
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not TOML ({error}); mend it and try again.") from None
+    return read(raw, path), data
+
+
+def read(raw: dict[str, Any], path: Path) -> Patch:
+    """Return the patch that a table says; UsageError names the file ``path``, the key and the reason."""
+    if "schema" not in raw:
+        raise UsageError(
+            f"{path}: key `schema`: missing, so this is no patch or one for patchkit 0.1; begin it with "
+            '`schema = 1`, make each `[[edit]]` a table `[edit.NAME]`, and write `at = "file::name"` for `file` '
+            "and `in` (docs/patches.md has every key)."
+        )
+    try:
+        return patch_of(msgspec.convert(raw, PatchFile))
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {error}; mend that key and try again.") from None
-    names = [edit.name for edit in patch.edits]
-    for index, edit in enumerate(patch.edits):
-        where = f"{path}: edit[{index}] `{edit.name}`"
-        if names.count(edit.name) > 1:
-            raise UsageError(f"{where}: key `name`: used twice in this patch; give each edit its own name.")
-        _require_shapes(patch, edit.shapes, f"{where}: key `shape`")
-    _require_shapes(patch, patch.one_of, f"{path}: key `one_of`")
-    return patch, data
+        raise UsageError(f"{path}: {_told(raw, error)}; mend that key and try again.") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}; mend it and try again.") from None
 
 
-def _require_shapes(patch: Patch, shapes: Iterable[str], where: str) -> None:
-    for shape in shapes:
-        if shape not in patch.shapes:
-            known = ", ".join(sorted(patch.shapes)) or "none"
-            raise UsageError(f"{where}: `{shape}` is not one of [shapes] ({known}).")
+def _told(raw: dict[str, Any], error: msgspec.ValidationError) -> str:
+    """Return what is wrong with a patch; where it is in an edit, name that, which msgspec does not."""
+    edits = raw.get("edit")
+    for name, table in edits.items() if isinstance(edits, dict) and "`$.edit[...]" in str(error) else ():
+        kind = table.get("kind") if isinstance(table, dict) else None
+        if isinstance(kind, str) and kind not in KINDS:
+            close = difflib.get_close_matches(kind, KINDS, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            return (
+                f"edit.{name}: key `kind`: no kind is called {kind!r}; {hint}the kinds are {', '.join(KINDS)}"
+            )
+        try:
+            msgspec.convert(table, AnyKind)
+        except msgspec.ValidationError as found:
+            reason, at, where = str(found).partition(" - at `$")
+            return f"{reason} - at `$.edit.{name}{where}" if at else f"{reason} - at `$.edit.{name}`"
+    return str(error)
 
 
 def check(patch: Patch, path: Path) -> None:
     """Build every codemod and every fact's pattern of a patch; UsageError names file, key and reason."""
     from patchkit.codemods.kinds.definitions import Import
 
-    for index, edit in enumerate(patch.edits):
+    for edit in patch.edits:
         try:
             _require_inside(edit.files)
+            if edit.kind.is_for_modules and edit.scopes != ("",):
+                scope = "".join(edit.scopes)
+                raise ValueError(f"key `at`: {scope!r} is not the module, which is where this kind belongs")
             if "\n" in edit.why:
                 raise ValueError("key `why`: more than one line, which a comment cannot hold")
-            codemod_of(edit)
-            with _naming("imports"):
+            codemod_of(edit.kind)
+            with texts.naming("imports"):
                 for code in edit.imports:
                     Import(code)
         except ValueError as error:
-            raise UsageError(
-                f"{path}: edit[{index}] `{edit.name}`: {error}; mend it and try again."
-            ) from None
+            raise UsageError(f"{path}: edit.{edit.name}: {error}; mend it and try again.") from None
     for fact in patch.facts:
         try:
             _require_inside(fact.files)
             for key, text in (("has", fact.has), ("lacks", fact.lacks)):
-                _compile(key, *([text] if text else []))
+                texts.patterns(key, *([text] if text else []))
         except ValueError as error:
             raise UsageError(f"{path}: fact about {fact.files[0]}: {error}; mend it and try again.") from None
 
@@ -96,8 +120,13 @@ def _require_inside(files: Sequence[str]) -> None:
     """Refuse files that are not named relative to the package folder and below it."""
     for file in files:
         place = PurePosixPath(file)
+        for above in ("python/sglang/", "sglang/"):
+            if file.startswith(above):
+                raise ValueError(
+                    f"key `at`: {file!r} starts above the package folder; write {file.removeprefix(above)!r}"
+                )
         if place.is_absolute() or ".." in place.parts or place.suffix != ".py":
-            raise ValueError(f"key `file`: {file!r} is not a Python file below the package folder")
+            raise ValueError(f"key `at`: {file!r} is not a Python file below the package folder")
 
 
 def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:

@@ -10,7 +10,7 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.patch import Patch
 
 
 class PatchSet:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import libcst as cst
 
-    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
 
 from patchkit.plan.evaluate import evaluate

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from patchkit import cache
 
 if TYPE_CHECKING:
-    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import Tree

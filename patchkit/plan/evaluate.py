@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from patchkit.codemods.language.scope import Scope
-    from patchkit.patchset.schema import AnyEdit, Fact, Patch
+    from patchkit.patchset.patch import Edit, Fact, Patch
 
 from patchkit.plan.locate import Workspace
 from patchkit.plan.status import EditStatus, PatchStatus, State, marker
@@ -27,19 +27,19 @@ class _Examined:
     finding: Examination
 
 
-def _examine(space: Workspace, patch: Patch, spec: AnyEdit) -> _Examined:
-    place = space.locate_first(spec.files, spec.scopes)
+def _examine(space: Workspace, patch: Patch, spec: Edit) -> _Examined:
+    place = space.locate_first(spec.addresses)
     if isinstance(place, Examination):
         status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT, place.reason)
         return _Examined(status, place)
-    finding = codemod_of(spec).examine(place.scope, f"{marker(patch)} {spec.why}")
+    finding = codemod_of(spec.kind).examine(place.scope, f"{marker(patch)} {spec.why}")
     if spec.imports:
         finding = _with_imports(space, place.scope, spec, finding)
     status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT)
     return _Examined(status, finding)
 
 
-def _with_imports(space: Workspace, scope: Scope, spec: AnyEdit, finding: Examination) -> Examination:
+def _with_imports(space: Workspace, scope: Scope, spec: Edit, finding: Examination) -> Examination:
     """Have an edit bring its imports; one in place by patchkit's own code also needs them to be there."""
     imports = [Import(code) for code in spec.imports]
     if finding.standing is Standing.PRESENT:
@@ -66,8 +66,9 @@ def _with_imports(space: Workspace, scope: Scope, spec: AnyEdit, finding: Examin
 
 def _told(fact: Fact) -> str:
     where = " or ".join(fact.files)
-    if fact.scope:
-        where = f"{fact.scope} in {where}"
+    scopes = " or ".join(filter(None, fact.scopes))
+    if scopes:
+        where = f"{scopes} in {where}"
     said = [f"`{' '.join(fact.has.split())}`"] if fact.has else []
     said += [f"no `{' '.join(fact.lacks.split())}`"] if fact.lacks else []
     return f"{' and '.join(said)} in {where}" if said else where
@@ -80,9 +81,9 @@ def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
 def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) -> State:
     """Edits in place are patchkit's where one carries the patch's marker, otherwise upstream's.
 
-    A patch that upstream never had (no ``landed``) is patchkit's too where another patch of it made the edit.
+    A patch that upstream never had (no ``upstream_when``) is patchkit's too where another patch of it made the edit.
     """
-    sign = (marker(patch) if patch.landed else "# patchkit ").encode()
+    sign = (marker(patch) if patch.upstream_when else "# patchkit ").encode()
     files = {status.file for status in statuses}
     ours = any(sign in (space.modules.source(file) or b"") for file in files)
     return State.APPLIED if ours else State.UPSTREAM
@@ -90,21 +91,21 @@ def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) 
 
 def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
     """Return the patch's state and, unless it conflicts, leave its pending edits made in ``space``."""
-    if not all(space.holds(fact) for fact in patch.needs):
-        unmet = next(fact for fact in patch.needs if not space.holds(fact))
+    if not all(space.holds(fact) for fact in patch.applies_when):
+        unmet = next(fact for fact in patch.applies_when if not space.holds(fact))
         return PatchStatus(patch, State.NOT_APPLICABLE, (), f"needs a tree with {_told(unmet)}")
     before = dict(space.edited)
     # What marks an edit as in place is read off the tree itself: an earlier patch's edits are still to come.
     pristine = Workspace(space.modules)
-    landed = bool(patch.landed) and all(pristine.holds(fact) for fact in patch.landed)
+    landed = bool(patch.upstream_when) and all(pristine.holds(fact) for fact in patch.upstream_when)
     shapes = _shapes(space, patch)
-    if patch.one_of and not shapes & set(patch.one_of):
-        known = " or ".join(_told(patch.shapes[name][0]) for name in patch.one_of)
+    if patch.any_shape_of and not shapes & set(patch.any_shape_of):
+        known = " or ".join(_told(patch.shapes[name][0]) for name in patch.any_shape_of)
         return PatchStatus(patch, State.CONFLICT, (), f"needs a tree with {known}")
     specs = [
         spec
         for spec in patch.edits
-        if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.own and landed)
+        if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.kind.beyond_upstream and landed)
     ]
     statuses: list[EditStatus] = []
     for spec in specs:

@@ -10,7 +10,7 @@ from patchkit.tree.headers import Interest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from patchkit.patchset.schema import AnyEdit, Fact, Patch
+    from patchkit.patchset.patch import Edit, Fact, Patch
 
 _DEFINED = re.compile(r"^\s*def (\w+)", re.MULTILINE)
 
@@ -20,12 +20,12 @@ def interest_of(patches: Iterable[Patch]) -> Interest:
     names: set[str] = set()
     files: set[str] = set()
     for patch in patches:
-        facts = patch.facts
-        looking: list[tuple[Fact | AnyEdit, tuple[str, ...]]] = [(fact, (fact.scope,)) for fact in facts]
-        looking += [(spec, spec.scopes) for spec in patch.edits if spec.looks_inside]
-        for place, scopes in looking:
-            names |= {scope.rsplit(".", 1)[-1] for scope in scopes}
-            files |= set(place.files) if "" in scopes else set()
-        for spec in patch.edits:
-            names |= set(_DEFINED.findall(getattr(spec, "code", "")))
+        looking: list[Fact | Edit] = [*patch.facts]
+        looking += [edit for edit in patch.edits if edit.kind.looks_inside]
+        for place in looking:
+            names |= {scope.rsplit(".", 1)[-1] for scope in place.scopes}
+            files |= set(place.files) if "" in place.scopes else set()
+        for edit in patch.edits:
+            for code in edit.kind.written:
+                names |= set(_DEFINED.findall(code))
     return Interest(frozenset(names - {""}), frozenset(files))

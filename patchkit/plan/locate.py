@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.codemods.kinds.definitions import Import
-    from patchkit.patchset.schema import Fact
+    from patchkit.patchset.patch import Address, Fact
     from patchkit.tree.modules import Modules
 
 from patchkit.tree.sglang import serves
@@ -42,13 +42,13 @@ class Workspace:
         """Return the file's syntax tree with the edits so far."""
         return self.edited.get(file) or self.modules.get(file)
 
-    def locate_first(self, files: Sequence[str], names: Sequence[str]) -> Place | Examination:
-        """Find the first of several names of a place that the tree has."""
-        place = self.locate(files, names[0])
-        for name in names[1:]:
+    def locate_first(self, addresses: Sequence[Address]) -> Place | Examination:
+        """Find the first of several addresses of a place that the tree has."""
+        place = self.locate(addresses[0].files, addresses[0].scope)
+        for address in addresses[1:]:
             if isinstance(place, Place) or place.standing is not Standing.ABSENT:
                 break
-            place = self.locate(files, name)
+            place = self.locate(address.files, address.scope)
         return place
 
     def locate(self, files: Sequence[str], dotted: str) -> Place | Examination:
@@ -136,7 +136,7 @@ class Workspace:
 
     def holds(self, fact: Fact) -> bool:
         """Tell whether a fact is true of the tree with the edits so far."""
-        place = self.locate(fact.files, fact.scope)
+        place = self.locate_first(fact.addresses)
         if isinstance(place, Examination):
             return False
         root, path = place.scope.node, place.scope.path

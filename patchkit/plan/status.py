@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
 
 

@@ -14,7 +14,7 @@ from patchkit.transaction.store import Store
 from patchkit.tree.index import Program
 
 if TYPE_CHECKING:
-    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.tree.tree import CheckoutTree
 

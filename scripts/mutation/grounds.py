@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LEFT_OUT = "edit left out"
-_NOWHERE = {"file": "left_out.py", "optional": "left out"}
+_NOWHERE = {"at": "left_out.py", "optional": "left out"}
 _NAMES = {"$$": "_mutation_run_", "$": "_mutation_name_"}
 
 
@@ -76,17 +76,22 @@ def of_module(file: str, text: str) -> Iterator[Mutant]:
 def of_patch(file: str, text: str) -> Iterator[Mutant]:
     """Yield a patch's mutants: each edit left out, and what its code can be broken to."""
     patch = tomli.loads(text)
-    for index, edit in enumerate(patch["edit"]):
-        places = edit["file"]
-        sites = (places,) if isinstance(places, str) else tuple(places)
+    for name, edit in patch["edit"].items():
+        sites = tuple(_files(edit))
         for part, operator, before, after, changed in _changes(edit):
-            edits = [*patch["edit"][:index], changed, *patch["edit"][index + 1 :]]
-            whole = written({**patch, "edit": edits})
-            yield Mutant(file, edit["name"], part, operator, before, after, whole, sites)
+            whole = written({**patch, "edit": {**patch["edit"], name: changed}})
+            yield Mutant(file, name, part, operator, before, after, whole, sites)
+
+
+def _files(edit: dict[str, Any]) -> Iterator[str]:
+    """Yield the files that an edit may be in."""
+    for site in edit.get("sites", [edit]):
+        places = site["at"] if isinstance(site, dict) else site
+        yield from (place.partition("::")[0] for place in ([places] if isinstance(places, str) else places))
 
 
 def _changes(edit: dict[str, Any]) -> Iterator[tuple[str, str, str, str, dict[str, Any]]]:
-    gone = {key: value for key, value in edit.items() if key != "in"} | _NOWHERE
+    gone = {key: value for key, value in edit.items() if key != "sites"} | _NOWHERE
     yield "", LEFT_OUT, _shown(edit), "", gone
     for fragment in _fragments(edit):
         for operator, code in _broken(fragment, replaces=edit["kind"] == "rewrite"):
@@ -152,5 +157,5 @@ def _value(value: Any) -> str:
         return "{" + ", ".join(f"{_value(key)} = {_value(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
-    # A JSON string or boolean is TOML's.
+    # A JSON string, boolean or integer is TOML's.
     return json.dumps(value, ensure_ascii=False)

@@ -15,7 +15,9 @@ from support.releases import PATCHES, REFERENCE, Releases, after
 
 from patchkit.audit import facts
 from patchkit.audit.engine import audit
-from patchkit.patchset.schema import ArgumentValueSpec, GuardSpec, RewriteSpec
+from patchkit.codemods.kinds.argument_value import ArgumentValue
+from patchkit.codemods.kinds.none_guard import NoneGuard
+from patchkit.codemods.kinds.rewrite import Rewrite
 from patchkit.plan.build import make_plan
 from patchkit.tree import index
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from patchkit.findings.finding import Finding
     from patchkit.findings.report import Report
-    from patchkit.patchset.schema import AnyEdit, Patch
+    from patchkit.patchset.patch import Edit, Patch
     from patchkit.tree.tree import OverlayTree, Tree
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
@@ -33,7 +35,7 @@ _LOAD = re.compile(rf"\.(?:{'|'.join(facts.TRACKED)})\b(?!\s*=[^=])")
 _NAME = re.compile(rf"\b(?:{'|'.join(facts.TRACKED)})\b")
 _TEST = re.compile(r"([\w.]+) is (?:not )?None")
 _HELPER = re.compile(r"\bpatchkit_api\.\w+\(|\b_decode_total_seq_lens\(")
-GUARDING = (RewriteSpec, GuardSpec, ArgumentValueSpec)
+GUARDING = (Rewrite, NoneGuard, ArgumentValue)
 WORST_KILL_RATE = 0.9
 
 
@@ -61,7 +63,7 @@ def _indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "index_module", functools.lru_cache(maxsize=None)(index.index_module))
 
 
-def without(patch: Patch, edit: AnyEdit) -> tuple[Patch, ...]:
+def without(patch: Patch, edit: Edit) -> tuple[Patch, ...]:
     rest = tuple(other for other in patch.edits if other.name != edit.name)
     return tuple(msgspec.structs.replace(one, edits=rest) if one is patch else one for one in PATCHES)
 
@@ -70,7 +72,9 @@ def mutants(releases: Releases, whole: OverlayTree) -> Iterator[Mutant]:
     """Yield the patched release without each edit that keeps a read of the mirror from meeting None."""
     for patch in PATCHES:
         for edit in patch.edits:
-            if not isinstance(edit, GUARDING) or not _NAME.search(msgspec.json.encode(edit).decode()):
+            if not isinstance(edit.kind, GUARDING) or not _NAME.search(
+                msgspec.json.encode(edit.kind).decode()
+            ):
                 continue
             tree = after(make_plan(releases.tree(REFERENCE), without(patch, edit)))
             for file, text in whole.contents.items():

@@ -1,24 +1,27 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+from support.programs import rewritten
 from support.toys import add_patch, patch_text
 
+from patchkit.codemods.kinds import KINDS
 from patchkit.errors import UsageError
-from patchkit.patchset import load
+from patchkit.patchset import load, schema
 from patchkit.patchset.load import check
+from patchkit.patchset.patch import Address, Edit
 from patchkit.patchset.select import PatchSet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SHELF = """\
+[edit.wide]
 kind = "class-attribute"
-name = "wide"
 why = "toy"
-file = "srt/shelf.py"
-in = "Shelf"
+at = "srt/shelf.py::Shelf"
 code = "wide = 1"
 """
 
@@ -60,10 +63,9 @@ def malformed(folder: Path, text: str) -> str:
 
 
 def edit_of(kind: str, **keys: str) -> str:
-    """Return the text of an edit; ``keys`` are TOML values, ``in_`` stands for the key ``in``."""
-    given = {"kind": f'"{kind}"', "name": '"n"', "why": '"toy"', "file": '"srt/shelf.py"'}
-    given |= {key.rstrip("_"): value for key, value in keys.items()}
-    return "\n".join(f"{key} = {value}" for key, value in given.items())
+    """Return the text of an edit ``n``; ``keys`` are TOML values."""
+    given = {"kind": f'"{kind}"', "why": '"toy"', "at": '"srt/shelf.py"', **keys}
+    return "\n".join(["[edit.n]", *(f"{key} = {value}" for key, value in given.items())])
 
 
 # ---- the patches at hand
@@ -205,14 +207,14 @@ def test_file_that_is_not_toml_is_refused(built_in: Path, tmp_path: Path, conten
 @pytest.mark.parametrize("key", ["id", "title", "why", "risk", "verify"])
 def test_patch_without_a_key_is_refused(built_in: Path, tmp_path: Path, key: str) -> None:
     lines = patch_text("x-one", SHELF).splitlines()
-    head = lines.index("[[edit]]")
+    head = lines.index("[edit.wide]")
     text = "\n".join([line for line in lines[:head] if not line.startswith(f"{key} =")] + lines[head:])
     assert f"missing required field `{key}`" in malformed(tmp_path / "own", text)
 
 
 def test_patch_without_edits_is_refused(built_in: Path, tmp_path: Path) -> None:
     assert "`edit`" in malformed(tmp_path / "own", patch_text("x-one"))
-    assert "$.edit" in malformed(tmp_path / "own", patch_text("x-one", edit="[]"))
+    assert "$.edit" in malformed(tmp_path / "own", patch_text("x-one", edit="{}"))
 
 
 @pytest.mark.parametrize("name", ["", "x one", "../x", "-x", "x\\ny"])
@@ -227,11 +229,18 @@ def test_id_that_could_not_be_typed_is_refused(built_in: Path, tmp_path: Path, n
         ({"default": '"yes"'}, "$.default"),
         ({"requires": '"b-desk"'}, "$.requires"),
         ({"shapes": "{ low = 1 }"}, "$.shapes"),
-        ({"needs": "[{ has = 'x' }]"}, "missing required field `file` - at `$.needs[0]`"),
-        ({"one_of": '["tall"]'}, "key `one_of`: `tall` is not one of [shapes] (none)"),
-        ({"needs": "[{ file = 'srt/a.py', has = 'a = = b' }]"}, "fact about srt/a.py: key `has`: not Python"),
-        ({"landed": "[{ file = 'srt/a.py', lacks = 'if' }]"}, "fact about srt/a.py: key `lacks`: not Python"),
-        ({"shapes": "{ low = [{ file = '/etc/a.py' }] }"}, "key `file`: '/etc/a.py' is not"),
+        ({"applies_when": "[{ has = 'x' }]"}, "missing required field `at` - at `$.applies_when[0]`"),
+        ({"any_shape_of": '["tall"]'}, "key `any_shape_of`: `tall` is not one of [shapes] (none)"),
+        (
+            {"applies_when": "[{ at = 'srt/a.py', has = 'a = = b' }]"},
+            "fact about srt/a.py: key `has`: not Python",
+        ),
+        (
+            {"upstream_when": "[{ at = 'srt/a.py', lacks = 'if' }]"},
+            "fact about srt/a.py: key `lacks`: not Python",
+        ),
+        ({"shapes": "{ low = ['/etc/a.py'] }"}, "key `at`: '/etc/a.py' is not"),
+        ({"shapes": "{ low = ['srt/a.py::'] }"}, "key `at`: 'srt/a.py::' is not `file::Class.method`"),
     ],
 )
 def test_key_of_a_patch_with_a_wrong_value_is_refused(
@@ -242,17 +251,30 @@ def test_key_of_a_patch_with_a_wrong_value_is_refused(
 
 def test_edit_name_used_twice_is_refused(built_in: Path, tmp_path: Path) -> None:
     message = malformed(tmp_path / "own", patch_text("x-one", SHELF, SHELF))
-    assert "edit[0] `wide`: key `name`: used twice" in message
+    assert "not TOML (Cannot declare ('edit', 'wide') twice" in message
+
+
+def test_schema_that_is_not_known_is_refused(built_in: Path, tmp_path: Path) -> None:
+    text = patch_text("x-one", SHELF).replace("schema = 1", "schema = 2")
+    assert "$.schema" in malformed(tmp_path / "own", text)
+
+
+def test_patch_of_the_form_before_is_told_how_to_become_one_of_this(built_in: Path, tmp_path: Path) -> None:
+    text = patch_text("x-one", '[[edit]]\nname = "wide"').replace("schema = 1\n", "")
+    message = malformed(tmp_path / "own", text)
+    assert "key `schema`: missing" in message
+    assert "`schema = 1`" in message
+    assert "[edit.NAME]" in message
 
 
 def test_unknown_kind_is_refused(built_in: Path, tmp_path: Path) -> None:
-    message = malformed(tmp_path / "own", patch_text("x-one", edit_of("replace", code='"x"')))
-    assert "'replace'" in message
-    assert "$.edit[0].kind" in message
+    message = malformed(tmp_path / "own", patch_text("x-one", edit_of("rewritte", code='"x"')))
+    assert "edit.n: key `kind`: no kind is called 'rewritte'; did you mean rewrite? the kinds are " in message
+    assert all(kind in message for kind in KINDS)
 
 
 def test_edit_without_a_kind_is_refused(built_in: Path, tmp_path: Path) -> None:
-    assert "`kind`" in malformed(tmp_path / "own", patch_text("x-one", 'name = "n"'))
+    assert "`kind`" in malformed(tmp_path / "own", patch_text("x-one", '[edit.n]\nwhy = "toy"'))
 
 
 CODE = "'x.mend()'"
@@ -262,21 +284,38 @@ FIND = "'x.break_()'"
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
-        (edit_of("rewrite", cod=CODE), "unknown field `cod` - at `$.edit[0]`"),
-        (edit_of("rewrite", find=FIND, code=CODE, every='"yes"'), "$.edit[0].every"),
+        (edit_of("rewrite", cod=CODE), "unknown field `cod` - at `$.edit.n`"),
+        (edit_of("rewrite", find=FIND, code=CODE, every='"yes"'), "$.edit.n.every"),
         (edit_of("insert-after", find=FIND, code=CODE, every="true"), "unknown field `every`"),
         (
             edit_of("rewrite", find=FIND, code=CODE, shape='"tall"'),
-            "key `shape`: `tall` is not one of [shapes]",
+            "key `edit.n.shape`: `tall` is not one of [shapes]",
         ),
         (edit_of("rewrite", find=FIND, code=CODE, why='"a\\nb"'), "key `why`: more than one line"),
-        (edit_of("rewrite", find=FIND, code=CODE, file='"../a.py"'), "key `file`: '../a.py' is not"),
-        (edit_of("rewrite", find=FIND, code=CODE, file='"/a.py"'), "key `file`: '/a.py' is not"),
+        (edit_of("rewrite", find=FIND, code=CODE, at='"../a.py"'), "key `at`: '../a.py' is not"),
+        (edit_of("rewrite", find=FIND, code=CODE, at='"/a.py"'), "key `at`: '/a.py' is not"),
         (
-            edit_of("rewrite", find=FIND, code=CODE, file='["srt/a.py", "srt/a"]'),
-            "key `file`: 'srt/a' is not",
+            edit_of("rewrite", find=FIND, code=CODE, at='["srt/a.py", "srt/a"]'),
+            "key `at`: 'srt/a' is not",
         ),
-        (edit_of("rewrite", find=FIND, code=CODE, file="[]"), "$.edit[0].file"),
+        (edit_of("rewrite", find=FIND, code=CODE, at="[]"), "$.edit.n.at"),
+        (edit_of("rewrite", find=FIND, code=CODE, at="1"), "$.edit.n.at"),
+        (edit_of("rewrite", find=FIND, code=CODE, at='"srt/a.py::a b"'), "key `at`: 'srt/a.py::a b' is not"),
+        (
+            edit_of("rewrite", find=FIND, code=CODE, at='"python/sglang/srt/a.py::f"'),
+            "starts above the package folder; write 'srt/a.py'",
+        ),
+        (edit_of("rewrite", find=FIND, code=CODE, sites='["srt/a.py"]'), "one of `at` and `sites`"),
+        (
+            edit_of("rewrite", find=FIND, code=CODE).replace("\nat =", "\n# at ="),
+            "one of `at` and `sites`",
+        ),
+        (
+            edit_of("rewrite", find=FIND, code=CODE, sites="[{ shape = 'tall' }]").replace(
+                "\nat =", "\n# at ="
+            ),
+            "missing required field `at` - at `$.edit.n.sites[0]`",
+        ),
         (edit_of("rewrite", find=FIND, code=CODE, imports="['import']"), "key `imports`: not Python"),
         (edit_of("rewrite", find=FIND, code=CODE, imports="['x = 1']"), "key `imports`: not one import"),
         (edit_of("rewrite"), "key `find`: the pattern is empty"),
@@ -284,15 +323,19 @@ FIND = "'x.break_()'"
         (edit_of("rewrite", code=CODE), "key `find`: the pattern is empty"),
         (edit_of("rewrite", find="'if'", code=CODE), "key `find`: not Python with $names"),
         (edit_of("rewrite", find=FIND, code="'if'"), "key `code`: not Python with $names"),
-        (edit_of("rewrite", find=FIND, code=CODE, known="['if']"), "key `known`: not Python with $names"),
-        (edit_of("rewrite", find=FIND, code=CODE, given="['if']"), "key `given`: not Python with $names"),
+        (edit_of("rewrite", find=FIND, code=CODE, already="['if']"), "key `already`: not Python with $names"),
+        (edit_of("rewrite", find=FIND, code=CODE, context="['if']"), "key `context`: not Python with $names"),
         (edit_of("rewrite", find=FIND, code="'$y.mend()'"), "key `code`: nothing binds $y"),
         (edit_of("rewrite", find="'$_.x()'", code="'$_.y()'"), "key `code`: nothing binds $_"),
         (edit_of("rewrite", find="'$y.x()'", code="'$$y'"), "key `code`: nothing binds $$y"),
         (edit_of("rewrite", find='"a()\\n...\\nb()"', code=CODE), "key `find`: `code` would lose"),
         (edit_of("rewrite", find="'f($x, ...)'", code="'g($x)'"), "key `find`: `code` would lose"),
         (edit_of("rewrite", find="'f($x)'", code="'g($x)'", target='"y"'), "key `target`: `find` has no $y"),
-        (edit_of("insert-before", find="'f($x)'", code="'g($x)'", target='"x"'), "key `target`"),
+        (edit_of("insert-before", find="'f($x)'", code="'g($x)'", target='"x"'), "unknown field `target`"),
+        (
+            edit_of("insert-after", variants="[{ find = 'f($x)', code = 'g($x)', target = 'x' }]"),
+            "unknown field `target` - at `$.edit.n.variants[0]`",
+        ),
         (edit_of("rewrite", variants="[{ find = 'a()' }]"), "missing required field `code`"),
         (edit_of("rewrite", variants="[{ find = 'a()', code = '$b()' }]"), "key `code`: nothing binds $b"),
         (edit_of("insert-after", find="'$x.a()'", code="'$y.b()'"), "key `code`: nothing binds $y"),
@@ -308,15 +351,18 @@ FIND = "'x.break_()'"
         (edit_of("base-class", base="'a b'"), "key `base`: not Python"),
         (edit_of("parameter", code="'days'"), "key `code`: not one parameter with a default"),
         (edit_of("module-code", code="'start()'"), "key `code`: not only definitions"),
-        (edit_of("module-code", code="'a = 1'", in_="'Shelf'"), "key `in`: 'Shelf' is not the module"),
+        (
+            edit_of("module-code", code="'a = 1'", at="'srt/a.py::Shelf'"),
+            "key `at`: 'Shelf' is not the module",
+        ),
         (edit_of("import", code="'from a import *'"), "key `code`: not one import"),
-        (edit_of("import", code="'import a'", in_="'Shelf'"), "key `in`: 'Shelf' is not the module"),
+        (edit_of("import", code="'import a'", at="'srt/a.py::Shelf'"), "key `at`: 'Shelf' is not the module"),
         (edit_of("call-argument", find="'$x'", argument="'a=1'"), "key `find`: not one call"),
         (edit_of("call-argument", find="['f()', 'x = f()']", argument="'a=1'"), "key `find`: not one call"),
         (edit_of("call-argument", find="'f(...)'", argument="'1'"), "key `argument`: not one `name=value`"),
         (
-            edit_of("call-argument", find="'f(...)'", argument="'a=1'", known="['g']"),
-            "key `known`: not one call",
+            edit_of("call-argument", find="'f(...)'", argument="'a=1'", already="['g']"),
+            "key `already`: not one call",
         ),
         (edit_of("argument-value", find="'f'", argument="'a'", code="'1'"), "key `find`: not one call"),
         (
@@ -340,10 +386,10 @@ def test_malformed_edit_is_refused_by_key(built_in: Path, tmp_path: Path, edit: 
         edit_of("rewrite", find="'$y.x()'", code="'''if $y:\n    $$found'''"),
         edit_of("rewrite", find="'''a($y)\n$$run\nb()'''", code="'''with $y:\n    $$run'''"),
         edit_of("rewrite", find="'f($x, ...)'", code="'g($x)'", target='"x"'),
-        edit_of("rewrite", find="'$y.x()'", code="'$y.z($k)'", given="['$k = key()']"),
+        edit_of("rewrite", find="'$y.x()'", code="'$y.z($k)'", context="['$k = key()']"),
         edit_of("insert-after", find="'''if $x:\n    ...'''", code="'$x.done()'"),
         edit_of("none-guard", find="'$x.a += $y'", value="'$x.a'"),
-        edit_of("call-argument", find="['f(...)', 'g()']", argument="'a=1'", known="['f(1)']"),
+        edit_of("call-argument", find="['f(...)', 'g()']", argument="'a=1'", already="['f(1)']"),
         edit_of("argument-value", find="'$f.g(..., a=$_)'", argument="'a'", code="'$value + $f.b'"),
         edit_of("import", code="'import a.b as c'"),
     ],
@@ -351,3 +397,91 @@ def test_malformed_edit_is_refused_by_key(built_in: Path, tmp_path: Path, edit: 
 def test_well_formed_edit_is_taken(built_in: Path, tmp_path: Path, edit: str) -> None:
     add_patch(tmp_path / "own", "x-one", edit)
     assert "x-one" in load.patches([tmp_path / "own"]).ids
+
+
+# ---- what the tables come to
+
+
+def edits_of(folder: Path, *edits: str, **keys: str) -> dict[str, Edit]:
+    add_patch(folder / "own", "x-one", *edits, **keys)
+    return {edit.name: edit for edit in load.patches([folder / "own"]).get("x-one").edits}
+
+
+def test_edit_is_named_after_its_table_and_says_where_in_one_text(built_in: Path, tmp_path: Path) -> None:
+    (edit,) = edits_of(tmp_path, SHELF).values()
+    assert (edit.name, edit.files, edit.scopes) == ("wide", ("srt/shelf.py",), ("Shelf",))
+
+
+def test_places_of_one_name_are_files_of_one_address(built_in: Path, tmp_path: Path) -> None:
+    at = '["srt/a.py::A.b", "srt/c.py::A.b", "srt/a.py::A.d"]'
+    (edit,) = edits_of(tmp_path, edit_of("rewrite", find=FIND, code=CODE, at=at)).values()
+    assert edit.addresses == (Address("A.b", ("srt/a.py", "srt/c.py")), Address("A.d", ("srt/a.py",)))
+
+
+def test_each_site_is_an_edit_and_takes_what_it_leaves_out_from_the_table(
+    built_in: Path, tmp_path: Path
+) -> None:
+    told = 'at = ["srt/b.py", "srt/c.py"], optional = "none here", why = "another reason", shape = "low"'
+    sites = f'["srt/a.py::f", {{ {told} }}]'
+    table = edit_of("rewrite", find=FIND, code=CODE, sites=sites).replace("\nat =", "\n# at =")
+    first, second = edits_of(tmp_path, table, shapes="{ low = ['srt/a.py'] }").values()
+    assert (first.name, first.files, first.why, first.optional, first.shapes) == (
+        ("n.1", ("srt/a.py",), "toy", "", ())
+    )
+    assert (second.name, second.files, second.why, second.optional, second.shapes) == (
+        ("n.2", ("srt/b.py", "srt/c.py"), "another reason", "none here", ("low",))
+    )
+    assert first.kind is second.kind
+
+
+@pytest.mark.parametrize(
+    ("imports", "code", "is_brought"),
+    [
+        ("from a import b as c", "$x.mend(c)", True),
+        ("from a import b as c", "$x.mend(b)", False),
+        ("from a import b", "$x.mend(b.d)", True),
+        ("from a import b", "$x.mend(ab, b_)", False),
+        ("from a import (\n  b,\n  c as d,\n)", "$x.mend(d)", True),
+        ("import a.b", "a.b.mend($x)", True),
+        ("import a.b as c", "a.b.mend($x)", False),
+    ],
+)
+def test_import_of_a_patch_comes_with_the_edits_that_use_it(
+    built_in: Path, tmp_path: Path, imports: str, code: str, is_brought: bool
+) -> None:
+    told = json.dumps([imports])
+    (edit,) = edits_of(
+        tmp_path, edit_of("rewrite", find="'$x.break_()'", code=f"'{code}'"), imports=told
+    ).values()
+    assert edit.imports == ((imports,) if is_brought else ())
+
+
+def test_import_of_a_patch_comes_with_every_kind_of_code(built_in: Path, tmp_path: Path) -> None:
+    found = "find = 'f(x=$_)'\n"
+    codes = {
+        "insert-first": "code = 'tools.f()'",
+        "none-guard": "find = 'f($x)'\nvalue = 'tools.f($x)'",
+        "base-class": "base = 'tools.Base'",
+        "call-argument": found + "argument = 'y=tools.f()'",
+        "argument-value": found + "argument = 'x'\ncode = 'tools.f($value)'",
+        "isinstance-member": "subject = 'x'\nbeside = 'A'\nmember = 'tools.B'",
+        "insert-after": "variants = [{ find = 'f($x)', code = 'tools.f($x)' }]",
+    }
+    tables = [
+        f"[edit.{kind}]\nkind = '{kind}'\nwhy = 'toy'\nat = 'srt/a.py'\n{rest}"
+        for kind, rest in codes.items()
+    ]
+    edits = edits_of(tmp_path, *tables, imports="['import tools']")
+    assert {name: edit.imports for name, edit in edits.items()} == dict.fromkeys(codes, ("import tools",))
+
+
+def test_finds_of_a_list_share_the_code(built_in: Path, tmp_path: Path) -> None:
+    table = edit_of("rewrite", find="['old($x)', 'older($x)']", code="'new($x)'")
+    (edit,) = edits_of(tmp_path, table).values()
+    for source in ("old(1)\n", "older(1)\n"):
+        assert rewritten(load.codemod_of(edit.kind), source).endswith("\nnew(1)\n")
+
+
+def test_schema_describes_every_kind() -> None:
+    described = json.dumps(schema.json_schema())
+    assert all(f'"{kind}"' in described for kind in KINDS)

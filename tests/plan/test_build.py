@@ -1,21 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 from support.toys import open_tree, write_package
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.patchset.schema import Patch
+from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
 from patchkit.plan.status import State, marker
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
 
 SHELF = "srt/shelf.py"
@@ -69,21 +68,22 @@ def library(**changes: str | bytes) -> MemoryTree:
     return MemoryTree({**LIBRARY, **{f"srt/{name}.py": text for name, text in changes.items()}})
 
 
-def edit(kind: str, file: Any, name: str = "", **keys: Any) -> dict[str, Any]:
-    """Return an edit; ``at`` stands for the key ``in``."""
-    where = {"in": keys.pop("at")} if "at" in keys else {}
-    return {"kind": kind, "name": name or kind, "why": "toy", "file": file, **where, **keys}
+def edit(kind: str, at: Any, name: str = "", **keys: Any) -> dict[str, Any]:
+    """Return an edit's table with its name, which `patch` takes out again."""
+    return {"name": name or kind, "kind": kind, "why": "toy", "at": at, **keys}
 
 
 def patch(*edits: dict[str, Any], name: str = "toy", **keys: Any) -> Patch:
-    told = {"id": name, "title": name, "why": "To see.", "risk": "None.", "verify": "Look."}
-    return msgspec.convert({**told, **keys, "edit": list(edits)}, Patch)
+    told = {"schema": 1, "id": name, "title": name, "why": "To see.", "risk": "None.", "verify": "Look."}
+    tables = {each["name"]: {key: each[key] for key in each if key != "name"} for each in edits}
+    assert len(tables) == len(edits)
+    return load.read({**told, **keys, "edit": tables}, Path("patch.toml"))
 
 
-FLAG = edit("class-attribute", SHELF, at="Shelf", code="lends = True")
-FINE = edit("rewrite", DESK, at="Desk.lend", find="$r.debt += $b.price", code="$r.charge($b)")
-CLOSE = edit("insert-after", DESK, at="Desk.close", find="self.open = False", code="self.lock()")
-LOST = edit("rewrite", DESK, "lost", at="Desk.lend", find="lose($b)", code="find($b)")
+FLAG = edit("class-attribute", f"{SHELF}::Shelf", code="lends = True")
+FINE = edit("rewrite", f"{DESK}::Desk.lend", find="$r.debt += $b.price", code="$r.charge($b)")
+CLOSE = edit("insert-after", f"{DESK}::Desk.close", find="self.open = False", code="self.lock()")
+LOST = edit("rewrite", f"{DESK}::Desk.lend", "lost", find="lose($b)", code="find($b)")
 
 
 def status(tree: Any, *patches: Patch) -> PatchStatus:
@@ -154,8 +154,8 @@ def test_patch_that_is_there_without_its_comments_is_upstreams() -> None:
 
 def test_comment_of_another_patch_does_not_make_it_applied() -> None:
     tree = library(shelf="# patchkit toy-2: other\nclass Shelf:\n    lends = True\n")
-    landed = [{"file": SHELF, "in": "Shelf"}]
-    assert status(tree, patch(FLAG, landed=landed)).state is State.UPSTREAM
+    landed = [{"at": f"{SHELF}::Shelf"}]
+    assert status(tree, patch(FLAG, upstream_when=landed)).state is State.UPSTREAM
 
 
 def test_half_of_a_patch_is_partial_and_is_completed() -> None:
@@ -173,9 +173,9 @@ def test_half_of_a_patch_is_partial_and_is_completed() -> None:
 
 def test_edit_that_comes_with_another_of_the_same_patch_is_not_partial() -> None:
     whole = edit(
-        "insert-after", DESK, "lock", at="Desk.close", find="self.open = False", code="self.lock()\nlog()"
+        "insert-after", f"{DESK}::Desk.close", "lock", find="self.open = False", code="self.lock()\nlog()"
     )
-    part = edit("insert-after", DESK, "log", at="Desk.close", find="self.open = False", code="log()")
+    part = edit("insert-after", f"{DESK}::Desk.close", "log", find="self.open = False", code="log()")
     assert status(library(), patch(whole, part)).state is State.PENDING
 
 
@@ -193,7 +193,7 @@ def test_file_that_is_nowhere_is_a_conflict() -> None:
 
 
 def test_scope_that_is_nowhere_is_a_conflict() -> None:
-    found = status(library(), patch(edit("class-attribute", SHELF, at="Box", code="a = 1")))
+    found = status(library(), patch(edit("class-attribute", f"{SHELF}::Box", code="a = 1")))
     assert found.reason == f"{SHELF}: Box: class-attribute: the tree has no Box in {SHELF}"
 
 
@@ -221,35 +221,35 @@ def test_optional_site_that_is_there_twice_is_a_conflict_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("fact", "told"),
     [
-        ({"file": "srt/hall.py"}, "srt/hall.py"),
-        ({"file": ["srt/hall.py", "srt/room.py"]}, "srt/hall.py or srt/room.py"),
-        ({"file": SHELF, "in": "Box"}, f"Box in {SHELF}"),
-        ({"file": SHELF, "in": "Shelf", "has": "rows = 6"}, f"`rows = 6` in Shelf in {SHELF}"),
-        ({"file": SHELF, "lacks": "rows = 5"}, f"no `rows = 5` in {SHELF}"),
+        ({"at": "srt/hall.py"}, "srt/hall.py"),
+        ({"at": ["srt/hall.py", "srt/room.py"]}, "srt/hall.py or srt/room.py"),
+        ({"at": f"{SHELF}::Box"}, f"Box in {SHELF}"),
+        ({"at": f"{SHELF}::Shelf", "has": "rows = 6"}, f"`rows = 6` in Shelf in {SHELF}"),
+        ({"at": SHELF, "lacks": "rows = 5"}, f"no `rows = 5` in {SHELF}"),
     ],
 )
 def test_patch_whose_needs_are_unmet_is_not_applicable(fact: dict[str, Any], told: str) -> None:
-    found = status(library(), patch(FLAG, needs=[{"file": SHELF}, fact]))
+    found = status(library(), patch(FLAG, applies_when=[{"at": SHELF}, fact]))
     assert (found.state, found.reason) == (State.NOT_APPLICABLE, f"needs a tree with {told}")
-    assert make_plan(library(), [patch(FLAG, needs=[fact])]).changes == ()
+    assert make_plan(library(), [patch(FLAG, applies_when=[fact])]).changes == ()
 
 
 @pytest.mark.parametrize(
     "fact",
     [
-        {"file": SHELF},
-        {"file": ["srt/hall.py", SHELF]},
-        {"file": SHELF, "in": "Shelf.add"},
-        {"file": SHELF, "in": "Shelf", "has": "rows = $n"},
-        {"file": SHELF, "in": "Shelf.add", "lacks": "rows = $n"},
+        {"at": SHELF},
+        {"at": ["srt/hall.py", SHELF]},
+        {"at": f"{SHELF}::Shelf.add"},
+        {"at": f"{SHELF}::Shelf", "has": "rows = $n"},
+        {"at": f"{SHELF}::Shelf.add", "lacks": "rows = $n"},
     ],
 )
 def test_patch_whose_needs_are_met_applies(fact: dict[str, Any]) -> None:
-    assert status(library(), patch(FLAG, needs=[fact])).state is State.PENDING
+    assert status(library(), patch(FLAG, applies_when=[fact])).state is State.PENDING
 
 
-LOW = {"low": [{"file": SHELF, "in": "Shelf", "has": "rows = 5"}]}
-HIGH = {"high": [{"file": SHELF, "in": "Shelf", "has": "rows = 9"}]}
+LOW = {"low": [{"at": f"{SHELF}::Shelf", "has": "rows = 5"}]}
+HIGH = {"high": [{"at": f"{SHELF}::Shelf", "has": "rows = 9"}]}
 
 
 def test_edit_of_another_shape_is_left_out() -> None:
@@ -265,43 +265,45 @@ def test_edit_of_several_shapes_is_for_each() -> None:
 
 
 def test_tree_of_no_shape_that_has_to_be_known_is_a_conflict() -> None:
-    found = status(library(), patch(FLAG, shapes=HIGH, one_of=["high"]))
+    found = status(library(), patch(FLAG, shapes=HIGH, any_shape_of=["high"]))
     assert found.state is State.CONFLICT
     assert found.reason.startswith("needs a tree with ")
 
 
 def test_tree_of_a_shape_that_has_to_be_known_is_fine() -> None:
-    assert status(library(), patch(FLAG, shapes=LOW | HIGH, one_of=["high", "low"])).state is State.PENDING
+    assert (
+        status(library(), patch(FLAG, shapes=LOW | HIGH, any_shape_of=["high", "low"])).state is State.PENDING
+    )
 
 
-LANDED = [{"file": SHELF, "in": "Shelf", "has": "lends = True"}]
+LANDED = [{"at": f"{SHELF}::Shelf", "has": "lends = True"}]
 LENDING = LIBRARY[SHELF].replace("rows = 5", "rows = 5\n    lends = True")
 
 
 def test_site_that_upstream_has_moved_on_from_is_no_conflict_where_its_change_landed() -> None:
-    found = status(library(shelf=LENDING), patch(FLAG, LOST, landed=LANDED))
+    found = status(library(shelf=LENDING), patch(FLAG, LOST, upstream_when=LANDED))
     assert found.state is State.UPSTREAM
     assert edits(found)["lost"].state is State.UPSTREAM
 
 
 def test_where_upstreams_change_has_not_landed_it_is() -> None:
-    assert status(library(), patch(FLAG, LOST, landed=LANDED)).state is State.CONFLICT
+    assert status(library(), patch(FLAG, LOST, upstream_when=LANDED)).state is State.CONFLICT
 
 
 def test_change_that_an_earlier_patch_brings_has_not_landed() -> None:
     earlier = patch(FLAG, name="earlier")
-    assert status(library(), earlier, patch(FINE, LOST, landed=LANDED)).state is State.CONFLICT
+    assert status(library(), earlier, patch(FINE, LOST, upstream_when=LANDED)).state is State.CONFLICT
 
 
 def test_what_goes_beyond_upstream_is_left_out_where_that_landed() -> None:
-    toy = patch(FLAG, {**FINE, "own": True}, landed=LANDED)
+    toy = patch(FLAG, {**FINE, "beyond_upstream": True}, upstream_when=LANDED)
     found = status(library(shelf=LENDING), toy)
     assert found.state is State.UPSTREAM
     assert list(edits(found)) == ["class-attribute"]
 
 
 def test_what_goes_beyond_upstream_is_part_of_the_patch_elsewhere() -> None:
-    toy = patch(FLAG, {**FINE, "own": True}, landed=LANDED)
+    toy = patch(FLAG, {**FINE, "beyond_upstream": True}, upstream_when=LANDED)
     assert list(edits(status(library(), toy))) == ["class-attribute", "rewrite"]
 
 
@@ -309,12 +311,12 @@ def test_what_goes_beyond_upstream_is_part_of_the_patch_elsewhere() -> None:
 
 
 def test_file_may_have_one_of_several_names() -> None:
-    toy = patch({**FLAG, "file": ["srt/hall.py", SHELF]})
+    toy = patch({**FLAG, "at": ["srt/hall.py::Shelf", f"{SHELF}::Shelf"]})
     assert edits(status(library(), toy))["class-attribute"].file == SHELF
 
 
 def test_definition_in_both_of_several_files_is_a_conflict_that_names_them() -> None:
-    toy = patch({**FLAG, "file": ["srt/hall.py", SHELF]})
+    toy = patch({**FLAG, "at": ["srt/hall.py::Shelf", f"{SHELF}::Shelf"]})
     found = status(library(hall=LIBRARY[SHELF]), toy)
     assert found.reason.endswith(f"Shelf is there 2 times (srt/hall.py, {SHELF})")
 
@@ -325,13 +327,13 @@ def test_module_edit_in_both_of_several_files_is_a_conflict() -> None:
 
 
 def test_first_of_several_names_that_the_tree_has_counts() -> None:
-    toy = patch({**FINE, "in": ["Desk.loan", "Desk.lend", "Desk.close"]})
+    toy = patch({**FINE, "at": [f"{DESK}::Desk.{name}" for name in ("loan", "lend", "close")]})
     assert edits(status(library(), toy))["rewrite"].site == "Desk.lend"
 
 
 def test_name_that_is_there_twice_is_not_passed_over_for_the_next() -> None:
     twice = LIBRARY[DESK] + "\n    def lend(self, book): ...\n"
-    toy = patch({**FINE, "in": ["Desk.lend", "Desk.close"]})
+    toy = patch({**FINE, "at": [f"{DESK}::Desk.{name}" for name in ("lend", "close")]})
     assert "Desk.lend is there 2 times" in status(library(desk=twice), toy).reason
 
 
@@ -348,7 +350,7 @@ def test_class_that_moved_to_another_file_is_found() -> None:
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_function_that_moved_to_another_file_is_found(kind: str, name: str) -> None:
     tree = library(hours=f"{kind} {name}(day):\n    return 9\n")
-    toy = patch(edit("insert-first", DESK, at=name, code="check()"))
+    toy = patch(edit("insert-first", f"{DESK}::{name}", code="check()"))
     assert edits(status(tree, toy))["insert-first"].file == "srt/hours.py"
 
 
@@ -419,7 +421,7 @@ def test_conflict_leaves_nothing_of_its_patch_in_the_plan() -> None:
     ("blocker", "state"),
     [
         (patch(LOST, name="first"), State.CONFLICT),
-        (patch(FLAG, name="first", needs=[{"file": "srt/hall.py"}]), State.NOT_APPLICABLE),
+        (patch(FLAG, name="first", applies_when=[{"at": "srt/hall.py"}]), State.NOT_APPLICABLE),
     ],
 )
 def test_patches_that_require_one_that_cannot_apply_are_left_out(blocker: Patch, state: State) -> None:
@@ -445,7 +447,7 @@ def test_patches_of_one_file_come_together() -> None:
 
 def test_patch_may_build_on_an_earlier_one() -> None:
     second = patch(
-        edit("rewrite", DESK, at="Desk.lend", find="$r.charge($b)", code="$r.pay($b)"), name="second"
+        edit("rewrite", f"{DESK}::Desk.lend", find="$r.charge($b)", code="$r.pay($b)"), name="second"
     )
     plan = make_plan(library(), [patch(FINE, name="first"), second])
     assert [found.state for found in plan.patches] == [State.PENDING, State.PENDING]
@@ -481,7 +483,7 @@ def test_second_apply_changes_nothing() -> None:
 
 
 def test_edit_that_would_match_its_own_result_is_a_conflict() -> None:
-    loop = edit("call-argument", DESK, at="Desk.lend", find="$f(...)", argument="a=g()", every=True)
+    loop = edit("call-argument", f"{DESK}::Desk.lend", find="$f(...)", argument="a=g()", every=True)
     tree = library(desk=LIBRARY[DESK].replace("return book", "return f(book)"))
     found = status(tree, patch(loop))
     assert found.state is State.CONFLICT
@@ -619,7 +621,7 @@ def test_character_that_the_files_encoding_lacks_is_refused_in_one_sentence() ->
 
 def test_edit_that_would_leave_invalid_code_is_refused_in_one_sentence() -> None:
     toy = patch(
-        edit("insert-after", DESK, at="Desk.close", find="self.open = False", code="await self.lock()")
+        edit("insert-after", f"{DESK}::Desk.close", find="self.open = False", code="await self.lock()")
     )
     with pytest.raises(ConflictError, match=r"^srt/desk\.py:12: toy would leave this line invalid") as caught:
         make_plan(library(), [toy])

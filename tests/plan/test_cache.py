@@ -15,18 +15,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATCH = """
+schema = 1
 id = "flag"
 title = "A flag"
 why = "To have one."
 risk = "None."
 verify = "Look."
 
-[[edit]]
+[edit.flag]
 kind = "class-attribute"
-name = "flag"
 why = "there it is"
-file = "srt/backend.py"
-in = "Backend"
+at = "srt/backend.py::Backend"
 code = "flag = True"
 """
 

@@ -12,7 +12,8 @@ import pytest
 from support import drift
 from support.releases import PATCHES, REFERENCE, Releases, after, fingerprints, run, states, without_ledger
 
-from patchkit.patchset.schema import AfterSpec, BeforeSpec, GuardSpec, RewriteSpec
+from patchkit.codemods.kinds.none_guard import NoneGuard
+from patchkit.codemods.language.variants import StatementKind
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import Plan, State
 from patchkit.tree.tree import CheckoutTree, OverlayTree
@@ -341,11 +342,11 @@ def functions_with_sites(fork: Fork) -> list[tuple[str, str, str]]:
     found = []
     for patch in PATCHES:
         for edit in made(fork.plan, patch.id):
-            spec = next(spec for spec in patch.edits if spec.name == edit)
+            kind = next(one.kind for one in patch.edits if one.name == edit)
             status = next(s for s in fork.plan.patches if s.patch.id == patch.id)
             (place,) = [e for e in status.edits if e.name == edit]
-            is_rewrite = isinstance(spec, RewriteSpec | BeforeSpec | AfterSpec | GuardSpec)
-            is_one = is_rewrite and not getattr(spec, "every", False) and not place.reason
+            is_rewrite = isinstance(kind, StatementKind | NoneGuard)
+            is_one = is_rewrite and not getattr(kind, "every", False) and not place.reason
             if is_one and "." in place.site:
                 found.append((place.file, place.site, patch.id))
     return sorted(set(found))

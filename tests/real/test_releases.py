@@ -27,7 +27,7 @@ from support.releases import (
     without_ledger,
 )
 
-from patchkit.patchset import load, schema
+from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
 from patchkit.plan.status import State
 from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from patchkit.patchset.patch import Patch
+
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 IDS = tuple(patch.id for patch in PATCHES)
 
 
-def named(identifier: str) -> schema.Patch:
+def named(identifier: str) -> Patch:
     return next(patch for patch in PATCHES if patch.id == identifier)
 
 
@@ -466,14 +468,14 @@ def test_two_steps_revert_to_the_first_bytes(releases: Releases, tmp_path: Path)
 # ---- partial states ----------------------------------------------------------------------------------------
 
 
-def within(patch: schema.Patch, file: str, left_out: set[str]) -> schema.Patch:
+def within(patch: Patch, file: str, left_out: set[str]) -> Patch:
     """Return the patch with its edits to one file alone, some of them left out."""
     edits = tuple(edit for edit in patch.edits if file in edit.files and edit.name not in left_out)
-    return msgspec.structs.replace(patch, edits=edits, requires=(), landed=())
+    return msgspec.structs.replace(patch, edits=edits, requires=(), upstream_when=())
 
 
 def lacking_one_edit(
-    full: OverlayTree, patches: Sequence[schema.Patch], file: str, name: str
+    full: OverlayTree, patches: Sequence[Patch], file: str, name: str
 ) -> tuple[OverlayTree, set[str]]:
     """Return a patched tree without one edit of the last patch, and without those that build on that one."""
     left_out = {name}

@@ -136,15 +136,15 @@ def test_every_mutant_of_the_runtime_is_another_program_of_valid_python() -> Non
 
 def patch_of(**edit: Any) -> str:
     """Return a patch file's text with one edit."""
-    head = {"id": "toy", "title": "Toy", "why": "To see.", "risk": "None.", "verify": "Look."}
-    site = {"name": "toy-edit", "why": "toy", "file": "srt/toy.py", "in": "Toy.run"}
-    return written({**head, "edit": [{**site, **edit}]})
+    head = {"schema": 1, "id": "toy", "title": "Toy", "why": "To see.", "risk": "None.", "verify": "Look."}
+    site = {"why": "toy", "at": "srt/toy.py::Toy.run"}
+    return written({**head, "edit": {"toy-edit": {**site, **edit}}})
 
 
 def broken_edits(text: str) -> list[tuple[str, str, dict[str, Any]]]:
     """Return each mutant's part and operator, and the edit that it has."""
     return [
-        (mutant.part, mutant.operator, tomli.loads(mutant.text)["edit"][0])
+        (mutant.part, mutant.operator, tomli.loads(mutant.text)["edit"]["toy-edit"])
         for mutant in of_patch("toy", text)
     ]
 
@@ -309,17 +309,17 @@ def test_patches_that_do_not_apply_as_they_are_stop_it_with_a_sentence(
 def test_a_patch_that_looks_at_another_patchs_file_is_planned_with_it(
     tree: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    head = {"title": "Toy", "why": "To see.", "risk": "None.", "verify": "Look."}
-    edit = {"kind": "class-attribute", "name": "toy-edit", "why": "toy"}
-    flag = {**edit, "file": MIRROR, "in": "Mirror", "code": "flag: int = 1"}
-    limit = {**edit, "file": ABRUPT, "in": "Worker", "code": "limit: int = 8"}
+    head = {"schema": 1, "title": "Toy", "why": "To see.", "risk": "None.", "verify": "Look."}
+    edit = {"kind": "class-attribute", "why": "toy"}
+    flag = {"toy-edit": {**edit, "at": f"{MIRROR}::Mirror", "code": "flag: int = 1"}}
+    limit = {"toy-edit": {**edit, "at": f"{ABRUPT}::Worker", "code": "limit: int = 8"}}
     flagged = {
-        "shapes": {"flagged": [{"file": MIRROR, "in": "Mirror", "has": "flag = 1"}]},
-        "one_of": ["flagged"],
+        "shapes": {"flagged": [{"at": f"{MIRROR}::Mirror", "has": "flag = 1"}]},
+        "any_shape_of": ["flagged"],
     }
     texts = {
-        "t-flag": written({"id": "t-flag", **head, "edit": [flag]}),
-        "t-limit": written({"id": "t-limit", **head, **flagged, "requires": ["t-flag"], "edit": [limit]}),
+        "t-flag": written({"id": "t-flag", **head, "edit": flag}),
+        "t-limit": written({"id": "t-limit", **head, **flagged, "requires": ["t-flag"], "edit": limit}),
     }
     for name, text in texts.items():
         folder = tmp_path / "checkout" / "patches" / name
@@ -465,8 +465,8 @@ def project(tmp_path: Path) -> Project:
             f"tests/{suite}/test_{suite}.py", "def test_there_is_a_package():\n    import patchkit.runtime"
         )
     project.put("pyproject.toml", "")
-    site = {"file": "srt/toy.py", "in": "Toy"}
-    project.put(TOY_PATCH, patch_of(kind="class-attribute", code="limit: int = 1", **site))
+    edit = {"kind": "class-attribute", "at": "srt/toy.py::Toy", "code": "limit: int = 1"}
+    project.put(TOY_PATCH, patch_of(**edit))
     return project
 
 
@@ -705,8 +705,8 @@ def driven(project: Project) -> Project:
     for name, text in DRIVEN.items():
         project.put(name, textwrap.dedent(text).lstrip())
     patch = tomli.loads(project.read(TOY_PATCH))
-    site = {"name": "name", "why": "toy", "file": "srt/toy.py", "in": "name"}
-    patch["edit"].append({**site, "kind": "rewrite", "find": "return 'toy'", "code": "return 'patched toy'"})
+    site = {"kind": "rewrite", "why": "toy", "at": "srt/toy.py::name"}
+    patch["edit"]["name"] = {**site, "find": "return 'toy'", "code": "return 'patched toy'"}
     project.put(TOY_PATCH, written(patch))
     return project
 
@@ -744,7 +744,9 @@ def test_only_probes_that_run_what_is_broken_in_a_module_are_asked(driven: Proje
 def test_a_mutant_of_a_patch_that_no_tree_takes_is_none(driven: Project, tmp_path: Path) -> None:
     patch = tomli.loads(driven.read(TOY_PATCH))
     patch["shapes"] = {"other": [{"file": "srt/other.py"}]}
-    patch["edit"].append({**patch["edit"][0], "file": "srt/other.py", "shape": "other", "name": "other"})
+    patch["edit"].append(
+        {**patch["edit"]["toy-edit"], "file": "srt/other.py", "shape": "other", "name": "other"}
+    )
     driven.put(TOY_PATCH, written(patch))
     done = driven.mutate("--only", "patches/", ASKED=str(tmp_path / "asked"))
     assert done.stdout.splitlines()[-1:] == ["killed 5 of 5: 100.0%; 85% is enough"], done.stderr

@@ -39,8 +39,17 @@ Node = TypeVar("Node", bound=cst.CSTNode)
 class _Place(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
     """A place of the tree; the keys mean what they mean in a patch."""
 
-    file: str
-    scope: str = msgspec.field(name="in", default="")
+    at: str
+
+    @property
+    def file(self) -> str:
+        """The file's name below the package folder."""
+        return self.at.partition("::")[0]
+
+    @property
+    def scope(self) -> str:
+        """The dotted name of what is changed in it, empty for its top level."""
+        return self.at.partition("::")[2]
 
 
 class Edit(_Place, frozen=True, kw_only=True, tag="edit", forbid_unknown_fields=True):
@@ -48,14 +57,14 @@ class Edit(_Place, frozen=True, kw_only=True, tag="edit", forbid_unknown_fields=
 
     find: str
     code: str
-    given: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
     every: bool = False
 
     def made(self, scope: Scope) -> cst.Module:
         """Return the module with the one match, or every match, replaced."""
         variant = Variant(Pattern.compile(self.find), self.code)
-        given = tuple(map(Pattern.compile, self.given))
-        finding = Statements((variant,), given=given, every=self.every).examine(scope, "")
+        context = tuple(map(Pattern.compile, self.context))
+        finding = Statements((variant,), given=context, every=self.every).examine(scope, "")
         assert finding.standing is Standing.READY, f"{self.file}: {self.scope}: {finding.reason}"
         assert finding.rewrite is not None
         return finding.rewrite()

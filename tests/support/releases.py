@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.patch import Patch
     from patchkit.plan.status import Plan
 
 LACKING = ("0.5.11", "0.5.12", "0.5.12.post1")

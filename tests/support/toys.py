@@ -206,6 +206,7 @@ def checkout(tmp_path: Path) -> CheckoutTree:
 def patch_text(name: str, *edits: str, **keys: str) -> str:
     """Return a patch file's text; ``keys`` are TOML values."""
     head = [
+        "schema = 1",
         f'id = "{name}"',
         f'title = "Toy {name}"',
         'why = "To see."',
@@ -213,19 +214,14 @@ def patch_text(name: str, *edits: str, **keys: str) -> str:
         'verify = "Look."',
     ]
     lines = head + [f"{key} = {value}" for key, value in keys.items()]
-    return "\n".join([*lines, *(f"\n[[edit]]\n{edit}" for edit in edits), ""])
+    return "\n".join([*lines, *(f"\n{edit}" for edit in edits), ""])
 
 
 def attribute(file: str, owner: str, code: str) -> str:
     """Return the text of an edit that gives a class an attribute."""
-    keys = {
-        "kind": "class-attribute",
-        "name": code.partition(" ")[0],
-        "why": "toy",
-        "file": file,
-        "in": owner,
-    }
-    return "\n".join([*(f'{key} = "{value}"' for key, value in keys.items()), f"code = '{code}'"])
+    keys = {"kind": "class-attribute", "why": "toy", "at": f"{file}::{owner}"}
+    lines = [f"[edit.{code.partition(' ')[0]}]", *(f'{key} = "{value}"' for key, value in keys.items())]
+    return "\n".join([*lines, f"code = '{code}'"])
 
 
 @pytest.fixture

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from patchkit.patchset.schema import AttributeSpec, Fact, MethodSpec, Patch, RewriteSpec
+from patchkit.patchset import load
 from patchkit.plan.interest import interest_of
 from patchkit.tree.headers import Headers
+
+if TYPE_CHECKING:
+    from patchkit.patchset.patch import Patch
 
 KEPT = frozenset({"read", "Shelf"})
 
@@ -83,23 +88,25 @@ def test_bases_of_no_class_or_of_two_are_not_told(code: bytes) -> None:
     assert Headers(code).bases("A") is None
 
 
-def patch(*edits: object, **keys: object) -> Patch:
-    return Patch(id="t", title="T", why="W", risk="R", verify="V", edits=edits, **keys)
+def patch(edits: dict[str, dict[str, object]], **keys: object) -> Patch:
+    told = {"schema": 1, "id": "t", "title": "T", "why": "W", "risk": "R", "verify": "V"}
+    tables = {name: {"why": "w", **edit} for name, edit in edits.items()}
+    return load.read({**told, **keys, "edit": tables}, Path("patch.toml"))
 
 
 def test_interest_is_in_scopes_that_are_looked_into_and_in_what_edits_define() -> None:
-    edits = (
-        RewriteSpec(name="r", why="w", file="a.py", scope=("A.read", "A.scan"), find="x", code="y"),
-        MethodSpec(name="m", why="w", file="a.py", scope="B", code="@property\ndef size(self): ..."),
-        AttributeSpec(name="c", why="w", file="a.py", scope="C", code="n = 1"),
-    )
-    facts = (Fact(file="f.py", scope="D.turn", has="x"),)
-    interest = interest_of((patch(*edits, needs=facts),))
+    edits: dict[str, dict[str, object]] = {
+        "r": {"kind": "rewrite", "at": ["a.py::A.read", "a.py::A.scan"], "find": "x", "code": "y"},
+        "m": {"kind": "method", "at": "a.py::B", "code": "@property\ndef size(self): ..."},
+        "c": {"kind": "class-attribute", "at": "a.py::C", "code": "n = 1"},
+    }
+    facts = [{"at": "f.py::D.turn", "has": "x"}]
+    interest = interest_of((patch(edits, applies_when=facts),))
     assert interest.names == {"read", "scan", "size", "turn"}
     assert interest.files == frozenset()
 
 
 def test_interest_in_a_module_is_in_all_of_its_files() -> None:
-    edit = RewriteSpec(name="r", why="w", file=("a.py", "b.py"), find="x", code="y")
-    interest = interest_of((patch(edit, landed=(Fact(file="c.py", has="x"),)),))
+    edit: dict[str, object] = {"kind": "rewrite", "at": ["a.py", "b.py"], "find": "x", "code": "y"}
+    interest = interest_of((patch({"r": edit}, upstream_when=[{"at": "c.py", "has": "x"}]),))
     assert interest.files == {"a.py", "b.py", "c.py"}

@@ -1,1 +1,28 @@
-"""Kinds of edits."""
+"""Kinds of edit, one a module; a module that is put here is found, and no list names it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING
+
+from patchkit.codemods.kind import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def _below(base: type[Kind]) -> Iterator[type[Kind]]:
+    for kind in base.__subclasses__():
+        yield from _below(kind)
+        if kind.__module__.startswith(f"{__name__}."):
+            yield kind
+
+
+_PARTS = {"statements", "definitions", "calls"}
+for _module in pkgutil.iter_modules(__path__):
+    if _module.name not in _PARTS:
+        importlib.import_module(f"{__name__}.{_module.name}")
+
+KINDS: dict[str, type[Kind]] = dict(sorted((str(kind.__struct_config__.tag), kind) for kind in _below(Kind)))
+"""Every kind of edit by the name that a patch gives it."""

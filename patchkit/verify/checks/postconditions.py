@@ -57,7 +57,7 @@ def check(subject: Subject) -> Result:
 
 def _expected(status: PatchStatus) -> bool:
     """Tell whether the tree has the patch at least in part, and not just something of upstream's like it."""
-    signs = _DONE if status.patch.landed else {State.APPLIED}
+    signs = _DONE if status.patch.upstream_when else {State.APPLIED}
     return any(edit.state in signs for edit in status.edits)
 
 

@@ -9,27 +9,32 @@ from hypothesis import strategies as st
 from support.programs import check_noop, check_transformed, examine, rewritten
 
 from patchkit.codemods.examination import Codemod, Standing
-from patchkit.patchset.schema import AfterSpec, BeforeSpec, GuardSpec, OpeningSpec, RewriteSpec, VariantSpec
+from patchkit.codemods.kinds.insert_after import InsertAfter
+from patchkit.codemods.kinds.insert_before import InsertBefore
+from patchkit.codemods.kinds.insert_first import InsertFirst
+from patchkit.codemods.kinds.none_guard import NoneGuard
+from patchkit.codemods.kinds.rewrite import Rewrite
+from patchkit.codemods.language.variants import Variant
 
 
 def rewrite(find: str, code: str, **keys: Any) -> Codemod:
-    return RewriteSpec(name="n", why="w", file="f.py", find=find, code=code, **keys).codemod()
+    return Rewrite(why="w", find=find, code=code, **keys).codemod()
 
 
 def before(find: str, code: str, **keys: Any) -> Codemod:
-    return BeforeSpec(name="n", why="w", file="f.py", find=find, code=code, **keys).codemod()
+    return InsertBefore(why="w", find=find, code=code, **keys).codemod()
 
 
 def after(find: str, code: str, **keys: Any) -> Codemod:
-    return AfterSpec(name="n", why="w", file="f.py", find=find, code=code, **keys).codemod()
+    return InsertAfter(why="w", find=find, code=code, **keys).codemod()
 
 
 def guard(find: str, value: str, **keys: Any) -> Codemod:
-    return GuardSpec(name="n", why="w", file="f.py", find=find, value=value, **keys).codemod()
+    return NoneGuard(why="w", find=find, value=value, **keys).codemod()
 
 
 def opening(code: str, **keys: Any) -> Codemod:
-    return OpeningSpec(name="n", why="w", file="f.py", code=code, **keys).codemod()
+    return InsertFirst(why="w", code=code, **keys).codemod()
 
 
 # ---- one statement for another
@@ -139,12 +144,12 @@ def test_every_site_is_edited_and_the_first_says_why() -> None:
 
 
 def test_known_way_to_have_it_done_is_recognised() -> None:
-    edit = rewrite("$who.debt += $days * RATE", "$who.charge($days)", known=("charge($who, ...)",))
+    edit = rewrite("$who.debt += $days * RATE", "$who.charge($days)", already=("charge($who, ...)",))
     check_noop(edit, "charge(reader, days)\n", Standing.PRESENT)
 
 
 def test_site_inside_a_known_one_is_no_other_site() -> None:
-    edit = rewrite("log($who)", "note($who)", known=("if verbose:\n    log($who)",))
+    edit = rewrite("log($who)", "note($who)", already=("if verbose:\n    log($who)",))
     check_noop(edit, "if verbose:\n    log(reader)\n", Standing.PRESENT)
 
 
@@ -319,17 +324,17 @@ def test_two_expressions_in_one_statement_are_a_conflict() -> None:
 
 
 def test_expression_around_which_something_is_missing() -> None:
-    edit = rewrite("$x.pages", "$d.count($x)", given=("$d = desk()",))
+    edit = rewrite("$x.pages", "$d.count($x)", context=("$d = desk()",))
     check_noop(edit, "a = book.pages\n", Standing.ABSENT, reason="expected `$d = desk()` around the site")
 
 
 def test_expression_takes_names_from_around() -> None:
-    edit = rewrite("$x.pages", "$d.count($x)", given=("$d = desk()",))
+    edit = rewrite("$x.pages", "$d.count($x)", context=("$d = desk()",))
     assert "a = mine.count(book)" in rewritten(edit, "mine = desk()\na = book.pages\n")
 
 
 def test_names_from_around_that_differ_are_a_conflict() -> None:
-    edit = rewrite("$x.pages", "$d.count($x)", given=("$d = desk()",))
+    edit = rewrite("$x.pages", "$d.count($x)", context=("$d = desk()",))
     check_noop(edit, "a = desk()\nb = desk()\nc = book.pages\n", Standing.AMBIGUOUS, reason="different names")
 
 
@@ -486,10 +491,10 @@ def test_two_places_are_a_conflict_that_names_both_lines(edit: Any) -> None:
 
 def test_variant_of_the_shape_at_hand_counts() -> None:
     variants = (
-        VariantSpec(find="$d.open()", code="$d.greet()"),
-        VariantSpec(find="$d.unlock($key)", code="$d.welcome($key)"),
+        Variant(find="$d.open()", code="$d.greet()"),
+        Variant(find="$d.unlock($key)", code="$d.welcome($key)"),
     )
-    edit = AfterSpec(name="n", why="w", file="f.py", variants=variants).codemod()
+    edit = InsertAfter(why="w", variants=variants).codemod()
     assert "desk.welcome(1)" in rewritten(edit, "desk.unlock(1)\n")
     assert "desk.greet()" in rewritten(edit, "desk.open()\n")
     check_noop(edit, "desk.open()\ndesk.welcome(2)\n", Standing.PRESENT)

@@ -6,8 +6,8 @@ import libcst as cst
 import pytest
 from support.programs import rewritten
 
+from patchkit.codemods.kinds.rewrite import Rewrite
 from patchkit.codemods.language.precedence import as_argument, as_operand
-from patchkit.patchset.schema import RewriteSpec
 
 
 def code(node: cst.CSTNode) -> str:
@@ -82,9 +82,7 @@ def test_argument_that_a_comma_would_divide_gets_them() -> None:
     "new", ["old if ready() else spare", "old, spare", "old or spare", "-old", "lambda: old"]
 )
 def test_meaning_is_that_of_the_new_expression_in_parentheses(place: str, new: str) -> None:
-    spec = RewriteSpec(
-        name="n", why="w", file="f.py", find="$book.old", code=new.replace("old", "$book.latest"), every=True
-    )
+    spec = Rewrite(why="w", find="$book.old", code=new.replace("old", "$book.latest"), every=True)
     line = "async def f():\n    " + place
     after = rewritten(spec.codemod(), line.format("book.old", "book.old") + "\n")
     latest = f"({new.replace('old', 'book.latest')})"

@@ -1,0 +1,56 @@
+"""A kind of edit is a struct: the keys of its table in a patch file, and the codemod that they make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from patchkit.codemods.examination import Codemod
+
+Places = str | Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of several places that get the same edit; what it leaves out is the edit's."""
+
+    at: Places
+    why: str = ""
+    shape: str | tuple[str, ...] = ()
+    optional: str = ""
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
+    """The keys that every edit has.
+
+    ``at`` says where: ``file::Class.method`` below the package folder, the file alone for its top level, a list
+    where the file or the name has changed over time. ``sites`` are several places that get the same edit.
+    ``shape`` names the shape, or several, of trees that have this site. ``optional`` is the reason why a tree
+    may lack the site. ``beyond_upstream`` marks what upstream's change does not have; it is left out where that
+    is in the tree. ``imports`` are imports that the new code needs, beside the patch's.
+    """
+
+    why: str
+    at: Places | None = None
+    sites: tuple[str | Site, ...] = ()
+    shape: str | tuple[str, ...] = ()
+    optional: str = ""
+    beyond_upstream: bool = False
+    imports: tuple[str, ...] = ()
+
+    looks_inside: ClassVar[bool] = True
+    """Whether it looks at statements in the scope, not only at what the scope defines."""
+    is_for_modules: ClassVar[bool] = False
+    """Whether its place is a whole file."""
+    writes: ClassVar[tuple[str, ...]] = ("code",)
+    """The keys that hold code which it writes."""
+
+    def codemod(self) -> Codemod:
+        """Return the edit as something that can examine a scope; ValueError names the key that is wrong."""
+        raise NotImplementedError
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Every piece of code that the edit may write."""
+        return tuple(getattr(self, key) for key in self.writes)

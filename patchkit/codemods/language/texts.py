@@ -1,0 +1,67 @@
+"""The texts of an edit are compiled, and what is wrong with one names the key that it stands under."""
+
+from __future__ import annotations
+
+import textwrap
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.codemods.language.pattern import Pattern
+
+
+def several(text: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the texts of a key that holds one or a list of them; an empty one is none."""
+    return ((text,) if text else ()) if isinstance(text, str) else text
+
+
+@contextmanager
+def naming(key: str) -> Iterator[None]:
+    """Have what is wrong with a value say under which key the value stands."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"key `{key}`: {error}") from None
+
+
+def patterns(key: str, *texts: str) -> tuple[Pattern, ...]:
+    """Compile patterns."""
+    from patchkit.codemods.language.pattern import Pattern
+
+    with naming(key):
+        return tuple(map(Pattern.compile, texts))
+
+
+def signs(key: str, *texts: str) -> tuple[Pattern, ...]:
+    """Compile patterns of code that is there already, in which people may since have put more statements."""
+    return tuple(pattern.loose for pattern in patterns(key, *texts))
+
+
+def calls(key: str, *texts: str) -> tuple[Pattern, ...]:
+    """Compile patterns that are one call each."""
+    compiled = patterns(key, *texts)
+    for pattern in compiled:
+        if not pattern.is_call:
+            raise ValueError(f"key `{key}`: not one call: {pattern.text.strip()!r}")
+    return compiled
+
+
+def require_bound(key: str, code: str, *binding: str) -> None:
+    """Refuse code with a placeholder that none of the texts in ``binding`` has."""
+    from patchkit.codemods.language.pattern import placeholders
+
+    bound = placeholders("\n".join(binding)) - {"$_", "$$_"}
+    for name in sorted(placeholders(code) - bound):
+        raise ValueError(f"key `{key}`: nothing binds {name}")
+
+
+def in_place(find: str, code: str) -> str:
+    """Return the pattern of an edit already made: the new code with what was found written out in it."""
+    found = textwrap.dedent(find).strip()
+    lines = []
+    for line in code.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        lines.append(textwrap.indent(found, indent) if "$$found" in line else line)
+    return "\n".join(lines)

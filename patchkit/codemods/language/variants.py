@@ -1,0 +1,77 @@
+"""Edits of statements say how a site may look: one ``find`` or several with one ``code``, or pairs of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from patchkit.codemods.kind import Kind
+from patchkit.codemods.language import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchkit.codemods.examination import Codemod
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One known shape of a site, or several, and the code that belongs there."""
+
+    find: str | tuple[str, ...]
+    code: str
+
+
+class TargetVariant(Variant, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One known shape of a site; ``target`` names the one expression of ``find`` that ``code`` replaces."""
+
+    target: str = ""
+
+
+class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of every edit that looks for statements.
+
+    ``find`` is what a site looks like, or a list of the ways, all with one ``code``; ``variants`` are further
+    ways with a ``code`` of their own. ``already`` are patterns of other ways to have the change.
+    ``context`` are patterns that must match elsewhere in the scope; what they name can be used in ``code``.
+    """
+
+    find: str | tuple[str, ...] = ()
+    code: str = ""
+    already: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> Sequence[Variant]:
+        """Every ``find`` with its ``code``, the edit's own first."""
+        raise NotImplementedError
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The code of each variant."""
+        return tuple(pair.code for pair in self.pairs)
+
+    def build(self, place: str, *, every: bool = False) -> Codemod:
+        """Build the codemod; ValueError names the key that is wrong."""
+        from patchkit.codemods.kinds.statements import Statements
+        from patchkit.codemods.kinds.statements import Variant as Built
+
+        context = texts.patterns("context", *self.context)
+        variants, signs = [], []
+        for pair in self.pairs:
+            target = getattr(pair, "target", "")
+            for text in texts.several(pair.find) or ("",):
+                (find,) = texts.patterns("find", text)
+                texts.patterns("code", pair.code)
+                if target and f"${target}" not in text:
+                    raise ValueError(f"key `target`: `find` has no ${target} to replace")
+                if place == "replace" and not target and "$$found" not in pair.code and find.passes_over:
+                    raise ValueError(
+                        "key `find`: `code` would lose what `...` passes over; name it `$$name` or `$name`"
+                    )
+                found = [] if target else ["$$found"]
+                texts.require_bound("code", pair.code, text, *self.context, *found)
+                variants.append(Built(find, pair.code, target))
+                signs.append(texts.in_place(text, pair.code))
+        done = texts.signs("code", *signs) + texts.signs("already", *self.already)
+        return Statements(tuple(variants), place, done, context, every)
