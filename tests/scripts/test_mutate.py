@@ -743,10 +743,8 @@ def test_only_probes_that_run_what_is_broken_in_a_module_are_asked(driven: Proje
 
 def test_a_mutant_of_a_patch_that_no_tree_takes_is_none(driven: Project, tmp_path: Path) -> None:
     patch = tomli.loads(driven.read(TOY_PATCH))
-    patch["shapes"] = {"other": [{"file": "srt/other.py"}]}
-    patch["edit"].append(
-        {**patch["edit"]["toy-edit"], "file": "srt/other.py", "shape": "other", "name": "other"}
-    )
+    patch["shapes"] = {"other": ["srt/other.py"]}
+    patch["edit"]["other"] = {**patch["edit"]["toy-edit"], "at": "srt/other.py", "shape": "other"}
     driven.put(TOY_PATCH, written(patch))
     done = driven.mutate("--only", "patches/", ASKED=str(tmp_path / "asked"))
     assert done.stdout.splitlines()[-1:] == ["killed 5 of 5: 100.0%; 85% is enough"], done.stderr
