@@ -1,3 +1,9 @@
 """Fixtures of every room: pytest looks for them here; their code is in `support`."""
 
-pytest_plugins = ["support.toys", "support.releases", "support.backdated", "support.driven.fixtures"]
+pytest_plugins = [
+    "support.collection",
+    "support.toys",
+    "support.releases",
+    "support.backdated",
+    "support.driven.fixtures",
+]

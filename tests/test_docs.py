@@ -42,6 +42,7 @@ def words_of(page: str) -> set[str]:
     return set(re.findall(r"`([^`\n]+)`", (REPOSITORY / page).read_text(encoding="utf-8")))
 
 
+@pytest.mark.release
 def test_the_pages_show_what_the_commands_print(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,6 +52,7 @@ def test_the_pages_show_what_the_commands_print(
     )
 
 
+@pytest.mark.release
 def test_a_command_that_fails_cannot_become_part_of_a_page() -> None:
     with pytest.raises(RuntimeError, match="no patch is called '99999'"):
         generate_docs.session("patchkit show 99999")

@@ -36,6 +36,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.release
 def test_quickstart_applies_everything_to_a_release_and_takes_it_back(checkout: Path) -> None:
     (checkout / ".cache").mkdir()
     shutil.copy(wheel(REFERENCE), checkout / ".cache")
@@ -81,13 +82,13 @@ def test_quickstart_without_the_index_says_so(checkout: Path) -> None:
 SUMMARY = "===== 3 passed in 0.01s ====="
 
 
-def build_machine(folder: Path, *, tests: int = 0, ruff: int = 0, mypy: int = 0) -> Path:
-    """Return a folder with `.ci/run` whose tests, ruff and mypy end with the given codes."""
+def build_machine(folder: Path, **codes: int) -> Path:
+    """Return a folder with `.ci/run` whose tests and tools end with the given codes, 0 if they are not named."""
     (folder / ".ci").mkdir()
     shutil.copy(REPOSITORY / ".ci" / "run", folder / ".ci" / "run")
-    program(folder / "scripts" / "test", f"echo collected 3; echo '{SUMMARY}'; exit {tests}")
-    program(folder / ".cache/test-env/bin/ruff", f"echo ruff $1; exit {ruff}")
-    program(folder / ".cache/test-env/bin/mypy", f"echo mypy $1; exit {mypy}")
+    program(folder / "scripts" / "test", f"echo collected 3; echo '{SUMMARY}'; exit {codes.get('tests', 0)}")
+    for tool in ("ruff", "mypy", "lint-imports"):
+        program(folder / ".cache/test-env/bin" / tool, f"echo {tool} $1; exit {codes.get(tool, 0)}")
     return folder
 
 
@@ -96,14 +97,15 @@ def test_the_build_ends_with_the_tests_summary(tmp_path: Path) -> None:
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[-1] == SUMMARY
-    assert [line for line in lines if line.startswith(("ruff", "mypy"))] == [
+    assert [line for line in lines if line.startswith(("ruff", "mypy", "lint-imports"))] == [
         "ruff format",
         "ruff check",
         "mypy --strict",
+        "lint-imports --no-logo",
     ]
 
 
-@pytest.mark.parametrize("what", ["tests", "ruff", "mypy"])
+@pytest.mark.parametrize("what", ["tests", "ruff", "mypy", "lint-imports"])
 def test_the_build_fails_if_anything_does_and_still_ends_with_the_summary(what: str, tmp_path: Path) -> None:
     done = bash(".ci/run", build_machine(tmp_path, **{what: 1}))
     assert done.returncode == 1

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 import pytest
 from click.testing import CliRunner
+from filelock import FileLock
 
 from patchkit.cli import main
 from patchkit.patchset import load
@@ -52,17 +53,22 @@ def wheel(version: str) -> Path:
     cache = Path(os.environ.get("PATCHKIT_TEST_CACHE") or Path(__file__).parents[2] / ".cache")
     cache.mkdir(parents=True, exist_ok=True)
     name = f"sglang-{version}-*.whl"
-    if not any(cache.glob(name)):
-        # The wheels are of one Python and one platform; no code of theirs runs here.
-        target = ("--python-version", "3.11", "--platform", "manylinux_2_34_x86_64")
-        pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check")
-        with tempfile.TemporaryDirectory(dir=cache) as fresh:
-            wanted = ("--no-deps", "--only-binary=:all:", *target, "--dest", fresh, f"sglang=={version}")
-            subprocess.run((*pip, *wanted), check=True)
-            (downloaded,) = Path(fresh).glob(name)
-            downloaded.replace(cache / downloaded.name)
+    with FileLock(cache / f"sglang-{version}.lock"):
+        if not any(cache.glob(name)):
+            _download(version, cache)
     (found,) = cache.glob(name)
     return found
+
+
+def _download(version: str, cache: Path) -> None:
+    # The wheels are of one Python and one platform; no code of theirs runs here.
+    target = ("--python-version", "3.11", "--platform", "manylinux_2_34_x86_64")
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check")
+    with tempfile.TemporaryDirectory(dir=cache) as fresh:
+        wanted = ("--no-deps", "--only-binary=:all:", *target, "--dest", fresh, f"sglang=={version}")
+        subprocess.run((*pip, *wanted), check=True)
+        (downloaded,) = Path(fresh).iterdir()
+        downloaded.replace(cache / downloaded.name)
 
 
 def unpack(version: str, folder: Path) -> None:
@@ -76,7 +82,10 @@ def unpack(version: str, folder: Path) -> None:
 
 
 class Releases:
-    """Unpacked releases, which nobody may change, and what patchkit plans for them."""
+    """Unpacked releases, which nobody may change, and what patchkit plans for them.
+
+    Workers may share the folder.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -84,8 +93,13 @@ class Releases:
     @functools.cache  # noqa: B019 - lives as long as the test session
     def tree(self, version: str) -> CheckoutTree:
         """Return a release as the wheel has it."""
-        unpack(version, self._folder / version)
-        return open_tree(self._folder / version)
+        unpacked = self._folder / version
+        with FileLock(self._folder / f"{version}.lock"):
+            if not unpacked.exists():
+                with tempfile.TemporaryDirectory(dir=self._folder) as fresh:
+                    unpack(version, Path(fresh) / version)
+                    (Path(fresh) / version).rename(unpacked)
+        return open_tree(unpacked)
 
     @functools.cache  # noqa: B019
     def plan(self, version: str) -> Plan:
@@ -146,8 +160,11 @@ def states_in(reply: Mapping[str, Any]) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
-    """The releases of sglang that tests look at."""
-    return Releases(tmp_path_factory.mktemp("releases"))
+    """The releases of sglang that tests look at, unpacked once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "releases"
+    folder.mkdir(exist_ok=True)
+    return Releases(folder)
 
 
 @pytest.fixture(scope="module")
