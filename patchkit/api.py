@@ -11,9 +11,11 @@ from patchkit.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from patchkit.findings.finding import Finding
     from patchkit.findings.report import Report
+    from patchkit.matrix.answer import Diff, Matrix
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
     from patchkit.transaction.apply import Applied
@@ -126,6 +128,30 @@ def audit(tree: CheckoutTree, baseline: Sequence[Finding] = ()) -> Report:
 
     require_settled(tree)
     return audit_cached(tree).against(baseline)
+
+
+def matrix(
+    repository: Path,
+    patterns: Sequence[str],
+    patches: PatchSet,
+    *,
+    verify: bool = False,
+    jobs: int | None = None,
+    watch: Callable[[str, int, int], None] | None = None,
+    diffs: dict[str, tuple[Diff, ...]] | None = None,
+) -> Matrix:
+    """Return each patch's state on each ref of ``repository`` that ``patterns`` name; nothing is checked out.
+
+    With ``verify`` a temporary copy of each package is applied to and verified. ``watch`` is told what is being
+    done, how much of it is done and of how much; ``diffs`` is filled with what the patches would change, by
+    state. UsageError for a pattern that names nothing, TreeError if ``repository`` is none.
+    """
+    from patchkit.matrix.refs import refs
+    from patchkit.matrix.survey import survey
+
+    return survey(
+        repository, refs(repository, patterns), patches, verify=verify, jobs=jobs, watch=watch, diffs=diffs
+    )
 
 
 def _plan(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool) -> Plan:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
 
+from patchkit.errors import UsageError
 from patchkit.plan.status import State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -43,6 +45,40 @@ def working(tree: CheckoutTree) -> AbstractContextManager[object]:
     """Say on stderr, if it is a terminal, that ``tree`` is being read."""
     console = Console(stderr=True)
     return console.status(f"reading {escape(str(tree.package))}") if console.is_terminal else nullcontext()
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Give a function that shows on stderr, if it is a terminal, what is done and how much of how much."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task("", total=None)
+
+        def watch(what: str, done: int, of: int) -> None:
+            shown.update(task, description=what, completed=done, total=of)
+
+        yield watch
+
+
+@contextmanager
+def writing(output: Path | None) -> Iterator[Console]:
+    """Give the console that writes to ``output``, or stdout's; UsageError if that file cannot be written."""
+    if output is None:
+        yield Console(highlight=False, soft_wrap=True)
+        return
+    try:
+        with output.open("w", encoding="utf-8") as file:
+            yield Console(file=file, highlight=False, soft_wrap=True)
+    except OSError as error:
+        raise UsageError(
+            f"{output} cannot be written: {error.strerror}: name another file with -o."
+        ) from error
 
 
 def emit(answer: object) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import io
 from typing import TYPE_CHECKING
 
 import click
@@ -43,8 +41,12 @@ def _print(tree: CheckoutTree, changes: Sequence[FileChange], *, as_json: bool) 
 
     from patchkit.cli import console
     from patchkit.plan.answer import place
+    from patchkit.plan.diff import unified
 
-    texts = {change.file: _diff(tree, change) for change in changes}
+    names = {
+        change.file: (tree.package / change.file).relative_to(tree.root).as_posix() for change in changes
+    }
+    texts = {change.file: unified(change, names[change.file]) for change in changes}
     if as_json:
         files = [
             {
@@ -63,13 +65,3 @@ def _print(tree: CheckoutTree, changes: Sequence[FileChange], *, as_json: bool) 
         out.print(coloured, soft_wrap=True, end="")
     else:
         click.echo(text, nl=False)
-
-
-def _diff(tree: CheckoutTree, change: FileChange) -> bytes:
-    name = (tree.package / change.file).relative_to(tree.root).as_posix().encode()
-    # Bytes read from a stream break into lines at line feeds alone, as git and patch see them.
-    before, after = (list(io.BytesIO(content)) for content in (change.before, change.after))
-    lines = difflib.diff_bytes(difflib.unified_diff, before, after, b"a/" + name, b"b/" + name)
-    return b"".join(
-        line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines
-    )

@@ -12,7 +12,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.interest import interest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import libcst as cst
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 from patchkit.plan.evaluate import evaluate
 from patchkit.plan.locate import Workspace
-from patchkit.plan.status import FileChange, PatchStatus, Plan, State
+from patchkit.plan.status import FileChange, PatchStatus, Plan, State, Step
 from patchkit.tree.modules import Modules
 
 
@@ -38,7 +38,9 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _run(
-    modules: Modules, patches: Sequence[Patch]
+    modules: Modules,
+    patches: Sequence[Patch],
+    watch: Callable[[Patch, Workspace], None] | None = None,
 ) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
     space = Workspace(modules)
     touched: dict[str, list[str]] = {}
@@ -57,13 +59,18 @@ def _run(
         for file, module in space.edited.items():
             if before.get(file) is not module:
                 touched.setdefault(file, []).append(patch.id)
+        if watch is not None:
+            watch(patch, space)
     return space, tuple(statuses), touched
 
 
 @_collector_paused()
-def inspect(tree: Tree, patches: Sequence[Patch]) -> tuple[PatchStatus, ...]:
-    """Return each patch's status on ``tree``; TreeError where a file of interest cannot be read as Python."""
-    return _run(Modules(tree, interest_of(patches)), patches)[1]
+def inspect(tree: Tree, patches: Sequence[Patch], modules: Modules | None = None) -> tuple[PatchStatus, ...]:
+    """Return each patch's status on ``tree``; TreeError where a file of interest cannot be read as Python.
+
+    ``modules`` reads the tree's files for it, where they are read otherwise than one tree at a time.
+    """
+    return _run(modules or Modules(tree, interest_of(patches)), patches)[1]
 
 
 @_collector_paused()
@@ -73,7 +80,36 @@ def make_plan(tree: Tree, patches: Sequence[Patch]) -> Plan:
     The changes leave out every patch that conflicts, and every patch that requires one that does.
     ConflictError if an edit, against all its checks, would leave a file that does not compile.
     """
-    space, statuses, touched = _run(Modules(tree), patches)
+    return _planned(tree, *_run(Modules(tree), patches))
+
+
+@_collector_paused()
+def make_series(
+    tree: Tree, patches: Sequence[Patch], modules: Modules | None = None
+) -> tuple[Plan, tuple[Step, ...]]:
+    """Return the plan, as ``make_plan`` does, and the same changes one patch after the other."""
+    steps: list[Step] = []
+    contents: dict[str, bytes] = {}
+
+    def watch(patch: Patch, space: Workspace) -> None:
+        after = {file: _encoded(file, module, [patch.id]) for file, module in space.edited.items()}
+        changes = []
+        # A patch that conflicts takes its edits back, and what the others made stays as it was.
+        for file, text in after.items():
+            before = contents.get(file, space.modules.source(file))
+            if before is not None and before != text:
+                changes.append(FileChange(file, before, text, (patch.id,)))
+        contents.update(after)
+        if changes:
+            steps.append(Step(patch, tuple(changes)))
+
+    plan = _planned(tree, *_run(modules or Modules(tree), patches, watch))
+    return plan, tuple(steps)
+
+
+def _planned(
+    tree: Tree, space: Workspace, statuses: tuple[PatchStatus, ...], touched: dict[str, list[str]]
+) -> Plan:
     changes = []
     for file, module in space.edited.items():
         before, after = space.modules.source(file), _encoded(file, module, touched[file])

@@ -62,6 +62,14 @@ class Plan:
     changes: tuple[FileChange, ...]
 
 
+@dataclass(frozen=True)
+class Step:
+    """What one patch of a plan changes, in files as the patches before it leave them."""
+
+    patch: Patch
+    changes: tuple[FileChange, ...]
+
+
 def marker(patch: Patch) -> str:
     """Return what every comment of a patch starts with; it tells its edits from upstream's own."""
     return f"patchkit {patch.id}:"

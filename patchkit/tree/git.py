@@ -5,17 +5,34 @@ from __future__ import annotations
 import os
 import posixpath
 import subprocess
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.tree.sglang import PLACES, stated_version
+from patchkit.tree.sglang import PLACES, SERVING, stated_version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 # A hook runs with these set, and they would point git at another repository than the folder's own.
 _GIT_OVERRIDES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"})
+
+
+class MissingObjectError(TreeError):
+    """An object that a tree refers to is not in the object store."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a tree object: ``tree``, ``blob``, ``link`` or ``commit`` (a submodule), and the id."""
+
+    kind: str
+    id: str
+
+
+_KINDS = {b"40000": "tree", b"120000": "link", b"160000": "commit"}
 
 
 class GitRepository:
@@ -33,6 +50,7 @@ class GitRepository:
             stderr=subprocess.DEVNULL,
             env=_environment(),
         )
+        self._entries: dict[str, Mapping[str, Entry]] = {}
 
     def __enter__(self) -> GitRepository:
         return self
@@ -63,32 +81,45 @@ class GitRepository:
         replies.read(1)
         return header[0].decode(), content
 
+    def entries(self, tree: str) -> Mapping[str, Entry]:
+        """Return what the tree object of this id holds, by name; each tree is read once."""
+        if tree not in self._entries:
+            found = self.object(tree)
+            if found is None:
+                raise MissingObjectError(f"{self.path} lacks the folder object {tree}: run git fsck there.")
+            self._entries[tree] = dict(_entries(found[1], len(tree) // 2))
+        return self._entries[tree]
+
+    def at(self, tree: str, path: str) -> Entry | None:
+        """Return the entry at a path below the tree object of this id, None where there is none."""
+        entry = Entry("tree", tree)
+        for part in path.split("/"):
+            found = self.entries(entry.id).get(part) if entry.kind == "tree" else None
+            if found is None:
+                return None
+            entry = found
+        return entry
+
 
 class GitTree:
     """The tree at one ref of a git object store, without a checkout."""
 
     def __init__(self, repository: GitRepository, ref: str) -> None:
-        """List the tree at ``ref`` (commit, tag or branch); TreeError if it is none or holds no sglang."""
+        """Find the package at ``ref`` (commit, tag or branch); TreeError if it is none or holds no sglang."""
         self.repository = repository
         self.ref = ref
         top = repository.object(f"{ref}^{{tree}}")
         if top is None:
             raise TreeError(f"{repository.path} has no ref {ref}: git fetch it there, or name another.")
-        listing = git(repository.path, "ls-tree", "-r", "-z", "--full-tree", top[0], *PLACES)
-        # Each entry reads "<mode> <type> <id>\t<path>".
-        entries = [entry.split(b"\t", 1) for entry in listing.stdout.split(b"\0") if entry]
-        blobs = {os.fsdecode(path): meta.decode().split() for meta, path in entries}
         for place in PLACES:
-            if f"{place}/__init__.py" in blobs and any(path.startswith(f"{place}/srt/") for path in blobs):
+            package = repository.at(top[0], place)
+            inside = repository.entries(package.id) if package and package.kind == "tree" else {}
+            if "__init__.py" in inside and SERVING in inside and inside[SERVING].kind == "tree":
                 break
         else:
             raise TreeError(f"{ref} of {repository.path} is not an sglang tree: it has no python/sglang.")
         self._place = place
-        inside = {
-            path[len(place) + 1 :]: meta for path, meta in blobs.items() if path.startswith(f"{place}/")
-        }
-        self._blobs = {path: name for path, (_, kind, name) in inside.items() if kind == "blob"}
-        self._links = {path for path, (mode, _, _) in inside.items() if mode == "120000"}
+        self.id = package.id if package else ""
 
     @property
     def package_label(self) -> str:
@@ -103,31 +134,54 @@ class GitTree:
         stated = stated_version(self.read, project[1] if project else None)
         return stated if stated is not None else tag_version(self.repository.path, self.ref)
 
+    def blob(self, file: str) -> str | None:
+        """Return the id of the blob that ``file`` or a link of that name inside the package stands for."""
+        seen = set()
+        entry = self.repository.at(self.id, file)
+        while entry is not None and entry.kind == "link" and file not in seen:
+            seen.add(file)
+            link = os.fsdecode(self._content(entry.id, file))
+            file = posixpath.normpath(posixpath.join(posixpath.dirname(file), link))
+            entry = self.repository.at(self.id, file)
+        return entry.id if entry is not None and entry.kind == "blob" else None
+
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, following a link inside the package, or None where there is none."""
-        seen = set()
-        while file in self._links and file not in seen:
-            seen.add(file)
-            link = self._content(file)
-            file = posixpath.normpath(posixpath.join(posixpath.dirname(file), os.fsdecode(link)))
-        return self._content(file) if file in self._blobs and file not in seen else None
+        blob = self.blob(file)
+        return None if blob is None else self._content(blob, file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files at any depth below ``folder`` that end in ``suffix``, sorted."""
+        entry = self.repository.at(self.id, folder) if folder else Entry("tree", self.id)
+        if entry is None or entry.kind != "tree":
+            return []
         start = f"{folder}/" if folder else ""
-        return sorted(
-            file
-            for file in self._blobs
-            if file.startswith(start) and file.endswith(suffix) and not _hidden(file[len(start) :])
-        )
+        return sorted(start + name for name in self._below(entry.id) if name.endswith(suffix))
 
-    def _content(self, file: str) -> bytes:
-        blob = self.repository.object(self._blobs[file])
-        if blob is None:
-            raise TreeError(
+    def _below(self, tree: str) -> Iterator[str]:
+        for name, entry in self.repository.entries(tree).items():
+            if entry.kind in ("blob", "link"):
+                yield name
+            elif entry.kind == "tree" and not name.startswith("."):
+                yield from (f"{name}/{below}" for below in self._below(entry.id))
+
+    def _content(self, blob: str, file: str) -> bytes:
+        found = self.repository.object(blob)
+        if found is None:
+            raise MissingObjectError(
                 f"{self.package_label}/{file} is missing from the object store: run git fsck there."
             )
-        return blob[1]
+        return found[1]
+
+
+def _entries(content: bytes, width: int) -> Iterator[tuple[str, Entry]]:
+    """Read a tree object, in which each entry is ``<mode> <name>``, a null byte, and ``width`` bytes of id."""
+    at = 0
+    while at < len(content):
+        space, null = content.index(b" ", at), content.index(b"\0", at)
+        name = os.fsdecode(content[space + 1 : null])
+        at, mode = null + 1 + width, content[at:space]
+        yield name, Entry(_KINDS.get(mode, "blob"), content[null + 1 : at].hex())
 
 
 def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -145,10 +199,6 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 def _environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in _GIT_OVERRIDES} | {"LC_ALL": "C"}
-
-
-def _hidden(path: str) -> bool:
-    return any(folder.startswith(".") for folder in path.split("/")[:-1])
 
 
 def tag_version(folder: Path, ref: str) -> str | None:

@@ -12,18 +12,41 @@ from patchkit.tree.headers import Headers, Interest
 from patchkit.tree.sglang import NAME, SERVING, serves
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from patchkit.tree.tree import Tree
 
 
 _FROM = re.compile(rb"^\s*from\s+([.\w]+)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
+class Parsed:
+    """Syntax trees by the bytes that they were parsed from, for trees that share files; the last ones used."""
+
+    _KEPT = 128
+
+    def __init__(self) -> None:
+        self._modules: dict[bytes, cst.Module] = {}
+
+    def get(self, source: bytes, parse: Callable[[], cst.Module]) -> cst.Module:
+        """Return the syntax tree of a source, made by ``parse`` if it is not among those kept."""
+        module = self._modules.pop(source, None) or parse()
+        self._modules[source] = module
+        if len(self._modules) > self._KEPT:
+            del self._modules[next(iter(self._modules))]
+        return module
+
+
 class Modules:
     """The tree's files as syntax trees, parsed when first asked for."""
 
-    def __init__(self, tree: Tree, interest: Interest | None = None) -> None:
-        """Read ``tree``; with an ``interest`` the syntax trees lack the bodies of functions outside it."""
+    def __init__(self, tree: Tree, interest: Interest | None = None, parsed: Parsed | None = None) -> None:
+        """Read ``tree``; with an ``interest`` the syntax trees lack the bodies of functions outside it.
+
+        ``parsed`` shares syntax trees with other trees.
+        """
         self.tree = tree
+        self._shared = parsed or Parsed()
         self._interest = interest
         self._parsed: dict[str, cst.Module | None] = {}
         self._sources: dict[str, bytes | None] = {}
@@ -42,10 +65,12 @@ class Modules:
         """Return a file's syntax tree, ``None`` if there is no such file; TreeError if it does not parse."""
         if file not in self._parsed:
             source = self.source(file)
-            self._parsed[file] = (
-                None if source is None else self._parse(file, self._of_interest(file, source))
-            )
+            self._parsed[file] = None if source is None else self._shape(file, source)
         return self._parsed[file]
+
+    def _shape(self, file: str, source: bytes) -> cst.Module:
+        wanted = self._of_interest(file, source)
+        return self._shared.get(wanted, lambda: self._parse(file, wanted))
 
     def _of_interest(self, file: str, source: bytes) -> bytes:
         # Line ends that the parsers may count differently are rare enough to parse all of the file.

@@ -1,0 +1,1 @@
+"""The states of all patches on many refs of one repository, without a checkout."""

@@ -1,0 +1,83 @@
+"""What the matrix says of each ref and patch; its JSON is these structs'."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from patchkit.plan.status import PatchStatus
+
+
+class Site(msgspec.Struct, frozen=True):
+    """An edit in conflict: where, and why."""
+
+    edit: str
+    file: str
+    site: str
+    reason: str
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One patch on one ref: its state as ``status`` spells it, and why."""
+
+    patch: str
+    state: str
+    reason: str = ""
+    conflicts: tuple[Site, ...] = ()
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """Whether the tree verifies once everything that can be applied is; ``failed`` names each failed check."""
+
+    passed: bool
+    failed: tuple[str, ...] = ()
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What one state of the files comes to: a cell a patch, or why there is none; ``state`` names it."""
+
+    cells: tuple[Cell, ...] = ()
+    error: str = ""
+    state: str = ""
+
+
+class Diff(msgspec.Struct, frozen=True):
+    """What one patch would change in one file, after the patches before it."""
+
+    patch: str
+    file: str
+    text: str
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One ref: its commit, and the cells in the order of the patches, or an error; ``state`` names its files'."""
+
+    ref: str
+    commit: str
+    state: str = ""
+    patches: tuple[Cell, ...] = ()
+    error: str = ""
+    verified: Verified | None = None
+
+
+class Matrix(msgspec.Struct, frozen=True):
+    """All refs, how many distinct states they came down to, and how many of those were examined now."""
+
+    repository: str
+    patches: tuple[str, ...]
+    rows: tuple[Row, ...]
+    states: int
+    examined: int
+    seconds: float
+
+
+def cell_of(status: PatchStatus) -> Cell:
+    """Return a status as a cell."""
+    conflicts = tuple(
+        Site(edit.name, edit.file, edit.site, edit.reason)
+        for edit in status.edits
+        if edit.state.value == "conflict"
+    )
+    return Cell(status.patch.id, status.state.value, status.reason, conflicts)

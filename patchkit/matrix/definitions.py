@@ -1,0 +1,64 @@
+"""Which files of a tree object define a top-level name, without reading a blob or a folder twice."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from patchkit.tree.git import GitTree
+
+_DEFINED = re.compile(rb"^(?:class|(?:async )?def) (\w+)", re.MULTILINE)
+
+
+class Definitions:
+    """The names that the blobs of a repository define; ``recall`` and ``keep`` remember them for the next run."""
+
+    def __init__(
+        self,
+        recall: Callable[[str], str | None] | None = None,
+        keep: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self._recall = recall or (lambda _blob: None)
+        self._keep = keep or (lambda _blob, _names: None)
+        self._names: dict[str, frozenset[str]] = {}
+        self._homes: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def homes(self, tree: GitTree, folder: str, name: str) -> tuple[str, ...]:
+        """Return the Python files below ``folder`` that define ``name`` at their top level, sorted."""
+        entry = tree.repository.at(tree.id, folder)
+        if entry is None or entry.kind != "tree":
+            return ()
+        return tuple(sorted(f"{folder}/{file}" for file in self._below(tree, entry.id, folder, name)))
+
+    def _below(self, tree: GitTree, folder_id: str, folder: str, name: str) -> tuple[str, ...]:
+        if (folder_id, name) in self._homes:
+            return self._homes[folder_id, name]
+        found: list[str] = []
+        linked = False
+        for child, entry in tree.repository.entries(folder_id).items():
+            path = f"{folder}/{child}"
+            if entry.kind == "tree" and not child.startswith("."):
+                below = self._below(tree, entry.id, path, name)
+                linked = linked or (entry.id, name) not in self._homes
+                found += (f"{child}/{file}" for file in below)
+            elif child.endswith(".py") and entry.kind in ("blob", "link"):
+                linked = linked or entry.kind == "link"
+                blob = entry.id if entry.kind == "blob" else tree.blob(path)
+                found += [child] if blob is not None and name in self._of(tree, blob, path) else []
+        if not linked:  # What a link stands for is not in the folder's own id.
+            self._homes[folder_id, name] = tuple(found)
+        return tuple(found)
+
+    def _of(self, tree: GitTree, blob: str, path: str) -> frozenset[str]:
+        if blob not in self._names:
+            kept = self._recall(blob)
+            if kept is None:
+                kept = " ".join(
+                    sorted({found.decode() for found in _DEFINED.findall(tree.read(path) or b"")})
+                )
+                self._keep(blob, kept)
+            self._names[blob] = frozenset(kept.split())
+        return self._names[blob]

@@ -1,0 +1,1 @@
+"""The matrix for people, spreadsheets, scripts and browsers: one file a format."""

@@ -1,0 +1,74 @@
+"""One page that needs nothing else: a heat map of refs and patches whose cells open to the conflict or the diff."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jinja2
+
+from patchkit import __version__
+from patchkit.plan.status import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from patchkit.matrix.answer import Cell, Diff, Matrix
+
+_MARKS = {
+    State.APPLIED: ">",
+    State.UPSTREAM: "=",
+    State.PENDING: "+",
+    State.PARTIAL: "~",
+    State.CONFLICT: "!",
+    State.NOT_APPLICABLE: "-",
+}
+_WORDS = {
+    State.APPLIED: "applied by patchkit",
+    State.UPSTREAM: "upstream's own",
+    State.PENDING: "would apply",
+    State.PARTIAL: "would apply in part",
+    State.CONFLICT: "conflict",
+    State.NOT_APPLICABLE: "not for this tree",
+}
+
+
+@dataclass(frozen=True)
+class _Detail:
+    """What a cell opens to; cells with the same contents share one."""
+
+    cell: Cell
+    diffs: tuple[Diff, ...]
+
+
+def document(
+    matrix: Matrix, titles: Mapping[str, str], diffs: Mapping[str, Sequence[Diff]], date: str
+) -> str:
+    """Return the page; ``titles`` names each patch, ``diffs`` says by state what the patches would change."""
+    details: dict[_Detail, str] = {}
+    opened: dict[tuple[str, str], str] = {}
+    shown = {row.state: row for row in matrix.rows if row.patches}
+    for state, row in shown.items():
+        for cell in row.patches:
+            found = tuple(diff for diff in diffs.get(state, ()) if diff.patch == cell.patch)
+            opened[state, cell.patch] = details.setdefault(_Detail(cell, found), f"d{len(details) + 1}")
+    counts = {name: sum(cell.state == name for row in matrix.rows for cell in row.patches) for name in _MARKS}
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template("page.html.j2").render(
+        matrix=matrix,
+        titles=titles,
+        marks=_MARKS,
+        words=_WORDS,
+        counts=counts,
+        details=details,
+        opened=opened,
+        date=date,
+        version=__version__,
+    )

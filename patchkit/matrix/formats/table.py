@@ -1,0 +1,24 @@
+"""The matrix as comma-separated values: a line a ref, a column a patch."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from patchkit.matrix.answer import Matrix
+
+
+def document(matrix: Matrix) -> str:
+    """Return the lines; ``verified`` is empty where nobody asked."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["ref", "commit", *matrix.patches, "verified", "error"])
+    for row in matrix.rows:
+        states = {cell.patch: cell.state for cell in row.patches}
+        verified = "" if row.verified is None else "yes" if row.verified.passed else "no"
+        writer.writerow(
+            [row.ref, row.commit, *(states.get(name, "") for name in matrix.patches), verified, row.error]
+        )
+    return text.getvalue().removesuffix("\n")

@@ -1,0 +1,77 @@
+"""The matrix at a glance: a line a ref, a mark a patch, and below it each conflict with the refs that have it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from patchkit.plan.status import State
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from patchkit.matrix.answer import Matrix, Row, Site
+
+_MARKS = {
+    State.APPLIED: (">", "green", "applied by patchkit"),
+    State.UPSTREAM: ("=", "green", "upstream's own"),
+    State.PENDING: ("+", "yellow", "would apply"),
+    State.PARTIAL: ("~", "yellow", "would apply in part"),
+    State.CONFLICT: ("!", "red", "in conflict"),
+    State.NOT_APPLICABLE: ("-", "dim", "not for this tree"),
+}
+_SHOWN = 3
+
+
+def show(matrix: Matrix, console: Console) -> None:
+    """Print the matrix."""
+    width = max((len(_short(row)) for row in matrix.rows), default=0)
+    for number, patch in enumerate(matrix.patches, 1):
+        console.print(f"{number:3}  {escape(patch)}")
+    numbers = "".join(f"{number:3}" for number in range(1, len(matrix.patches) + 1))
+    console.print(f"\n{'':{width}} {numbers}")
+    for row in matrix.rows:
+        console.print(f"{escape(_short(row).ljust(width))} {_marks(row)}")
+    said = {mark: words for state, (mark, _, words) in _MARKS.items() if _has(matrix, state)}
+    console.print("\n" + "  ".join(f"{mark} {words}" for mark, words in said.items()))
+    for (patch, site), refs in _conflicts(matrix).items():
+        others = f" and {len(refs) - _SHOWN} more" if len(refs) > _SHOWN else ""
+        console.print(f"\n[red]![/] {escape(patch)} on {escape(', '.join(refs[:_SHOWN]))}{others}")
+        console.print(f"    {escape(f'{site.file}: {site.site}: {site.edit}: {site.reason}')}")
+    console.print(
+        f"\n{len(matrix.rows)} refs, {matrix.states} distinct states, {matrix.examined} of them examined now, "
+        f"{matrix.seconds:.1f} s."
+    )
+
+
+def _short(row: Row) -> str:
+    return row.ref[:12] if row.ref == row.commit else row.ref.removeprefix("refs/heads/")
+
+
+def _marks(row: Row) -> str:
+    if row.error:
+        return f"  [red]{escape(row.error)}[/]"
+    marks = "".join(
+        f"  [{_MARKS[State(cell.state)][1]}]{_MARKS[State(cell.state)][0]}[/]" for cell in row.patches
+    )
+    if row.verified is None:
+        return marks
+    return f"{marks}  " + (
+        "[green]verified[/]"
+        if row.verified.passed
+        else f"[red]fails: {escape('; '.join(row.verified.failed))}[/]"
+    )
+
+
+def _has(matrix: Matrix, state: State) -> bool:
+    return any(cell.state == state for row in matrix.rows for cell in row.patches)
+
+
+def _conflicts(matrix: Matrix) -> dict[tuple[str, Site], list[str]]:
+    found: dict[tuple[str, Site], list[str]] = {}
+    for row in matrix.rows:
+        for cell in row.patches:
+            for site in cell.conflicts:
+                found.setdefault((cell.patch, site), []).append(_short(row))
+    return found

@@ -1,0 +1,70 @@
+"""What ``--refs`` means: the refs that a pattern matches, a revision, or a range of revisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError, UsageError
+from patchkit.tree.git import git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_HOMES = ("", "refs/heads/", "refs/tags/", "refs/remotes/")
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A commit under the name by which it was asked for."""
+
+    name: str
+    commit: str
+
+
+def refs(repository: Path, patterns: Sequence[str]) -> tuple[Ref, ...]:
+    """Return the commits that ``patterns`` name, each name once, in the order of the patterns.
+
+    A pattern is one of ``git for-each-ref`` (``refs/heads/release/*``, also without ``refs/heads/``), a revision
+    (``v0.5.12``, ``HEAD~3``) or a range (``v0.5.12..main``: its first-parent commits, oldest first).
+    TreeError if ``repository`` is none, UsageError for a pattern that names nothing.
+    """
+    if git(repository, "rev-parse", "--git-dir").returncode != 0:
+        raise TreeError(f"{repository} is not a git repository: name a clone or a bare repository.")
+    found: dict[str, Ref] = {}
+    for pattern in patterns:
+        named = {ref.name: ref for ref in _named(repository, pattern)}
+        if not named:
+            raise UsageError(
+                f"--refs {pattern} names nothing in {repository}: "
+                f"git -C {repository} for-each-ref lists what is there."
+            )
+        found |= {name: ref for name, ref in named.items() if name not in found}
+    return tuple(found.values())
+
+
+def _named(repository: Path, pattern: str) -> Iterator[Ref]:
+    if not pattern or pattern.startswith("-"):
+        return
+    if ".." in pattern:
+        listed = git(repository, "rev-list", "--first-parent", "--reverse", pattern, "--")
+        yield from (Ref(commit, commit) for commit in listed.stdout.decode().split())
+        return
+    # An annotated tag gives its commit as the object behind it.
+    form = "--format=%(refname)%00%(objecttype)%00%(objectname)%00%(*objecttype)%00%(*objectname)"
+    for home in _HOMES:
+        if home and pattern.startswith("refs/"):
+            break
+        listed = git(repository, "for-each-ref", form, f"{home}{pattern}")
+        lines = [line.split("\0") for line in listed.stdout.decode(errors="replace").splitlines()]
+        for name, kind, identifier, behind, commit in lines:
+            if "commit" in (kind, behind):
+                yield Ref(name, identifier if kind == "commit" else commit)
+        if lines:
+            return
+    revision = git(
+        repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{pattern}^{{commit}}"
+    )
+    if revision.returncode == 0:
+        yield Ref(pattern, revision.stdout.decode().strip())

@@ -1,0 +1,21 @@
+"""A change of a file as a unified diff that ``git apply`` and ``patch -p1`` take."""
+
+from __future__ import annotations
+
+import difflib
+import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from patchkit.plan.status import FileChange
+
+
+def unified(change: FileChange, name: str) -> bytes:
+    """Return the diff of a change to the file that lies at ``name`` below the root of the tree."""
+    # Bytes read from a stream break into lines at line feeds alone, as git and patch see them.
+    before, after = (list(io.BytesIO(content)) for content in (change.before, change.after))
+    place = name.encode()
+    lines = difflib.diff_bytes(difflib.unified_diff, before, after, b"a/" + place, b"b/" + place)
+    return b"".join(
+        line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines
+    )
