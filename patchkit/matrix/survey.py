@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from patchkit.matrix.questions import Asked
     from patchkit.matrix.refs import Ref
-    from patchkit.patchset.schema import Patch
+    from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
 
     Watch = Callable[[str, int, int], None]

@@ -41,7 +41,7 @@ def fork(checkout: CheckoutTree, patch_folder: Path) -> CheckoutTree:
 def test_text_has_a_line_a_ref_and_each_conflict_once(fork: CheckoutTree) -> None:
     text = run("matrix", fork.root, "--refs", "a", "b").stdout
     assert text.count("the tree has no Mirror") == 3
-    assert "  1  t-flag" in text
+    assert "  2  t-flag" in text
     assert "2 refs, 2 distinct states" in text
 
 
