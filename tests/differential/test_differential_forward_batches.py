@@ -83,14 +83,26 @@ IMAGES = st.lists(st.none() | st.integers(-3, 8), min_size=5, max_size=5)
 @settings(max_examples=20)
 @given(MULTIMODAL, st.data(), IMAGES)
 def test_multimodal_positions_without_the_mirror_are_those_with_it(
-    unpatched: DrivenTree, patched: DrivenTree, mode: str, data: st.DataObject, images: list[int | None]
+    every_tree: Trees, hardened: DrivenTree, mode: str, data: st.DataObject, images: list[int | None]
 ) -> None:
     case = data.draw(cases(mode)) | {"mrope": True}
     case["images"] = images[: len(case["lens"])]
-    expected = unpatched.ask("forward_batches.make", case)["mrope_positions"]
-    assert patched.ask("forward_batches.make", case)["mrope_positions"] == expected
     without = case | {"mirror": False, "sum": False, "on_device": "extend" in case}
-    assert patched.ask("forward_batches.make", without)["mrope_positions"] == expected
+    unpatched, patched, upstream = every_tree
+    for before, after in ((unpatched, patched), (upstream, hardened)):
+        expected = before.ask("forward_batches.make", case)["mrope_positions"]
+        assert after.ask("forward_batches.make", case)["mrope_positions"] == expected
+        assert after.ask("forward_batches.make", without)["mrope_positions"] == expected
+
+
+@pytest.mark.parametrize("mode", ["DECODE", "EXTEND"])
+def test_the_successor_computes_no_multimodal_positions_without_the_mirror(
+    upstream: DrivenTree, mode: str
+) -> None:
+    case = {"mode": mode, "lens": [4], "mirror": False, "sum": False, "mrope": True, "images": [None]}
+    case |= {"extend": [1], "prefix": [3], "on_device": True} if mode == "EXTEND" else {}
+    with pytest.raises(ProbeError, match="NoneType"):
+        upstream.ask("forward_batches.make", case)
 
 
 @settings(max_examples=20)

@@ -74,18 +74,30 @@ def test_a_replay_with_the_mirror_is_as_unpatched(
 @settings(max_examples=15)
 @given(cases(mirror=None, total=None), TOKENS)
 def test_a_replay_hands_on_no_sum_and_no_mirror_that_the_batch_has_not(
-    patched: DrivenTree, runner: str, case: Case, tokens: int
+    patched: DrivenTree, hardened: DrivenTree, runner: str, case: Case, tokens: int
 ) -> None:
-    answer = replay(patched, runner, case, tokens)
     extra = padded(case) - len(case["lens"])
-    assert answer["bs"] == padded(case)
-    assert answer["seq_lens_sum"] == (sum(case["lens"]) + extra * case["fill"] if case["sum"] else None)
-    mirror = answer["seq_lens_cpu"]
-    if case["mirror"]:
-        assert mirror[: padded(case)] == case["lens"] + extra * [case["fill"]]
-    else:
-        assert mirror is None
-    assert answer["reads"] == []
+    for tree in (patched, hardened):
+        answer = replay(tree, runner, case, tokens)
+        assert answer["bs"] == padded(case)
+        assert answer["seq_lens_sum"] == (sum(case["lens"]) + extra * case["fill"] if case["sum"] else None)
+        mirror = answer["seq_lens_cpu"]
+        if case["mirror"]:
+            assert mirror[: padded(case)] == case["lens"] + extra * [case["fill"]]
+        else:
+            assert mirror is None
+        assert answer["reads"] == []
+
+
+@EACH
+@settings(max_examples=10)
+@given(cases(), TOKENS)
+def test_a_replay_with_the_mirror_is_as_the_successors_own(
+    upstream: DrivenTree, hardened: DrivenTree, runner: str, case: Case, tokens: int
+) -> None:
+    before, answer = (replay(tree, runner, case, tokens) for tree in (upstream, hardened))
+    assert answer["seq_lens_cpu"] == before["seq_lens_cpu"]
+    assert answer == before
 
 
 @EACH

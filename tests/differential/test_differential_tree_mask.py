@@ -109,6 +109,18 @@ def test_before_the_patch_a_mask_needed_the_total(unpatched: DrivenTree, worker:
         asked(unpatched, worker, "mha", known=False)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("graph", [None, 5])
+def test_the_successors_multi_layer_mask_needs_the_total_until_it_is_hardened(
+    upstream: DrivenTree, hardened: DrivenTree, kind: str, graph: int | None
+) -> None:
+    if graph is None or kind not in PREALLOCATING:
+        with pytest.raises(ProbeError, match="NoneType"):
+            asked(upstream, "multi-layer", kind, known=False, graph=graph)
+    told = asked(hardened, "multi-layer", kind, known=False, graph=graph)
+    assert told == asked(hardened, "eagle", kind, known=False, graph=graph)
+
+
 @pytest.mark.parametrize("worker", ["eagle", "multi-layer"])
 @pytest.mark.parametrize(("kind", "total"), [("mha/mha", CONTEXT), ("mha/mla", 0), ("mla/mha", CONTEXT)])
 def test_an_opted_out_hybrids_mask_is_its_verify_sides(
