@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from patchkit.findings.finding import Finding
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
     from patchkit.transaction.apply import Applied
-    from patchkit.transaction.merge import Replay
     from patchkit.transaction.recover import Recovery
     from patchkit.transaction.revert import Reverted
+    from patchkit.transaction.unwind import Contents
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.engine import Terms
     from patchkit.verify.result import Verdict
@@ -102,7 +102,7 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     named = frozenset(ids).intersection(recorded)
     if ids and not named:
         return reverting.Reverted((), ())
-    return reverting.revert(tree, named or None, _replay(tree, patches))
+    return reverting.revert(tree, named or None, _AtHand(tree, patches))
 
 
 def recover(tree: CheckoutTree) -> Recovery:
@@ -181,17 +181,35 @@ def _refuse_unrecorded(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
         )
 
 
-def _replay(tree: CheckoutTree, patches: PatchSet) -> Replay:
-    """Return what files become of the given contents under the given patches of ``patches``."""
-    from patchkit.plan.build import make_plan
-    from patchkit.tree.tree import OverlayTree
+class _AtHand:
+    """The patches of a patch set, asked about files of a tree with other contents than they have."""
 
-    def replay(contents: Mapping[str, bytes], ids: Sequence[str]) -> Mapping[str, bytes]:
-        missing = [name for name in ids if name not in patches.ids]
+    def __init__(self, tree: CheckoutTree, patches: PatchSet) -> None:
+        self._tree = tree
+        self._patches = patches
+
+    def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
+        """Return what the files become under these patches; UsageError if one of them is not at hand."""
+        from patchkit.plan.build import make_plan
+        from patchkit.tree.tree import OverlayTree
+
+        missing = [name for name in ids if name not in self._patches.ids]
         if missing:
             raise UsageError(f"{missing[0]} came from a folder of patches: name it again with --patches DIR.")
-        chosen = tuple(patch for patch in patches if patch.id in ids)
-        changes = make_plan(OverlayTree(tree, contents), chosen).changes
+        chosen = tuple(patch for patch in self._patches if patch.id in ids)
+        changes = make_plan(OverlayTree(self._tree, contents), chosen).changes
         return {**contents, **{change.file: change.after for change in changes}}
 
-    return replay
+    def present(self, contents: Contents, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
+        """Return the edits of these patches, as far as they are at hand, that are in place."""
+        from patchkit.plan.build import inspect
+        from patchkit.plan.status import State
+        from patchkit.tree.tree import OverlayTree
+
+        chosen = tuple(patch for patch in self._patches if patch.id in ids)
+        return frozenset(
+            (status.patch.id, edit.name)
+            for status in inspect(OverlayTree(self._tree, contents), chosen)
+            for edit in status.edits
+            if edit.state in {State.APPLIED, State.UPSTREAM}
+        )

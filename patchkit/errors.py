@@ -25,3 +25,7 @@ class TreeError(PatchkitError):
     """The tree cannot be used (not sglang, unreadable, locked, dirty, interrupted); nothing was written."""
 
     exit_code = 4
+
+
+class UnfinishedError(PatchkitError):
+    """A write began and could be neither ended nor taken back; ``patchkit recover`` goes on from there."""

@@ -131,10 +131,10 @@ def _encoded(file: str, module: cst.Module, patches: Sequence[str]) -> bytes:
 
 def _require_valid(change: FileChange) -> None:
     try:
-        _compile(change.after)
+        _compile(change.after or b"")
     except SyntaxError as error:
         with suppress(SyntaxError):
-            _compile(change.before)  # A tree may be written for a later Python than this one.
+            _compile(change.before or b"")  # A tree may be written for a later Python than this one.
             raise ConflictError(
                 f"{change.file}:{error.lineno}: {', '.join(change.patches)} would leave this line invalid "
                 f"({error.msg}), so nothing was written; leave those patches out and report the file."

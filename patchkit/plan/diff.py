@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def unified(change: FileChange, name: str) -> bytes:
     """Return the diff of a change to the file that lies at ``name`` below the root of the tree."""
     # Bytes read from a stream break into lines at line feeds alone, as git and patch see them.
-    before, after = (list(io.BytesIO(content)) for content in (change.before, change.after))
+    before, after = (list(io.BytesIO(content or b"")) for content in (change.before, change.after))
     place = name.encode()
     lines = difflib.diff_bytes(difflib.unified_diff, before, after, b"a/" + place, b"b/" + place)
     return b"".join(

@@ -45,11 +45,14 @@ class PatchStatus:
 
 @dataclass(frozen=True)
 class FileChange:
-    """New bytes for one file of the tree; ``file`` is relative to the package folder (``srt/...``)."""
+    """New bytes for one file of the tree; ``file`` is relative to the package folder (``srt/...``).
+
+    None stands for no file: before, where the patches make it; after, where they take it away.
+    """
 
     file: str
-    before: bytes
-    after: bytes
+    before: bytes | None
+    after: bytes | None
     patches: tuple[str, ...]
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.plan.status import State
-from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Ledger
-from patchkit.transaction.store import Store, digest_of
-from patchkit.tree.git import git
+from patchkit.transaction.holding import holding
+from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
+from patchkit.transaction.store import Store
+from patchkit.transaction.swap import digest_or_none
+from patchkit.transaction.uncommitted import uncommitted
+from patchkit.transaction.write import checked, locked, require_settled, write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
+    from patchkit.transaction.write import Checked
     from patchkit.tree.tree import CheckoutTree
-
-from patchkit.transaction.write import FileWrite, checked_writes, locked, require_settled, write_all
 
 
 class Transaction:
@@ -32,7 +31,8 @@ class Transaction:
     def check(self, plan: Plan) -> Applied:
         """Return what `commit` would, or raise TreeError if it would refuse; nothing is written."""
         require_settled(self.tree)
-        self._prepare(plan, Store(self.tree.package).read())
+        store = Store(self.tree.package)
+        self._prepare(plan, holding(store.read(), self.tree.read, store.get) or Record())
         return _outcome(plan)
 
     def commit(self, plan: Plan) -> Applied:
@@ -42,27 +42,34 @@ class Transaction:
             return _outcome(plan)
         with locked(self.tree) as store:
             before = store.read()
-            writes = self._prepare(plan, before)
+            record = holding(before, self.tree.read, store.get) or Record()
+            prepared = self._prepare(plan, record)
             changes = {
-                change.file: AppliedFile(digest_of(change.before), digest_of(change.after), change.patches)
+                change.file: AppliedFile(
+                    digest_or_none(change.before), digest_or_none(change.after), change.patches
+                )
                 for change in plan.changes
             }
-            after = before.with_applied(changes, _applied(plan), self.digest)
-            write_all(self.tree, store, writes, before=before, after=after)
+            now = record.with_applied(changes, _applied(plan), self.digest, prepared.made)
+            write_all(self.tree, store, prepared, before=before, after=before.with_record(record, now))
         return _outcome(plan)
 
-    def _prepare(self, plan: Plan, ledger: Ledger) -> list[FileWrite]:
-        writes = checked_writes(
-            self.tree, {change.file: (change.before, change.after) for change in plan.changes}
-        )
+    def _prepare(self, plan: Plan, record: Record) -> Checked:
+        prepared = checked(self.tree, {change.file: (change.before, change.after) for change in plan.changes})
         if not self.allow_dirty:
-            ours = {write.file for write in writes if ledger.applied(write.file) == digest_of(write.before)}
-            dirty = _dirty(self.tree, [write for write in writes if write.file not in ours])
+            known = record.files
+            theirs = {
+                file: (place, before)
+                for file, place in prepared.places.items()
+                if (before := prepared.contents[file][0]) is not None
+                and not (file in known and known[file].applied == digest_or_none(before))
+            }
+            dirty = uncommitted(self.tree.package, theirs)
             if dirty:
                 raise TreeError(
                     f"{', '.join(dirty)}: uncommitted changes; commit or stash them, or pass --allow-dirty."
                 )
-        return writes
+        return prepared
 
 
 @dataclass(frozen=True)
@@ -71,28 +78,6 @@ class Applied:
 
     patches: tuple[PatchStatus, ...]
     files: tuple[str, ...]
-
-
-def _dirty(tree: CheckoutTree, writes: Sequence[FileWrite]) -> list[str]:
-    """Return the files that git knows another content of; none where the package is in no git checkout."""
-    package = tree.package
-    if not writes or not any((folder / ".git").exists() for folder in (package, *package.parents)):
-        return []
-    names = {write.path.relative_to(package).as_posix(): write.file for write in writes}
-    prefix = git(package, "rev-parse", "--show-prefix")
-    status = git(package, "status", "--porcelain", "-z", "--untracked-files=all", "--", *names)
-    if status.returncode or prefix.returncode:
-        said = (prefix.stderr or status.stderr).decode(errors="replace").partition("\n")[0]
-        if "not a git repository" in said:
-            return []
-        raise TreeError(
-            f"git cannot tell what is uncommitted in {package} ({said}): pass --allow-dirty to go on."
-        )
-    start = len(prefix.stdout.rstrip(b"\n"))
-    # A wheel unpacked below somebody's checkout is untracked as a whole, and git has no say in it.
-    tracked = git(package, "ls-files", "--", "__init__.py").stdout != b""
-    entries = [(entry[:2], os.fsdecode(entry[3:][start:])) for entry in status.stdout.split(b"\0")]
-    return sorted(names[name] for state, name in entries if name in names and (tracked or state != b"??"))
 
 
 def _made(plan: Plan) -> list[PatchStatus]:

@@ -1,8 +1,8 @@
 """The ledger says, for every file that patchkit changed, which bytes stood there before and after it.
 
-It is state, not a log: a stack of layers, each one or more applies with no change by anyone else in between.
-It lives in ``<package>/.patchkit/``, which no ``git status`` shows: ``ledger.json``, and the contents under
-their SHA-256 in ``objects/``.
+It is state, not a log. A tree can stand in several states, one for each branch of its checkout, and the ledger
+keeps a record of each: a stack of layers, every layer one or more applies with no change by anyone else in
+between. It lives in ``<package>/.patchkit/``, which no ``git status`` shows; ``docs/formats.md`` describes it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ import msgspec
 from patchkit import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 FOLDER = ".patchkit"
-Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+FORMAT = 2
+Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+_PART = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
+File = Annotated[str, msgspec.Meta(pattern=rf"^(?!\.patchkit(?:/|\Z)){_PART}(?:/{_PART})*\Z")]
+"""A file of the package: parts between slashes, none of which leads up or into the ledger's own folder."""
 
 
 class AppliedEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,21 +45,28 @@ class AppliedPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AppliedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file as it stood before (``original``) and after (``applied``) the patches that changed it."""
+    """A file as it stood before (``original``) and after (``applied``) the patches that changed it.
 
-    original: Digest
-    applied: Digest
+    None stands for no file: patches made it, or took it away.
+    """
+
+    original: Digest | None
+    applied: Digest | None
     patches: tuple[str, ...]
 
 
 class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Patches and the files that they changed; ``digest`` names the patch set of the last apply."""
+    """Patches and the files that they changed; ``digest`` names the patch set of the last apply.
+
+    ``folders`` are those that were made for the files.
+    """
 
     patches: tuple[AppliedPatch, ...]
-    files: dict[str, AppliedFile]
+    files: dict[File, AppliedFile]
     digest: str
     patchkit: str
     time: str
+    folders: tuple[File, ...] = ()
 
     def with_files(self, files: dict[str, AppliedFile]) -> Layer:
         """Return the layer with these files alone and the patches that they list."""
@@ -65,18 +76,19 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for patch in self.patches
             if patch.id in listed
         )
-        return msgspec.structs.replace(self, files=files, patches=patches)
+        return msgspec.structs.replace(
+            self, files=files, patches=patches, folders=_above(self.folders, files)
+        )
 
     def made(self, file: str) -> frozenset[tuple[str, str]]:
         """Return the edits made in ``file``, each as its patch's id and its name."""
         return frozenset((p.id, edit.name) for p in self.patches for edit in p.edits if edit.file == file)
 
 
-class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that patchkit did to a tree and has not taken back, oldest layer first."""
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that patchkit did to one state of a tree and has not taken back, oldest layer first."""
 
     layers: tuple[Layer, ...] = ()
-    format: Annotated[int, msgspec.Meta(ge=1, le=1)] = 1
 
     @property
     def patches(self) -> dict[str, AppliedPatch]:
@@ -85,31 +97,44 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def contents(self) -> frozenset[str]:
-        """The digests of every content that the ledger refers to."""
+        """The digests of every content that the record refers to."""
         files = [file for layer in self.layers for file in layer.files.values()]
-        return frozenset(digest for file in files for digest in (file.original, file.applied))
+        return _digests(digest for file in files for digest in (file.original, file.applied))
 
-    def applied(self, file: str) -> str | None:
-        """Return the digest of ``file`` as patchkit last left it, or None if it never changed it."""
-        level = self._level(file)
-        return None if level is None else self.layers[level].files[file].applied
+    @property
+    def files(self) -> dict[str, AppliedFile]:
+        """Every file that patchkit changed, as it is in the layer that changed it last."""
+        return {file: known for layer in self.layers for file, known in layer.files.items()}
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that were made for files."""
+        return tuple(dict.fromkeys(folder for layer in self.layers for folder in layer.folders))
 
     def with_applied(
-        self, changes: Mapping[str, AppliedFile], patches: Sequence[AppliedPatch], digest: str
-    ) -> Ledger:
-        """Return the ledger after ``changes``, keyed by file, made by ``patches``.
+        self,
+        changes: Mapping[str, AppliedFile],
+        patches: Sequence[AppliedPatch],
+        digest: str,
+        folders: Sequence[str] = (),
+    ) -> Record:
+        """Return the record after ``changes``, keyed by file, made by ``patches``, for which ``folders`` were made.
 
         A file that stands as its layer left it stays in that layer, with its first original. If someone
         changed one of the files since, it and the files new to the ledger get a layer of their own. A file in
         which every edit of a layer had to be made again was replaced since: that layer forgets it.
         """
         made = frozenset((patch.id, edit.name) for patch in patches for edit in patch.edits)
-        replaced = Ledger(tuple(layer.with_files(_remaining(layer, changes, made)) for layer in self.layers))
-        return replaced._with_applied(changes, patches, digest)
+        replaced = Record(tuple(layer.with_files(_remaining(layer, changes, made)) for layer in self.layers))
+        return replaced._with_applied(changes, patches, digest, folders)
 
     def _with_applied(
-        self, changes: Mapping[str, AppliedFile], patches: Sequence[AppliedPatch], digest: str
-    ) -> Ledger:
+        self,
+        changes: Mapping[str, AppliedFile],
+        patches: Sequence[AppliedPatch],
+        digest: str,
+        folders: Sequence[str],
+    ) -> Record:
         levels = {file: self._level(file) for file in changes}
         rewritten = {
             file
@@ -121,23 +146,51 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         layers = [*self.layers, Layer((), {}, "", "", "")][: top + 1]
         for level in set(homes.values()):
             here = {file: changes[file] for file, home in homes.items() if home == level}
-            layers[level] = _joined(layers[level], here, patches, digest)
-        return Ledger(tuple(layer for layer in layers if layer.files))
+            layers[level] = _joined(layers[level], here, patches, digest, folders)
+        return Record(tuple(layer for layer in layers if layer.files))
 
     def _level(self, file: str) -> int | None:
         return max((level for level, layer in enumerate(self.layers) if file in layer.files), default=None)
 
 
-class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A write under way: each file's digests before and after it, and the ledger after it."""
+class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The records of a tree, one for each of its states, the one that was written last at the end."""
 
-    files: dict[str, tuple[Digest, Digest]]
-    ledger: Ledger
+    records: tuple[Record, ...] = ()
+    format: Annotated[int, msgspec.Meta(ge=FORMAT, le=FORMAT)] = FORMAT
 
     @property
     def contents(self) -> frozenset[str]:
-        """The digests of every content that finishing the write takes."""
-        return self.ledger.contents.union(*self.files.values())
+        """The digests of every content that the ledger refers to."""
+        return frozenset[str]().union(*(record.contents for record in self.records))
+
+    def with_record(self, old: Record, new: Record) -> Ledger:
+        """Return the ledger with ``new``, unless it is empty, at the end in place of ``old`` and of its equals."""
+        others = (record for record in self.records if record != old and record.files != new.files)
+        return Ledger((*others, new) if new.layers else tuple(others))
+
+
+class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A write under way: each file's digests before and after it, and the ledger after it.
+
+    ``made`` are the folders that the write makes, ``emptied`` those that it removes if nothing else is there.
+    """
+
+    files: dict[File, tuple[Digest | None, Digest | None]]
+    ledger: Ledger
+    made: tuple[File, ...] = ()
+    emptied: tuple[File, ...] = ()
+    format: Annotated[int, msgspec.Meta(ge=FORMAT, le=FORMAT)] = FORMAT
+
+    @property
+    def contents(self) -> frozenset[str]:
+        """The digests of every content that the write puts in place or keeps."""
+        kept = self.ledger.records[-1].contents if self.ledger.records else frozenset[str]()
+        return kept.union(_digests(digest for pair in self.files.values() for digest in pair))
+
+
+def _digests(digests: Iterable[str | None]) -> frozenset[str]:
+    return frozenset(digest for digest in digests if digest is not None)
 
 
 def _remaining(
@@ -149,7 +202,11 @@ def _remaining(
 
 
 def _joined(
-    layer: Layer, changes: Mapping[str, AppliedFile], patches: Sequence[AppliedPatch], digest: str
+    layer: Layer,
+    changes: Mapping[str, AppliedFile],
+    patches: Sequence[AppliedPatch],
+    digest: str,
+    folders: Sequence[str],
 ) -> Layer:
     files = dict(layer.files)
     for file, change in changes.items():
@@ -164,4 +221,9 @@ def _joined(
             edits = tuple(dict.fromkeys((*earlier, *made)))
             known[patch.id] = msgspec.structs.replace(patch, edits=edits)
     time = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return Layer(tuple(known.values()), files, digest, __version__, time)
+    above = tuple(dict.fromkeys((*layer.folders, *_above(folders, changes))))
+    return Layer(tuple(known.values()), files, digest, __version__, time, above)
+
+
+def _above(folders: Iterable[str], files: Iterable[str]) -> tuple[str, ...]:
+    return tuple(folder for folder in folders if any(file.startswith(f"{folder}/") for file in files))

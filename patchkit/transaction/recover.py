@@ -1,18 +1,18 @@
-"""An interrupted write is finished or taken back."""
+"""An interrupted write is finished or taken back; what someone did since is never lost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchkit.errors import TreeError
-from patchkit.transaction import atomic
-from patchkit.transaction.store import Store, digest_of
+from patchkit.errors import TreeError, UnfinishedError
+from patchkit.transaction.store import Store
+from patchkit.transaction.swap import Stand
+from patchkit.transaction.write import Place, Write, end, locked, place_of, refusing
 
 if TYPE_CHECKING:
+    from patchkit.transaction.swap import Swap
     from patchkit.tree.tree import CheckoutTree
-
-from patchkit.transaction.write import locked, refusing, target_of
 
 
 @dataclass(frozen=True)
@@ -26,31 +26,85 @@ class Recovery:
 def recover(tree: CheckoutTree) -> Recovery:
     """Finish an interrupted write if everything that it takes is on disk, take it back otherwise.
 
-    TreeError, and nothing written, if someone has changed one of the files since.
+    TreeError, and nothing written, if someone has changed one of the files since; UnfinishedError if the
+    system refuses in the middle.
     """
-    if not Store(tree.package).folder.exists():
-        return Recovery("nothing")
+    with Store(tree.package).opened() as folder:
+        if folder is None:
+            return Recovery("nothing")
     with locked(tree, recovering=True) as store:
         journal = store.journal()
         if journal is None:
             return Recovery("nothing")
-        stands = {file: digest_of(tree.read(file) or b"") for file in journal.files}
-        for file, known in journal.files.items():
-            if stands[file] not in known:
-                raise TreeError(
-                    f"{tree.package / file} was changed after the write was interrupted: keep your version "
-                    f"elsewhere, copy {store.path(known[0])} in its place, and run patchkit recover again."
-                )
-        finish = all(map(store.holds, journal.contents))
-        wanted = {file: after if finish else before for file, (before, after) in journal.files.items()}
-        with refusing(tree, "run patchkit recover again once that is mended"):
-            for file, digest in wanted.items():
-                path = target_of(tree, file)
-                atomic.unstage(path)
-                if stands[file] != digest:
-                    atomic.replace(path, store.get(digest), like=path)
+        places = {file: _place(tree, file) for file in journal.files}
+        with Write(tree, store, journal, places, store.get) as write:
+            with refusing(tree, "nothing was changed; mend that and run patchkit recover again"):
+                write.open()
+            # Every content is kept before the first file is touched: if one is missing, none was.
+            finish = all(map(store.holds, journal.contents))
             if finish:
-                store.stage(journal.ledger)
-                store.publish()
-            store.end()
-    return Recovery("finished" if finish else "rolled-back", tuple(wanted))
+                _require_finishable(store, write)
+                _finish(write)
+            else:
+                _require_undoable(store, write)
+                _undo(write)
+    return Recovery("finished" if finish else "rolled-back", tuple(journal.files))
+
+
+def _place(tree: CheckoutTree, file: str) -> Place:
+    try:
+        return place_of(tree, file, there=True)
+    except TreeError:
+        # Also a file that the write makes or takes away has a place.
+        return place_of(tree, file, there=False)
+
+
+def _require_finishable(store: Store, write: Write) -> None:
+    for swap in write.swaps:
+        target, aside = swap.stands()
+        if target is Stand.OTHER:
+            raise _changed_since(store, swap)
+        if target is Stand.AFTER and aside is Stand.OTHER:
+            raise swap.saved_meanwhile()
+
+
+def _require_undoable(store: Store, write: Write) -> None:
+    stands = [(swap, *swap.stands()) for swap in write.swaps]
+    begun = any(target is Stand.AFTER or aside is Stand.BEFORE for _, target, aside in stands)
+    for swap, target, aside in stands:
+        if target is Stand.OTHER and begun:
+            raise _changed_since(store, swap)
+        if target is Stand.AFTER and aside is Stand.NOTHING and swap.before is not None:
+            store.get(swap.before)
+
+
+def _changed_since(store: Store, swap: Swap) -> TreeError:
+    if swap.before is not None and store.holds(swap.before):
+        return swap.changed_since(str(store.where(swap.before)))
+    return swap.changed_since()
+
+
+def _finish(write: Write) -> None:
+    store, journal = write.store, write.journal
+    with refusing(write.tree, _advice(write), UnfinishedError):
+        write.make_folders()
+        write.swaps.clear()
+        write.open()
+        for swap in write.swaps:
+            swap.finish()
+        store.stage(journal.ledger)
+        store.publish()
+    end(write)
+
+
+def _undo(write: Write) -> None:
+    with refusing(write.tree, _advice(write), UnfinishedError):
+        for swap in reversed(write.swaps):
+            swap.undo()
+        write.unmake_folders(write.journal.made)
+        write.store.unstage()
+        write.store.end()
+
+
+def _advice(write: Write) -> str:
+    return f"the write is still interrupted; mend that and run patchkit recover {write.tree.root}"

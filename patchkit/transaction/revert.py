@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError
-from patchkit.transaction.merge import going, unwind
+from patchkit.transaction.holding import holding
+from patchkit.transaction.ledger import Record
 from patchkit.transaction.store import Store
+from patchkit.transaction.unwind import going, unwind
+from patchkit.transaction.write import checked, locked, require_settled, write_all
 
 if TYPE_CHECKING:
-    from patchkit.transaction.merge import Replay
+    from patchkit.transaction.unwind import AtHand
     from patchkit.tree.tree import CheckoutTree
-
-from patchkit.transaction.write import checked_writes, locked, require_settled, write_all
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,10 @@ class Reverted:
 
 def recorded(tree: CheckoutTree) -> tuple[str, ...]:
     """Return the ids of the patches that the tree's ledger records, in the order in which they came."""
-    return tuple(Store(tree.package).read().patches)
+    return tuple(_record(tree, Store(tree.package)).patches)
 
 
-def revert(tree: CheckoutTree, patches: frozenset[str] | None, replay: Replay) -> Reverted:
+def revert(tree: CheckoutTree, patches: frozenset[str] | None, at_hand: AtHand) -> Reverted:
     """Take back ``patches`` (None: all that the ledger records) and what hardens nothing but them.
 
     A file that stands as apply left it gets its old bytes; one edited since keeps those edits.
@@ -47,9 +48,21 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, replay: Replay) -
         return Reverted((), ())
     with locked(tree) as store:
         ledger = store.read()
-        gone = frozenset(ledger.patches) if patches is None else going(ledger, patches)
-        unwound = unwind(ledger, gone, tree.read, store.get, replay)
+        record = _record(tree, store)
+        gone = frozenset(record.patches) if patches is None else going(record, patches)
+        unwound = unwind(record, gone, tree.read, store.get, at_hand)
         changed = {file: change for file, change in unwound.changes.items() if change[0] != change[1]}
-        writes = checked_writes(tree, changed)
-        write_all(tree, store, writes, before=ledger, after=unwound.ledger, contents=unwound.contents)
-    return Reverted(tuple(patch for patch in ledger.patches if patch in gone), tuple(changed))
+        write_all(
+            tree,
+            store,
+            checked(tree, changed),
+            before=ledger,
+            after=ledger.with_record(record, unwound.record),
+            kept=unwound.kept,
+            emptied=unwound.emptied,
+        )
+    return Reverted(tuple(patch for patch in record.patches if patch in gone), tuple(changed))
+
+
+def _record(tree: CheckoutTree, store: Store) -> Record:
+    return holding(store.read(), tree.read, store.get) or Record()

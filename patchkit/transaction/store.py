@@ -1,140 +1,251 @@
-"""The ledger's folder: the ledger, the journal, and every content that a revert or a recovery may need."""
+"""The ledger's folder: the ledger, the journal, and every content that a revert or a recovery may need.
+
+The folder is a real one that patchkit made and marked, opened anew for every act without following a link, and
+nothing is removed from it but what patchkit writes there.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-from contextlib import suppress
+import errno
+import re
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
-
 from patchkit.errors import TreeError
-from patchkit.transaction import atomic
-from patchkit.tree.tree import reading
+from patchkit.transaction import formats
+from patchkit.transaction.folder import Folder
+from patchkit.transaction.ledger import FOLDER, Ledger
+from patchkit.transaction.swap import digest_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-from patchkit.transaction.ledger import FOLDER, Journal, Ledger
+    from patchkit.transaction.ledger import Journal
 
-_Kind = TypeVar("_Kind", Ledger, Journal)
+LOCK = "lock"
+_LEDGER, _JOURNAL, _OBJECTS = "ledger.json", "journal.json", "objects"
+_MARKER, _IGNORE = "made-by-patchkit", ".gitignore"
+_MARKER_TEXT = b"What patchkit needs to take its patches back. docs/formats.md of patchkit describes it.\n"
+_FILES = (_LEDGER, _JOURNAL, _IGNORE, _MARKER)
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_Kind = TypeVar("_Kind")
 
 
 class Store:
     """The ``.patchkit`` folder of a package: ledger, journal and contents, each whole or not there."""
 
     def __init__(self, package: Path) -> None:
-        self.folder = package / FOLDER
-        self.lock = self.folder / "lock"
-        self._ledger = self.folder / "ledger.json"
-        self._journal = self.folder / "journal.json"
-        self._objects = self.folder / "objects"
+        self._package = package
+        self.path = package / FOLDER
+
+    @contextmanager
+    def opened(self) -> Iterator[Folder | None]:
+        """Open the folder; None if there is none, TreeError if it is not one that patchkit made."""
+        with self._refusing(self.path), Folder.open(self._package) as package:
+            if package.stat(FOLDER) is None:
+                found = None
+            else:
+                try:
+                    found = package.below(FOLDER)
+                except OSError:
+                    raise TreeError(
+                        f"{self.path} is a link or no folder: patchkit keeps what it needs in a folder of its "
+                        "own there: move that away and try again."
+                    ) from None
+        if found is None:
+            yield None
+            return
+        with found:
+            self._require_ours(found)
+            yield found
+
+    def _require_ours(self, folder: Folder) -> None:
+        """Take a folder without the marker for one of version 0.1 only if nothing else is in it."""
+        with self._refusing(self.path):
+            if folder.stat(_MARKER) is not None:
+                return
+            foreign = [name for name in folder.names() if not _is_own(name)]
+        if foreign:
+            raise TreeError(
+                f"{self.path} was not made by patchkit (it holds {foreign[0]!r}): move it away and try again."
+            )
 
     def create(self) -> None:
-        """Make the folder, hidden from git."""
-        self._objects.mkdir(parents=True, exist_ok=True)
-        ignore = self.folder / ".gitignore"
-        if not ignore.exists():
-            atomic.replace(ignore, b"*\n")
+        """Make what the folder holds, hidden from git, and mark it as patchkit's."""
+        with self._here() as folder:
+            if folder.stat(_MARKER) is None:
+                _replace(folder, _MARKER, _MARKER_TEXT)
+            if folder.stat(_IGNORE) is None:
+                _replace(folder, _IGNORE, b"*\n")
+            folder.make(_OBJECTS)
+            folder.below(_OBJECTS).close()
 
     def tidy(self) -> None:
         """Drop what nothing refers to, all if the ledger is empty; nothing while a write is pending."""
-        if self.pending:
-            return
         with suppress(OSError, TreeError):
-            ledger = self.read()
-            if not ledger.layers:
-                self.discard()
+            if self.pending:
                 return
-            for path in (self._ledger, self._journal):
-                atomic.unstage(path)
-            for path in self._objects.iterdir():
-                if path.name not in ledger.contents:
-                    path.unlink()
-
-    def discard(self) -> None:
-        """Remove the folder with all that is in it."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+            ledger = self.read()
+            with self._here() as folder:
+                _drop(folder, ledger.contents)
+                for name in _FILES:
+                    folder.remove(_staged(name))
+                if not ledger.records:
+                    _discard(folder)
+            if not ledger.records:
+                with Folder.open(self._package) as package:
+                    package.unmake(FOLDER)
 
     def read(self) -> Ledger:
-        """Return the ledger; empty if there is none, TreeError if it is damaged."""
-        return self._decode(self._ledger, Ledger) or Ledger()
+        """Return the ledger; empty if there is none, TreeError if it is damaged or of a newer patchkit."""
+        return self._read(_LEDGER, formats.read_ledger) or Ledger()
 
     def stage(self, ledger: Ledger) -> None:
         """Write the next ledger to disk without putting it in place."""
-        atomic.stage(self._ledger, _encode(ledger))
+        with self._here() as folder:
+            _stage(folder, _LEDGER, formats.written(ledger))
 
     def publish(self) -> None:
         """Put the staged ledger in place."""
-        atomic.publish(self._ledger)
+        with self._here() as folder:
+            _publish(folder, _LEDGER)
 
     def unstage(self) -> None:
         """Drop a ledger that was staged and not put in place."""
-        atomic.unstage(self._ledger)
+        with self._here() as folder:
+            folder.remove(_staged(_LEDGER))
 
     @property
     def pending(self) -> bool:
         """Whether a write began and did not end."""
-        return self._journal.exists()
+        with self.opened() as folder, self._refusing(self.path):
+            return folder is not None and folder.stat(_JOURNAL) is not None
 
     def journal(self) -> Journal | None:
-        """Return the write under way, or None; TreeError if the journal is damaged."""
-        return self._decode(self._journal, Journal)
+        """Return the write under way, or None; TreeError if the journal is damaged or of a newer patchkit."""
+        return self._read(_JOURNAL, formats.read_journal)
 
     def begin(self, journal: Journal) -> None:
         """Note that a write is under way."""
-        atomic.replace(self._journal, _encode(journal))
+        with self._here() as folder:
+            _replace(folder, _JOURNAL, formats.written(journal))
 
     def end(self) -> None:
-        """Note that no write is under way."""
-        # Not flushed: a journal that a power cut brings back finds every file as it is to be.
-        self._journal.unlink(missing_ok=True)
+        """Note that no write is under way; on disk, before what only the write needed may go."""
+        with self._here() as folder:
+            folder.remove(_JOURNAL)
+            folder.flush()
 
-    def path(self, digest: str) -> Path:
-        """Return where the content with this digest is kept."""
-        return self._objects / digest
+    def where(self, digest: str) -> Path:
+        """Return where the content with this digest is kept, for messages."""
+        return self.path / _OBJECTS / digest
 
     def put(self, content: bytes) -> str:
         """Keep ``content`` and return its digest."""
         digest = digest_of(content)
         if not self.holds(digest):
-            atomic.replace(self.path(digest), content)
+            with self._here() as folder, folder.below(_OBJECTS) as objects:
+                _replace(objects, digest, content)
         return digest
 
     def get(self, digest: str) -> bytes:
-        """Return the content with this digest; TreeError if it is missing or damaged."""
-        with reading(self.path(digest)):
-            content = self.path(digest).read_bytes()
+        """Return the content with this digest; TreeError if it is missing, unreadable or damaged."""
+        with self._refusing(self.where(digest)), self._here() as folder, folder.below(_OBJECTS) as objects:
+            content = objects.read(digest)
+        if content is None:
+            raise TreeError(
+                f"{self.where(digest)} is missing: put it back from a copy, or the tree's files back with git."
+            )
         if digest_of(content) != digest:
-            raise self._damaged(self.path(digest))
+            raise self._damaged(self.where(digest))
         return content
 
     def holds(self, digest: str) -> bool:
-        """Tell whether the content with this digest is here and undamaged."""
+        """Tell whether the content with this digest is here and can be read."""
         try:
-            return digest_of(self.path(digest).read_bytes()) == digest
-        except FileNotFoundError:
+            self.get(digest)
+        except TreeError:
             return False
+        return True
 
-    def _decode(self, path: Path, kind: type[_Kind]) -> _Kind | None:
-        with reading(path), suppress(FileNotFoundError, NotADirectoryError):
-            try:
-                return msgspec.json.decode(path.read_bytes(), type=kind)
-            except msgspec.DecodeError:
-                raise self._damaged(path) from None
-        return None
+    @contextmanager
+    def _here(self) -> Iterator[Folder]:
+        """Open the folder, which has to be there."""
+        with self.opened() as folder:
+            if folder is None:
+                raise FileNotFoundError(errno.ENOENT, "Was removed", str(self.path))
+            yield folder
+
+    def _read(self, name: str, read: Callable[[bytes], _Kind]) -> _Kind | None:
+        with self.opened() as folder, self._refusing(self.path / name):
+            content = None if folder is None else folder.read(name)
+        if content is None:
+            return None
+        try:
+            return read(content)
+        except formats.NewerError as error:
+            raise TreeError(
+                f"{self.path / name} is from a newer patchkit ({error}): upgrade patchkit; it is left as it is."
+            ) from None
+        except formats.DamagedError:
+            raise self._damaged(self.path / name) from None
 
     def _damaged(self, path: Path) -> TreeError:
         return TreeError(
-            f"{path} is damaged: put the tree's files back with git or from a copy, and remove {self.folder}."
+            f"{path} is damaged: put it back from a copy, or put the tree's files back with git and move "
+            f"{self.path} away."
         )
 
+    @contextmanager
+    def _refusing(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TreeError(
+                f"{error.filename or path} cannot be read: {error.strerror}: mend that and try again."
+            ) from error
 
-def digest_of(content: bytes) -> str:
-    """Return the SHA-256 of ``content`` in hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
+
+def _is_own(name: str) -> bool:
+    own = (*_FILES, *map(_staged, _FILES), LOCK, _OBJECTS)
+    return name in own
 
 
-def _encode(value: Ledger | Journal) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+def _drop(folder: Folder, needed: frozenset[str]) -> None:
+    """Remove the contents that are not needed; nothing that is not named as patchkit names them."""
+    if folder.stat(_OBJECTS) is None:
+        return
+    with folder.below(_OBJECTS) as objects:
+        for name in objects.names():
+            digest = name.removeprefix(".").removesuffix(".patchkit")
+            if _DIGEST.match(digest) and (digest != name or digest not in needed):
+                objects.remove(name)
+
+
+def _discard(folder: Folder) -> None:
+    """Remove what patchkit keeps; the ledger behind the contents, the lock last, and the marker only with all."""
+    folder.unmake(_OBJECTS)
+    folder.remove(_LEDGER)
+    if all(map(_is_own, folder.names())):
+        for name in (_IGNORE, _MARKER, LOCK):
+            folder.remove(name)
+
+
+def _staged(name: str) -> str:
+    return f".{name}.patchkit"
+
+
+def _stage(folder: Folder, name: str, content: bytes) -> None:
+    folder.remove(_staged(name))
+    folder.create(_staged(name), content)
+
+
+def _publish(folder: Folder, name: str) -> None:
+    folder.rename(_staged(name), name)
+    folder.flush()
+
+
+def _replace(folder: Folder, name: str, content: bytes) -> None:
+    _stage(folder, name, content)
+    _publish(folder, name)

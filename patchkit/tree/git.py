@@ -1,4 +1,7 @@
-"""Git is asked here: about a checkout, and for the trees in an object store, without a checkout."""
+"""Git is asked here: about a checkout, and for the trees in an object store, without a checkout.
+
+No command that a repository's own configuration names is run: no file system monitor, filter, hook or fetch.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-# A hook runs with these set, and they would point git at another repository than the folder's own.
-_GIT_OVERRIDES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"})
+# Git's variables point it at other repositories, objects and limits than the folder's own; a person's settings stay.
+_GIT_KEPT = ("GIT_CONFIG_", "GIT_EXEC_PATH", "GIT_TEST_")
+_GIT_SET = {
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+_NO_COMMANDS = tuple(
+    word
+    for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
+    for word in ("-c", setting)
+)
 
 
 class MissingObjectError(TreeError):
@@ -44,7 +58,7 @@ class GitRepository:
         if git(path, "rev-parse", "--git-dir").returncode != 0:
             raise TreeError(f"{path} is not a git repository: name a clone or a bare repository.")
         self._process = subprocess.Popen(
-            ["git", "-C", str(path), "cat-file", "--batch"],
+            ["git", *_NO_COMMANDS, "-C", str(path), "cat-file", "--batch"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -188,7 +202,15 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run git in ``folder`` on the repository that the folder is in, taking no lock and writing no index."""
     try:
         return subprocess.run(
-            ["git", "--no-optional-locks", "-C", str(folder), *arguments],
+            [
+                "git",
+                "--no-optional-locks",
+                "--literal-pathspecs",
+                *_NO_COMMANDS,
+                "-C",
+                str(folder),
+                *arguments,
+            ],
             capture_output=True,
             check=False,
             env=_environment(),
@@ -198,7 +220,12 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if key not in _GIT_OVERRIDES} | {"LC_ALL": "C"}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("GIT_") or key.startswith(_GIT_KEPT)
+    }
+    return kept | _GIT_SET
 
 
 def tag_version(folder: Path, ref: str) -> str | None:

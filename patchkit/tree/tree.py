@@ -88,10 +88,10 @@ class CheckoutTree:
 
 @dataclass(frozen=True)
 class OverlayTree:
-    """A tree in which some files have other bytes than they have below it."""
+    """A tree in which some files have other bytes than they have below it, or, as None, are not there."""
 
     below: Tree
-    contents: Mapping[str, bytes]
+    contents: Mapping[str, bytes | None]
 
     @property
     def package_label(self) -> str:
@@ -104,14 +104,15 @@ class OverlayTree:
         return self.below.version
 
     def read(self, file: str) -> bytes | None:
-        """Return the laid-over bytes of ``file``, or those of the tree below."""
+        """Return the laid-over bytes of ``file``, or those of the tree below; None where there is no such file."""
         return self.contents[file] if file in self.contents else self.below.read(file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files of the tree below and the laid-over ones, sorted."""
         start = f"{folder}/" if folder else ""
-        added = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
-        return sorted(added.union(self.below.files(folder, suffix)))
+        laid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
+        gone = {file for file in laid if self.contents[file] is None}
+        return sorted(laid.union(self.below.files(folder, suffix)) - gone)
 
 
 def open_tree(path: Path) -> CheckoutTree:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.plan.build import inspect
 from patchkit.plan.status import State
-from patchkit.transaction.ledger import Ledger
+from patchkit.transaction.holding import holding
+from patchkit.transaction.ledger import Record
 from patchkit.transaction.store import Store
 from patchkit.tree.index import Program
 
@@ -35,15 +36,15 @@ class Subject:
         return Store(self.tree.package)
 
     @cached_property
-    def _read_ledger(self) -> tuple[Ledger, TreeError | None]:
+    def _read_ledger(self) -> tuple[Record, TreeError | None]:
         try:
-            return self.store.read(), None
+            return holding(self.store.read(), self.tree.read, self.store.get) or Record(), None
         except TreeError as error:
-            return Ledger(), error
+            return Record(), error
 
     @property
-    def ledger(self) -> Ledger:
-        """The tree's ledger; empty where it has none or a damaged one."""
+    def ledger(self) -> Record:
+        """What the tree's ledger says of the tree as it stands; empty where it has none or a damaged one."""
         return self._read_ledger[0]
 
     @property

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import filelock
 import pytest
 from click.testing import CliRunner
 from support.toys import (
@@ -23,6 +22,7 @@ from support.toys import (
 
 from patchkit.cli import main
 from patchkit.transaction.ledger import Journal, Ledger
+from patchkit.transaction.lock import exclusive
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.store import Store
 
@@ -402,7 +402,7 @@ def test_file_that_is_no_python_or_no_utf8_is_refused(
 
 def test_second_patchkit_is_refused(tree: CheckoutTree) -> None:
     run("apply", tree.root, "t-guard")
-    with filelock.FileLock(Store(tree.package).lock):
+    with exclusive(tree.package):
         assert "another patchkit" in refusal("apply", tree.root, code=4)
         assert "another patchkit" in refusal("revert", tree.root, code=4)
         run("status", tree.root)
@@ -411,6 +411,7 @@ def test_second_patchkit_is_refused(tree: CheckoutTree) -> None:
 @pytest.mark.parametrize("command", ["status", "diff", "apply", "revert"])
 def test_interrupted_write_is_refused_until_recovered(tree: CheckoutTree, command: str) -> None:
     store = Store(tree.package)
+    store.path.mkdir()
     store.create()
     store.begin(Journal({}, Ledger()))
     assert f"patchkit recover {tree.root}" in refusal(command, tree.root, code=4)

@@ -42,10 +42,10 @@ depth = 1
 
 @dataclass(frozen=True)
 class ToyPatch:
-    """A patch whose edits each replace one text of a file by another."""
+    """A patch whose edits each replace one text of a file by another; None stands for no file."""
 
     id: str
-    swaps: tuple[tuple[str, bytes, bytes], ...]
+    swaps: tuple[tuple[str, bytes | None, bytes | None], ...]
     requires: tuple[str, ...] = ()
     hardens: tuple[str, ...] = ()
 
@@ -65,16 +65,16 @@ TOYS = (COPIES, DEPTH, GUARD, STRIDE)
 
 def toy_plan(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> Plan:
     """Plan toy patches as `patchkit.plan.build.make_plan` plans real ones."""
-    contents: dict[str, bytes] = {}
+    contents: dict[str, bytes | None] = {}
     touched: dict[str, list[str]] = {}
     statuses = []
     for patch in patches:
         edits = []
         for file, old, new in patch.swaps:
-            text = contents.get(file) or tree.read(file) or b""
-            pending = old in text and new not in text
+            text = contents[file] if file in contents else tree.read(file)
+            pending = new != text if None in (old, new) else old in (text or b"") and new not in (text or b"")
             if pending:
-                contents[file] = text.replace(old, new)
+                contents[file] = new if None in (old, new) else text.replace(old, new)
                 touched.setdefault(file, []).append(patch.id)
             edits.append(
                 EditStatus(f"swap {old!r}", file, "module", State.PENDING if pending else State.APPLIED)
@@ -87,14 +87,27 @@ def toy_plan(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> Plan:
     return Plan(tree, tuple(statuses), tuple(changes))
 
 
-def toy_replay(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS):
-    """Return the callable that `patchkit.transaction.revert.revert` takes, for toy patches."""
+class ToyPatches:
+    """Toy patches at hand, as `patchkit.transaction.revert.revert` takes them."""
 
-    def replay(contents, ids):
-        plan = toy_plan(OverlayTree(tree, contents), tuple(patch for patch in patches if patch.id in ids))
+    def __init__(self, tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> None:
+        self.tree = tree
+        self.patches = patches
+
+    def replay(self, contents, ids):
+        plan = toy_plan(OverlayTree(self.tree, contents), self._chosen(ids))
         return {**contents, **{change.file: change.after for change in plan.changes}}
 
-    return replay
+    def present(self, contents, ids):
+        return frozenset(
+            (patch.id, f"swap {old!r}")
+            for patch in self._chosen(ids)
+            for file, old, new in patch.swaps
+            if new in (text := contents[file] or b"") and old not in text
+        )
+
+    def _chosen(self, ids):
+        return tuple(patch for patch in self.patches if patch.id in ids)
 
 
 def write_package(package: Path, sources: dict[str, bytes] = SOURCES) -> Path:
@@ -146,7 +159,7 @@ def apply(tree: CheckoutTree, *patches: ToyPatch, allow_dirty: bool = False) -> 
 
 
 def take_back(tree: CheckoutTree, *patches: ToyPatch) -> Reverted:
-    return revert(tree, frozenset(patch.id for patch in patches) or None, toy_replay(tree))
+    return revert(tree, frozenset(patch.id for patch in patches) or None, ToyPatches(tree))
 
 
 def edit(tree: CheckoutTree, file: str, old: bytes, new: bytes) -> None:

@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.toys import git
+from msgspec.structs import replace
+from support.toys import COPIES, apply, everything, git, take_back, write_package
 
 from patchkit.errors import TreeError
-from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Journal, Ledger
-from patchkit.transaction.store import Store, digest_of
+from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Journal, Ledger, Record
+from patchkit.transaction.recover import recover
+from patchkit.transaction.store import Store
+from patchkit.transaction.swap import digest_of
+from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from patchkit.tree.tree import CheckoutTree
 
@@ -20,8 +29,17 @@ A, B, C, D = (letter * 64 for letter in "abcd")
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = Store(tmp_path)
+    store.path.mkdir()
     store.create()
     return store
+
+
+@pytest.fixture
+def short_tmp() -> Iterator[Path]:
+    """A temporary folder with a path that a socket can have."""
+    folder = Path(tempfile.mkdtemp())
+    yield folder
+    shutil.rmtree(folder)
 
 
 def patch(name: str, *files: str) -> AppliedPatch:
@@ -30,46 +48,45 @@ def patch(name: str, *files: str) -> AppliedPatch:
     )
 
 
-def applied(ledger: Ledger, name: str, **files: tuple[str, str]) -> Ledger:
+def applied(record: Record, name: str, **files: tuple[str | None, str | None]) -> Record:
     changes = {file: AppliedFile(before, after, (name,)) for file, (before, after) in files.items()}
-    return ledger.with_applied(changes, [patch(name, *files)], "set")
+    return record.with_applied(changes, [patch(name, *files)], "set")
 
 
 def test_first_apply_opens_a_layer() -> None:
-    ledger = applied(Ledger(), "one", x=(A, B))
-    (layer,) = ledger.layers
+    record = applied(Record(), "one", x=(A, B))
+    (layer,) = record.layers
     assert layer.files == {"x": AppliedFile(A, B, ("one",))}
     assert layer.patches == (patch("one", "x"),)
     assert layer.digest == "set"
-    assert ledger.applied("x") == B
-    assert ledger.applied("y") is None
+    assert set(record.files) == {"x"}
 
 
 def test_apply_on_an_untouched_file_keeps_the_first_original() -> None:
-    ledger = applied(applied(Ledger(), "one", x=(A, B)), "two", x=(B, C))
-    (layer,) = ledger.layers
+    record = applied(applied(Record(), "one", x=(A, B)), "two", x=(B, C))
+    (layer,) = record.layers
     assert layer.files == {"x": AppliedFile(A, C, ("one", "two"))}
-    assert list(ledger.patches) == ["one", "two"]
+    assert list(record.patches) == ["one", "two"]
 
 
 def test_patch_completed_by_a_second_apply_is_recorded_once() -> None:
-    ledger = applied(applied(Ledger(), "one", x=(A, B)), "one", y=(C, D))
-    (layer,) = ledger.layers
+    record = applied(applied(Record(), "one", x=(A, B)), "one", y=(C, D))
+    (layer,) = record.layers
     assert layer.patches == (patch("one", "x", "y"),)
     assert set(layer.files) == {"x", "y"}
 
 
 def test_apply_on_a_file_edited_since_opens_a_layer() -> None:
-    ledger = applied(applied(Ledger(), "one", x=(A, B)), "two", x=(C, D))
-    below, above = ledger.layers
+    record = applied(applied(Record(), "one", x=(A, B)), "two", x=(C, D))
+    below, above = record.layers
     assert below.files == {"x": AppliedFile(A, B, ("one",))}
     assert above.files == {"x": AppliedFile(C, D, ("two",))}
-    assert ledger.applied("x") == D
+    assert record.files["x"].applied == D
 
 
 def test_untouched_file_stays_in_its_layer_when_another_was_edited() -> None:
-    ledger = applied(Ledger(), "one", x=(A, B), y=(A, B))
-    below, above = applied(ledger, "two", x=(C, D), y=(B, C), z=(A, D)).layers
+    record = applied(Record(), "one", x=(A, B), y=(A, B))
+    below, above = applied(record, "two", x=(C, D), y=(B, C), z=(A, D)).layers
     assert below.files == {"x": AppliedFile(A, B, ("one",)), "y": AppliedFile(A, C, ("one", "two"))}
     assert above.files == {"x": AppliedFile(C, D, ("two",)), "z": AppliedFile(A, D, ("two",))}
     assert [p.id for p in below.patches] == ["one", "two"]
@@ -77,36 +94,80 @@ def test_untouched_file_stays_in_its_layer_when_another_was_edited() -> None:
 
 
 def test_file_new_to_the_ledger_joins_the_top_layer() -> None:
-    ledger = applied(applied(applied(Ledger(), "one", x=(A, B)), "two", x=(C, D)), "three", y=(A, B))
-    assert set(ledger.layers[1].files) == {"x", "y"}
+    record = applied(applied(applied(Record(), "one", x=(A, B)), "two", x=(C, D)), "three", y=(A, B))
+    assert set(record.layers[1].files) == {"x", "y"}
 
 
 def test_file_in_which_every_edit_was_made_again_begins_anew() -> None:
-    ledger = applied(applied(Ledger(), "one", x=(A, B), y=(A, B)), "one", x=(C, D))
-    (layer,) = ledger.layers
+    record = applied(applied(Record(), "one", x=(A, B), y=(A, B)), "one", x=(C, D))
+    (layer,) = record.layers
     assert layer.files == {"y": AppliedFile(A, B, ("one",)), "x": AppliedFile(C, D, ("one",))}
     assert layer.patches == (patch("one", "y", "x"),)
 
 
 def test_layer_below_forgets_a_file_in_which_its_edits_were_made_again() -> None:
-    ledger = applied(applied(Ledger(), "one", x=(A, B), y=(A, B)), "two", x=(C, D), y=(C, D))
-    below, between, above = applied(ledger, "one", x=(A, C)).layers
+    record = applied(applied(Record(), "one", x=(A, B), y=(A, B)), "two", x=(C, D), y=(C, D))
+    below, between, above = applied(record, "one", x=(A, C)).layers
     assert below.files == {"y": AppliedFile(A, B, ("one",))}
-    assert between == ledger.layers[1]
+    assert between == record.layers[1]
     assert above.files == {"x": AppliedFile(A, C, ("one",))}
 
 
 def test_edits_made_again_in_one_file_leave_the_other_alone() -> None:
-    ledger = applied(applied(Ledger(), "one", x=(A, B), y=(A, B)), "one", y=(B, C))
-    assert ledger.layers[0].files["x"] == AppliedFile(A, B, ("one",))
+    record = applied(applied(Record(), "one", x=(A, B), y=(A, B)), "one", y=(B, C))
+    assert record.layers[0].files["x"] == AppliedFile(A, B, ("one",))
+
+
+def test_record_takes_the_place_of_the_one_that_it_continues() -> None:
+    first, other = applied(Record(), "one", x=(A, B)), applied(Record(), "one", x=(C, D))
+    both = Ledger((first, other))
+    after = applied(first, "two", y=(A, B))
+    assert both.with_record(first, after) == Ledger((other, after))
+    assert both.with_record(first, Record()) == Ledger((other,))
+
+
+def test_record_of_the_same_bytes_is_kept_once() -> None:
+    first = applied(Record(), "one", x=(A, B))
+    again = replace(first, layers=(replace(first.layers[0], time="later"),))
+    assert Ledger((first,)).with_record(Record(), again) == Ledger((again,))
 
 
 def test_ledger_is_read_as_it_was_written(store: Store) -> None:
-    ledger = applied(applied(Ledger(), "one", x=(A, B)), "two", x=(C, D))
+    ledger = Ledger((applied(applied(Record(), "one", x=(A, B), y=(None, C)), "two", x=(C, D), z=(A, None)),))
     store.stage(ledger)
     assert store.read() == Ledger()
     store.publish()
     assert store.read() == ledger
+
+
+def test_ledger_of_version_0_1_is_read(store: Store) -> None:
+    (store.path / "ledger.json").write_text(
+        '{"layers": [{"patches": [{"id": "one", "title": "One", "requires": [], "hardens": [], "edits": []}],'
+        f' "files": {{"x": {{"original": "{A}", "applied": "{B}", "patches": ["one"]}}}},'
+        ' "digest": "set", "patchkit": "0.1.0", "time": ""}], "format": 1}'
+    )
+    (record,) = store.read().records
+    assert record.files == {"x": AppliedFile(A, B, ("one",))}
+
+
+def test_journal_of_version_0_1_is_read(store: Store) -> None:
+    (store.path / "journal.json").write_text(
+        f'{{"files": {{"x": ["{A}", "{B}"]}}, "ledger": {{"layers": [], "format": 1}}}}'
+    )
+    assert store.journal() == Journal({"x": (A, B)}, Ledger())
+
+
+@pytest.mark.parametrize("name", ["ledger.json", "journal.json"])
+def test_newer_format_is_refused_and_left_as_it_is(tree: CheckoutTree, name: str) -> None:
+    apply(tree, COPIES)
+    (tree.package / ".patchkit" / name).write_text('{"format": 3, "later": true}')
+    (tree.package / ".patchkit" / "later").write_text("x")
+    before = everything(tree.root)
+    acts = (apply, take_back, recover) if name == "ledger.json" else (recover,)
+    for act in acts:
+        with pytest.raises(TreeError, match=r"is from a newer patchkit \(format 3, .* upgrade patchkit"):
+            act(tree)
+    assert everything(tree.root) == before
 
 
 def test_content_is_kept_once_under_its_digest(store: Store) -> None:
@@ -119,50 +180,99 @@ def test_content_is_kept_once_under_its_digest(store: Store) -> None:
 
 def test_damaged_content_is_refused_by_name(store: Store) -> None:
     digest = store.put(b"x = 1\n")
-    store.path(digest).write_bytes(b"x = 2\n")
+    store.where(digest).write_bytes(b"x = 2\n")
     assert not store.holds(digest)
     with pytest.raises(TreeError, match=rf"{digest} is damaged"):
         store.get(digest)
 
 
 def test_missing_content_is_refused_by_name(store: Store) -> None:
-    with pytest.raises(TreeError, match=rf"{A} cannot be read: No such file"):
+    with pytest.raises(TreeError, match=rf"{A} is missing"):
         store.get(A)
+
+
+def test_content_that_cannot_be_read_is_refused_by_name(store: Store) -> None:
+    digest = store.put(b"x = 1\n")
+    store.where(digest).unlink()
+    store.where(digest).mkdir()
+    assert not store.holds(digest)
+    with pytest.raises(TreeError, match=rf"{digest} cannot be read: Not a regular file"):
+        store.get(digest)
 
 
 def test_damaged_content_is_replaced_when_put_again(store: Store) -> None:
     digest = store.put(b"x = 1\n")
-    store.path(digest).write_bytes(b"")
+    store.where(digest).write_bytes(b"")
     assert store.get(store.put(b"x = 1\n")) == b"x = 1\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[]",
-        '{"layers": {}, "format": 1}',
-        '{"layers": [], "format": 2}',
-        '{"layers": [], "format": 1, "more": 1}',
-        '{"layers": [{"patches": [], "files": {"x": {"original": "no", "applied": "no", "patches": []}},'
-        ' "digest": "", "patchkit": "", "time": ""}], "format": 1}',
-    ],
-)
+def with_file(name: str) -> str:
+    known = f'{{"original": "{A}", "applied": "{B}", "patches": []}}'
+    layer = f'{{"patches": [], "files": {{"{name}": {known}}}, "digest": "", "patchkit": "", "time": ""}}'
+    return f'{{"layers": [{layer}], "format": 1}}'
+
+
+DAMAGED = [
+    "",
+    "{",
+    "[]",
+    "[" * 100_000,
+    '{"layers": {}, "format": 1}',
+    '{"layers": [], "format": 2}',
+    '{"records": [], "format": "2"}',
+    '{"layers": [], "format": 1, "more": 1}',
+    with_file("x").replace(A, "no"),
+    with_file("../x"),
+    with_file("/x"),
+    with_file("srt/../../x"),
+    with_file("srt//x"),
+    with_file("."),
+    with_file(""),
+    with_file(".patchkit/lock"),
+    with_file("x\\u0000"),
+    with_file("x\\n"),
+    with_file("\\ud800"),
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
 def test_damaged_ledger_is_refused_in_one_sentence(store: Store, text: str) -> None:
-    (store.folder / "ledger.json").write_text(text)
+    (store.path / "ledger.json").write_text(text)
     with pytest.raises(TreeError, match=r"ledger.json is damaged: .*git.*\.$"):
         store.read()
 
 
-def test_damaged_journal_is_refused(store: Store) -> None:
-    (store.folder / "journal.json").write_text("{")
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"files": {"../x": [null, null]}, "ledger": {}}'])
+def test_damaged_journal_is_refused(store: Store, text: str) -> None:
+    (store.path / "journal.json").write_text(text)
     with pytest.raises(TreeError, match=r"journal.json is damaged"):
         store.journal()
 
 
+def socket_at(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, socket_at, Path.mkdir, lambda path: path.symlink_to("/dev/zero")]
+)
+@pytest.mark.parametrize("name", ["ledger.json", "journal.json", "lock"])
+def test_what_is_no_file_is_refused_without_waiting_for_it(
+    short_tmp: Path, make: Callable[[Path], None], name: str
+) -> None:
+    tree = open_tree(write_package(short_tmp / "sglang"))
+    apply(tree, COPIES)
+    path = tree.package / ".patchkit" / name
+    path.unlink(missing_ok=True)
+    make(path)
+    for act in (apply, take_back, recover):
+        with pytest.raises(TreeError):
+            act(tree)
+
+
 def test_journal_names_every_content_that_finishing_takes(store: Store) -> None:
-    journal = Journal({"x": (C, D)}, applied(Ledger(), "one", x=(A, B)))
+    journal = Journal({"x": (C, D)}, Ledger((applied(Record(), "one", x=(A, B)),)))
     store.begin(journal)
     assert store.pending
     assert store.journal() == journal
@@ -174,7 +284,7 @@ def test_journal_names_every_content_that_finishing_takes(store: Store) -> None:
 
 def test_contents_without_a_reference_are_dropped(store: Store) -> None:
     before, after, other = store.put(b"before"), store.put(b"after"), store.put(b"other")
-    store.stage(applied(Ledger(), "one", x=(before, after)))
+    store.stage(Ledger((applied(Record(), "one", x=(before, after)),)))
     store.publish()
     store.tidy()
     assert store.holds(before)
@@ -185,7 +295,17 @@ def test_contents_without_a_reference_are_dropped(store: Store) -> None:
 def test_folder_goes_with_the_last_layer(store: Store) -> None:
     store.put(b"before")
     store.tidy()
-    assert not store.folder.exists()
+    assert not store.path.exists()
+
+
+def test_what_a_person_put_into_the_folder_stays(store: Store) -> None:
+    store.put(b"before")
+    mine = [store.path / "mine.txt", store.path / "objects" / "mine.txt"]
+    for path in mine:
+        path.write_text("mine")
+    store.tidy()
+    assert [path.read_text() for path in mine] == ["mine", "mine"]
+    assert store.read() == Ledger()
 
 
 def test_nothing_is_dropped_while_a_write_is_pending(store: Store) -> None:
@@ -197,13 +317,49 @@ def test_nothing_is_dropped_while_a_write_is_pending(store: Store) -> None:
 
 def test_nothing_is_dropped_where_the_ledger_is_damaged(store: Store) -> None:
     digest = store.put(b"before")
-    (store.folder / "ledger.json").write_text("{")
+    (store.path / "ledger.json").write_text("{")
     store.tidy()
     assert store.holds(digest)
 
 
 def test_git_status_does_not_show_the_ledger(checkout: CheckoutTree) -> None:
-    store = Store(checkout.package)
-    store.create()
-    store.put(b"before")
-    assert git(checkout.root, "status", "--porcelain", "--untracked-files=all") == ""
+    apply(checkout, COPIES)
+    shown = git(checkout.root, "status", "--porcelain", "--untracked-files=all")
+    assert ".patchkit" not in shown
+
+
+@pytest.mark.parametrize("linked", [".patchkit", ".patchkit/objects"])
+@pytest.mark.parametrize("act", [apply, take_back, recover])
+def test_link_in_place_of_the_folder_is_refused_and_its_target_left_alone(
+    tree: CheckoutTree, tmp_path: Path, linked: str, act: Callable[[CheckoutTree], object]
+) -> None:
+    apply(tree, COPIES)
+    outside = tmp_path / "outside"
+    (tree.package / linked).rename(outside)
+    (tree.package / linked).symlink_to(outside)
+    (outside / "mine.txt").write_text("mine")
+    (outside / A).write_text("also mine")
+    before = everything(tree.root), everything(outside)
+    with pytest.raises(TreeError):
+        act(tree)
+    assert (everything(tree.root), everything(outside)) == before
+
+
+def test_folder_that_patchkit_did_not_make_is_refused(tree: CheckoutTree) -> None:
+    (tree.package / ".patchkit" / "objects").mkdir(parents=True)
+    (tree.package / ".patchkit" / "notes.txt").write_text("mine")
+    before = everything(tree.root)
+    for act in (apply, take_back, recover):
+        with pytest.raises(TreeError, match="was not made by patchkit"):
+            act(tree)
+    assert everything(tree.root) == before
+
+
+def test_folder_of_version_0_1_gets_the_marker(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    apply(tree, COPIES)
+    (tree.package / ".patchkit" / "made-by-patchkit").unlink()
+    apply(tree)
+    assert (tree.package / ".patchkit" / "made-by-patchkit").is_file()
+    take_back(tree)
+    assert everything(tree.root) == before

@@ -19,20 +19,21 @@ from support.toys import (
     STRIDE,
     TOYS,
     ToyPatch,
+    ToyPatches,
     apply,
     edit,
     everything,
     git,
     take_back,
-    toy_replay,
     write_package,
 )
 
 from patchkit.errors import ConflictError
-from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Ledger
-from patchkit.transaction.merge import unwind
+from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Record
 from patchkit.transaction.revert import Reverted, recorded, revert
-from patchkit.transaction.store import digest_of
+from patchkit.transaction.swap import digest_of
+from patchkit.transaction.unwind import unwind
+from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
@@ -119,14 +120,14 @@ def test_patch_set_that_changed_since_is_refused_for_one_of_several(tree: Checko
     changed = (replace(COPIES, swaps=((MIRROR, b"copies = 0", b"copies = 7"),)), DEPTH, GUARD, STRIDE)
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=rf"^{MIRROR}: the patches at hand no longer make"):
-        revert(tree, frozenset({"depth"}), toy_replay(tree, changed))
+        revert(tree, frozenset({"depth"}), ToyPatches(tree, changed))
     assert everything(tree.root) == before
 
 
 def test_patch_set_that_is_gone_is_no_obstacle_for_all(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     apply(tree)
-    revert(tree, None, toy_replay(tree, ()))
+    revert(tree, None, ToyPatches(tree, ()))
     assert everything(tree.root) == before
 
 
@@ -237,7 +238,7 @@ def test_edit_undone_by_hand_and_made_again_keeps_the_first_bytes(tree: Checkout
     apply(tree, both)
     edit(tree, MIRROR, b"depth = 2", b"depth = 1")
     apply(tree, both)
-    revert(tree, None, toy_replay(tree, (both,)))
+    revert(tree, None, ToyPatches(tree, (both,)))
     assert tree.read(MIRROR) == SOURCES[MIRROR]
 
 
@@ -264,6 +265,7 @@ def test_uncommitted_edits_do_not_keep_a_checkout_from_reverting(checkout: Check
     assert git(checkout.root, "diff", "--numstat").split()[:2] == ["1", "1"]
 
 
+NONE = ToyPatches(OverlayTree(None, {}), ())
 ORIGINAL = [b"line %d\n" % number for number in range(12)]
 PATCHED = [*ORIGINAL[:3], b"three\n", *ORIGINAL[4:7], b"new a\n", b"new b\n", *ORIGINAL[7:10], ORIGINAL[11]]
 
@@ -280,12 +282,12 @@ def test_revert_never_loses_an_edit(added: set[int], dropped: set[int]) -> None:
         mine += [line] if number not in dropped else []
     texts = {digest_of(b"".join(lines)): b"".join(lines) for lines in (ORIGINAL, PATCHED)}
     before, after = texts
-    ledger = Ledger().with_applied(
+    record = Record().with_applied(
         {"x": AppliedFile(before, after, ("p",))}, [AppliedPatch("p", "Toy", (), (), ())], "toys"
     )
     with suppress(ConflictError):
-        unwound = unwind(ledger, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, toy_replay)
-        assert unwound.ledger == Ledger()
+        unwound = unwind(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
+        assert unwound.record == Record()
         left = unwound.changes["x"][1].splitlines(keepends=True)
         kept = [line for line in ORIGINAL if line not in PATCHED or line in mine]
         assert [line for line in left if not line.startswith(b"mine")] == kept
@@ -300,7 +302,7 @@ def test_edit_of_any_line_but_the_patch_itself_is_kept(number: int) -> None:
     mine = [line.replace(b"line %d\n" % number, b"mine\n") for line in PATCHED]
     texts = {digest_of(b"".join(lines)): b"".join(lines) for lines in (ORIGINAL, PATCHED)}
     before, after = texts
-    ledger = Ledger().with_applied({"x": AppliedFile(before, after, ("p",))}, [], "toys")
-    unwound = unwind(ledger, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, toy_replay)
+    record = Record().with_applied({"x": AppliedFile(before, after, ("p",))}, [], "toys")
+    unwound = unwind(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
     left = unwound.changes["x"][1].splitlines(keepends=True)
     assert left == [line.replace(b"line %d\n" % number, b"mine\n") for line in ORIGINAL]

@@ -3,9 +3,8 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import filelock
 import pytest
 from support.toys import (
     ABRUPT,
@@ -30,9 +29,12 @@ from support.toys import (
 from patchkit.errors import TreeError
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
+from patchkit.transaction.lock import exclusive
 from patchkit.transaction.revert import recorded
-from patchkit.transaction.store import Store
 from patchkit.tree.tree import CheckoutTree, open_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_apply_writes_the_plan(tree: CheckoutTree) -> None:
@@ -83,11 +85,11 @@ def test_modes_are_kept(tree: CheckoutTree, mode: int) -> None:
 def test_owner_is_kept_where_that_is_allowed(tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
 
-    def chown(path: Path, user: int, group: int) -> None:
+    def chown(handle: int, user: int, group: int) -> None:
         given.append((user, group))
-        raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+        raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(os, "chown", chown)
+    monkeypatch.setattr(os, "fchown", chown)
     owner = (tree.package / MIRROR).stat()
     apply(tree)
     assert given == [(owner.st_uid, owner.st_gid)] * 3
@@ -149,7 +151,7 @@ def test_permission_denied_is_one_sentence(tree: CheckoutTree, monkeypatch: pyte
     def denied(path: Path, *_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "mkdir", denied)
+    monkeypatch.setattr(os, "mkdir", denied)
     refused(tree, r"Permission denied")
 
 
@@ -171,9 +173,9 @@ def test_file_gone_since_the_plan_is_refused(tree: CheckoutTree) -> None:
 
 def test_second_patchkit_at_the_same_moment_is_refused(tree: CheckoutTree) -> None:
     apply(tree, COPIES)
-    with filelock.FileLock(Store(tree.package).lock):
-        refused(tree, "another patchkit is writing")
-        with pytest.raises(TreeError, match="another patchkit is writing"):
+    with exclusive(tree.package):
+        refused(tree, rf"another patchkit \(process {os.getpid()} on .*\) is writing")
+        with pytest.raises(TreeError, match="another patchkit"):
             take_back(tree)
     apply(tree)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.transaction.ledger import FOLDER
-from patchkit.transaction.store import digest_of
+from patchkit.transaction.swap import digest_of
 from patchkit.verify import rules
 from patchkit.verify.result import Outcome, Result
 
@@ -41,7 +41,7 @@ def _changed(subject: Subject, files: set[str]) -> Iterator[Finding]:
         source = subject.sources.get(file)
         if source is None:
             yield rules.broken(rules.LEDGER, file, 1, "patchkit changed this file, and it is gone", _AGAIN)
-        elif digest_of(source) != subject.ledger.applied(file):
+        elif digest_of(source) != subject.ledger.files[file].applied:
             yield rules.broken(rules.LEDGER, file, 1, "not as patchkit left it: changed since", _AGAIN)
 
 

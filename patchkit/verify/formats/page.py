@@ -117,7 +117,9 @@ def _changes(subject: Subject, statuses: Sequence[PatchStatus]) -> dict[str, tup
     try:
         layers = reversed(subject.ledger.layers)
         contents = {
-            file: subject.store.get(known.original) for layer in layers for file, known in layer.files.items()
+            file: None if known.original is None else subject.store.get(known.original)
+            for layer in layers
+            for file, known in layer.files.items()
         }
     except TreeError:
         return {}
@@ -137,7 +139,7 @@ def _table(change: FileChange) -> str:
 
 
 def _rows(change: FileChange) -> Iterator[str]:
-    old, new = (text.decode(errors="replace").splitlines() for text in (change.before, change.after))
+    old, new = ((text or b"").decode(errors="replace").splitlines() for text in (change.before, change.after))
     groups = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT)
     for place, group in enumerate(groups):
         if place:

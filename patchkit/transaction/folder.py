@@ -1,0 +1,199 @@
+"""What is done below an opened folder is done in that folder: no link on the way is followed.
+
+Every system call that changes a tree or a ledger's folder stands in this module. Names are relative to a
+descriptor, so that a folder that somebody swaps for a link in the meantime leads nothing out of the tree.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Opening a pipe that nobody writes to would wait for ever.
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_EXCHANGE = 2
+_NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
+
+
+class Folder:
+    """An opened folder; ``path`` is how messages call it."""
+
+    def __init__(self, path: Path, handle: int) -> None:
+        self.path = path
+        self.handle = handle
+
+    @classmethod
+    def open(cls, path: Path) -> Folder:
+        """Open the folder at ``path``, which is no link itself; OSError if it is none."""
+        with _told(path):
+            return cls(path, os.open(path, _FOLDER))
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        os.close(self.handle)
+
+    def below(self, name: str) -> Folder:
+        """Open a folder in this one; OSError if it is not there, is a link, or is no folder."""
+        with _told(self.path / name):
+            return Folder(self.path / name, os.open(name, _FOLDER, dir_fd=self.handle))
+
+    def reach(self, names: tuple[str, ...]) -> Folder:
+        """Open the folder that ``names`` lead to, one below the other."""
+        opened = Folder(self.path, os.dup(self.handle))
+        for name in names:
+            with opened:
+                opened = opened.below(name)
+        return opened
+
+    def is_same(self, other: Folder) -> bool:
+        """Tell whether both are one folder."""
+        return os.path.sameopenfile(self.handle, other.handle)
+
+    def names(self) -> list[str]:
+        """Return what the folder holds, sorted."""
+        with _told(self.path):
+            return sorted(os.listdir(self.handle))
+
+    def stat(self, name: str) -> os.stat_result | None:
+        """Return what ``name`` is, a link itself and not what it leads to; None if there is nothing."""
+        with _told(self.path / name), suppress(FileNotFoundError):
+            return os.stat(name, dir_fd=self.handle, follow_symlinks=False)
+        return None
+
+    def open_file(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """Open a regular file and return its descriptor; OSError if it is anything else, a link included."""
+        with _told(self.path / name):
+            handle = os.open(name, flags | _FILE, 0o644, dir_fd=self.handle)
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                os.close(handle)
+                raise OSError(errno.EINVAL, "Not a regular file")
+            return handle
+
+    def read(self, name: str) -> bytes | None:
+        """Return the bytes of a regular file, None if there is none; OSError if it is anything else."""
+        try:
+            handle = self.open_file(name)
+        except FileNotFoundError:
+            return None
+        with _told(self.path / name), os.fdopen(handle, "rb") as stream:
+            return stream.read()
+
+    def create(self, name: str, content: bytes, like: os.stat_result | None = None) -> None:
+        """Write a file that was not there to disk, with the mode and owner of ``like``; on failure none stays."""
+        with _told(self.path / name):
+            handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=self.handle)
+            try:
+                try:
+                    if like is not None:
+                        _take_after(handle, like)
+                    left = memoryview(content)
+                    while left:
+                        left = left[os.write(handle, left) :]
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+            except BaseException:
+                with suppress(OSError):
+                    self.remove(name)
+                raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with _told(self.path / name), suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.handle)
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a file another name, in place of what had it."""
+        with _told(self.path / to):
+            os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
+
+    def link(self, name: str, to: str) -> None:
+        """Give a file a second name; FileExistsError if something has it."""
+        with _told(self.path / to):
+            os.link(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle, follow_symlinks=False)
+
+    def exchange(self, name: str, other: str) -> bool:
+        """Let two files change names in one step; False, and nothing done, where the system cannot."""
+        with _told(self.path / other):
+            try:
+                exchange(self.handle, name, other)
+            except OSError as error:
+                if error.errno in _NO_EXCHANGE:
+                    return False
+                raise
+        return True
+
+    def make(self, name: str) -> None:
+        """Make a folder in this one, on disk, unless it is there."""
+        with _told(self.path / name):
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self.handle)
+            os.fsync(self.handle)
+
+    def unmake(self, name: str) -> None:
+        """Remove a folder in this one, if it is there and empty."""
+        with _told(self.path / name):
+            try:
+                os.rmdir(name, dir_fd=self.handle)
+            except OSError as error:
+                if error.errno not in {errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
+                    raise
+
+    def flush(self) -> None:
+        """Have the disk know which names the folder holds."""
+        with _told(self.path):
+            os.fsync(self.handle)
+
+
+def exchange(folder: int, name: str, other: str) -> None:
+    """Let two files in an opened folder change names in one step; OSError if the system cannot."""
+    renameat2 = _renameat2()
+    if renameat2 is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if renameat2(folder, os.fsencode(name), folder, os.fsencode(other), _EXCHANGE):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+@cache
+def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
+    found: Callable[[int, bytes, int, bytes, int], int] | None
+    found = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    return found
+
+
+def _take_after(handle: int, like: os.stat_result) -> None:
+    # Only root may give a file away; anyone else keeps the file, as with every editor that saves by renaming.
+    with suppress(PermissionError):
+        os.fchown(handle, like.st_uid, like.st_gid)
+    os.fchmod(handle, stat.S_IMODE(like.st_mode))
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Have what the system refuses name the whole path, and a link by that word."""
+    try:
+        yield
+    except OSError as error:
+        linked = error.errno in {errno.ELOOP, errno.ENOTDIR} and path.is_symlink()
+        said = "Is a link, and none is followed here" if linked else error.strerror
+        raise OSError(errno.ELOOP if linked else error.errno, said, str(path)) from error

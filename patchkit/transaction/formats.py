@@ -1,0 +1,89 @@
+"""What any version of patchkit has kept is read; what a newer one has kept is refused and left as it is.
+
+``docs/formats.md`` describes each format. Version 0.1 wrote format 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from patchkit.transaction.ledger import FORMAT, Digest, File, Journal, Layer, Ledger, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_Kind = TypeVar("_Kind")
+
+
+class DamagedError(ValueError):
+    """The bytes are no ledger or journal of any format."""
+
+
+class NewerError(ValueError):
+    """The bytes are of a format that a newer patchkit writes; the message says which."""
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    # A journal of format 1 does not say its format.
+    format: int = 1
+
+
+class _Ledger1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    layers: tuple[Layer, ...]
+    format: int = 1
+
+    @property
+    def today(self) -> Ledger:
+        return Ledger((Record(self.layers),) if self.layers else ())
+
+
+class _Journal1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    files: dict[File, tuple[Digest, Digest]]
+    ledger: _Ledger1
+
+    @property
+    def today(self) -> Journal:
+        return Journal(dict(self.files), self.ledger.today)
+
+
+def read_ledger(content: bytes) -> Ledger:
+    """Return the ledger in ``content``; DamagedError or NewerError if there is none to be read."""
+
+    def read(content: bytes, version: int) -> Ledger:
+        old = version == 1
+        return _decoded(content, _Ledger1).today if old else _decoded(content, Ledger)
+
+    return _versioned(content, read)
+
+
+def read_journal(content: bytes) -> Journal:
+    """Return the journal in ``content``; DamagedError or NewerError if there is none to be read."""
+
+    def read(content: bytes, version: int) -> Journal:
+        old = version == 1
+        return _decoded(content, _Journal1).today if old else _decoded(content, Journal)
+
+    return _versioned(content, read)
+
+
+def written(value: Ledger | Journal) -> bytes:
+    """Return the bytes of a ledger or a journal in today's format."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+def _versioned(content: bytes, read: Callable[[bytes, int], _Kind]) -> _Kind:
+    version = _decoded(content, _Versioned).format
+    if version > FORMAT:
+        raise NewerError(f"format {version}, and this patchkit knows {FORMAT}")
+    return read(content, version)
+
+
+def _decoded(content: bytes, kind: type[_Kind]) -> _Kind:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    # Anything may stand in a file: what nests too deep, and strings that are not Unicode, fail in their own way.
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise DamagedError(str(error)) from None

@@ -1,0 +1,51 @@
+"""Of a ledger's records, the one that is true of the tree as it stands: a checkout changes its branch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError
+from patchkit.transaction.swap import digest_or_none
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from patchkit.transaction.ledger import AppliedFile, Ledger, Record
+
+_SIGN = b"# patchkit "
+
+
+def holding(
+    ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
+) -> Record | None:
+    """Return the record of which most stands in the files that ``read`` gives; the newest of equals, else None.
+
+    A file that stands as patchkit left it speaks for its record, and so does one with something of what
+    patchkit wrote, whoever edited it since.
+    """
+    best: tuple[tuple[int, int], Record] | None = None
+    for record in ledger.records:
+        same = {file for file, known in record.files.items() if digest_or_none(read(file)) == known.applied}
+        others = (item for item in record.files.items() if item[0] not in same)
+        kept = sum(_is_kept(known, read(file), content) for file, known in others)
+        score = (len(same), kept)
+        if any(score) and (best is None or score >= best[0]):
+            best = score, record
+    return best[1] if best else None
+
+
+def _is_kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], bytes]) -> bool:
+    """Tell whether a file has a line that patchkit wrote, one that says so where there is one."""
+    if stands is None or known.applied is None:
+        return False
+    try:
+        before = _lines(content(known.original)) if known.original is not None else frozenset[bytes]()
+        brought = _lines(content(known.applied)) - before
+    except TreeError:
+        return False
+    signed = frozenset(line for line in brought if line.startswith(_SIGN))
+    return bool(_lines(stands) & (signed or brought))
+
+
+def _lines(text: bytes) -> frozenset[bytes]:
+    return frozenset(line.strip() for line in text.splitlines() if line.strip())

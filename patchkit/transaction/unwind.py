@@ -1,0 +1,202 @@
+"""Taking patches back is planned here, and nothing is written: a person's edits stay, or it is a conflict.
+
+A file that stands as apply left it gets its old bytes. Where someone edited it since, each change from what
+was there to what apply left is undone where it stands, layer by layer from the lowest; that it is undone is
+shown by the patches themselves, and by no comment of theirs being left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from patchkit.errors import ConflictError
+from patchkit.transaction.ledger import AppliedFile, Record
+from patchkit.transaction.merge import Merged, merge
+from patchkit.transaction.swap import digest_or_none
+
+if TYPE_CHECKING:
+    from patchkit.transaction.ledger import Layer
+
+Contents = Mapping[str, bytes | None]
+"""Bytes by file; None stands for no file."""
+
+
+class AtHand(Protocol):
+    """The patches at hand, asked about files with other contents than they have."""
+
+    def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
+        """Return what the files of ``contents`` become under these patches and no others."""
+        ...
+
+    def present(self, contents: Contents, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
+        """Return the edits, as patch id and name, of those of the patches that are known that are in place."""
+        ...
+
+
+@dataclass(frozen=True)
+class Unwound:
+    """What a revert comes to: the record after it, its contents, and each file's bytes before and after.
+
+    ``emptied`` are folders that were made for files of which none is left.
+    """
+
+    record: Record
+    kept: tuple[bytes, ...]
+    changes: Mapping[str, tuple[bytes | None, bytes | None]]
+    emptied: tuple[str, ...]
+
+
+def going(record: Record, named: frozenset[str]) -> frozenset[str]:
+    """Return the patches that go when the ``named`` ones do: those and what hardens nothing that stays.
+
+    ConflictError if a patch that stays requires one that goes.
+    """
+    patches = record.patches.values()
+    gone = set(named)
+    for patch in patches:
+        hardened = record.patches.keys() & set(patch.hardens)
+        if hardened and hardened <= gone:
+            gone.add(patch.id)
+    stranded = [patch.id for patch in patches if patch.id not in gone and gone & set(patch.requires)]
+    if stranded:
+        raise ConflictError(
+            f"{', '.join(stranded)} cannot stay without {', '.join(sorted(named))}: "
+            f"revert them together, patchkit revert {' '.join((*sorted(named), *stranded))}."
+        )
+    return frozenset(gone)
+
+
+def unwind(
+    record: Record,
+    gone: frozenset[str],
+    read: Callable[[str], bytes | None],
+    content: Callable[[str], bytes],
+    at_hand: AtHand,
+) -> Unwound:
+    """Plan taking the patches in ``gone`` back from files that ``read`` gives as they stand.
+
+    ``content`` gives the record's contents by digest. ConflictError names the file and line where a person's
+    edit and patchkit's cannot be told apart, or the file for which the patches make something else now.
+    """
+
+    def kept_as(digest: str | None) -> bytes | None:
+        return None if digest is None else content(digest)
+
+    was: dict[str, bytes | None] = {}
+    will: dict[str, bytes | None] = {}
+    layers: list[Layer] = []
+    kept: dict[str | None, bytes] = {}
+    for layer in record.layers:
+        originals = {file: kept_as(known.original) for file, known in layer.files.items()}
+        moved = {
+            file: merge(file, was.get(file, original), original, will.get(file, original)).text
+            for file, original in originals.items()
+        }
+        was |= {file: kept_as(known.applied) for file, known in layer.files.items()}
+        will |= _without(layer, gone, at_hand, originals=originals, applied=was, moved=moved)
+        files = {
+            file: AppliedFile(
+                digest_or_none(moved[file]), digest_or_none(will[file]), _staying(known.patches, gone)
+            )
+            for file, known in layer.files.items()
+            if moved[file] != will[file]
+        }
+        texts = (text for file in files for text in (moved[file], will[file]))
+        kept |= {digest_or_none(text): text for text in texts if text is not None}
+        if files:
+            layers.append(layer.with_files(files))
+    left = Record(tuple(layers))
+    stands = {file: read(file) for file in was}
+    merged = {file: _merged(file, was[file], stands[file], will[file]) for file in was}
+    _require_undone(record, gone, at_hand, merged, will)
+    changes = {file: (stands[file], result.text) for file, result in merged.items()}
+    emptied = tuple(folder for folder in record.folders if folder not in left.folders)
+    return Unwound(left, tuple(kept.values()), changes, emptied)
+
+
+def _merged(file: str, was: bytes | None, stands: bytes | None, will: bytes | None) -> Merged:
+    if stands is None and was is not None and will is not None:
+        raise ConflictError(f"{file}, which patchkit changed, is gone: put it back and revert again.")
+    return merge(file, was, stands, will)
+
+
+def _require_undone(
+    record: Record,
+    gone: frozenset[str],
+    at_hand: AtHand,
+    merged: Mapping[str, Merged],
+    will: Contents,
+) -> None:
+    """Raise ConflictError if an edit of a patch that goes, or a comment of it, would be left where it was edited."""
+    edited = {file: result for file, result in merged.items() if result.text != will[file]}
+    for file, result in edited.items():
+        for name in sorted(gone):
+            sign = f"# patchkit {name}:".encode()
+            line = _extra(sign, result.text, will[file])
+            if line:
+                raise ConflictError(
+                    f"{file}:{line}: a comment of {name} would be left there, so what it marks was copied or "
+                    "edited since: take that code or that comment out and revert again."
+                )
+    if not edited:
+        return
+    ids = tuple(name for name in record.patches if name in gone)
+    results = {**will, **{file: result.proof for file, result in edited.items()}}
+    left = at_hand.present(results, ids) - at_hand.present(will, ids)
+    made = {
+        (p.id, edit.name): edit for p in record.patches.values() for edit in p.edits if edit.file in edited
+    }
+    still = sorted(left & made.keys())
+    if still:
+        name, edit = still[0]
+        known = made[name, edit]
+        raise ConflictError(
+            f"{known.file}: {known.site or 'module'}: {name}: {edit} would still be in place, so its code was "
+            "copied or moved since: take it out there and revert again."
+        )
+
+
+def _extra(sign: bytes, text: bytes | None, clean: bytes | None) -> int:
+    """Return the number of the last line with a sign in ``text`` if there are more than in ``clean``, else 0."""
+    lines = [number for number, line in enumerate((text or b"").splitlines(), 1) if sign in line]
+    return lines[-1] if len(lines) > (clean or b"").count(sign) else 0
+
+
+def _without(
+    layer: Layer,
+    gone: frozenset[str],
+    at_hand: AtHand,
+    *,
+    originals: Contents,
+    applied: Contents,
+    moved: Contents,
+) -> dict[str, bytes | None]:
+    """Return what the layer makes of the ``moved`` originals without the patches in ``gone``."""
+    will: dict[str, bytes | None] = {}
+    mixed = []
+    for file, known in layer.files.items():
+        staying = _staying(known.patches, gone)
+        if not staying:
+            will[file] = moved[file]
+        elif staying == known.patches:
+            will[file] = merge(file, originals[file], applied[file], moved[file]).text
+        else:
+            mixed.append(file)
+    if mixed:
+        ids = tuple(patch.id for patch in layer.patches)
+        again = at_hand.replay(originals, ids)
+        changed = [file for file in mixed if again[file] != applied[file]]
+        if changed:
+            raise ConflictError(
+                f"{changed[0]}: the patches at hand no longer make what was applied, so one cannot be taken "
+                "out alone: take all back with patchkit revert, then apply those that you want."
+            )
+        rest = at_hand.replay(moved, _staying(ids, gone))
+        will |= {file: rest[file] for file in mixed}
+    return will
+
+
+def _staying(patches: tuple[str, ...], gone: frozenset[str]) -> tuple[str, ...]:
+    return tuple(patch for patch in patches if patch not in gone)

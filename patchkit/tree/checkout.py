@@ -1,0 +1,95 @@
+"""What git keeps of a checkout's files, byte for byte, whatever its settings, flags and environment say.
+
+Git is asked for object ids and objects alone, which runs no filter; where it cannot answer, that is a refusal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError
+from patchkit.tree.git import git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class Checkout:
+    """The git checkout that a folder is in; what HEAD and the index have of its files, by object id."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @classmethod
+    def around(cls, folder: Path) -> Checkout | None:
+        """Return the checkout around ``folder``, None if it is in none; TreeError if git does not see the one there."""
+        places = (folder, *folder.parents)
+        nearest = next((place for place in places if _is_repository(place / ".git")), None)
+        if nearest is None:
+            return None
+        checkout = cls(folder)
+        top = os.fsdecode(checkout._ask("rev-parse", "--show-toplevel").rstrip(b"\n"))
+        if os.path.realpath(top) != os.path.realpath(nearest):
+            raise checkout._silent(f"it takes {top} for the checkout, not {nearest}")
+        return checkout
+
+    def has(self, name: str) -> bool:
+        """Tell whether HEAD or the index has a file."""
+        return bool(self.committed([name]) or self.staged([name]))
+
+    def committed(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the ids of the files that HEAD has; none before the first commit."""
+        if git(self._folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
+            self._require_unborn()
+            return {}
+        listing = self._ask("ls-tree", "-z", "HEAD", "--", *names)
+        entries = (entry.split(b"\t", 1) for entry in listing.split(b"\0") if entry)
+        return {os.fsdecode(name): meta.decode().split()[2] for meta, name in entries}
+
+    def staged(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the ids of the files that the index has; of one with a merge under way, no id that HEAD has."""
+        listing = self._ask("ls-files", "--stage", "-z", "--", *names)
+        found: dict[str, str] = {}
+        for meta, name in (entry.split(b"\t", 1) for entry in listing.split(b"\0") if entry):
+            _, identifier, stage = meta.decode().split()
+            found[os.fsdecode(name)] = identifier if stage == "0" else "unmerged"
+        return found
+
+    def is_content(self, identifier: str, content: bytes) -> bool:
+        """Tell whether an object has this content, line ends aside."""
+        algorithm = hashlib.sha1 if len(identifier) == 40 else hashlib.sha256
+        if algorithm(b"blob %d\0" % len(content) + content).hexdigest() == identifier:
+            return True
+        known = self._ask("cat-file", "blob", identifier)
+        return known.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")
+
+    def _require_unborn(self) -> None:
+        branch = os.fsdecode(self._ask("symbolic-ref", "HEAD").strip())
+        if git(self._folder, "show-ref", "--verify", "--quiet", branch).returncode == 0:
+            raise self._silent("HEAD has no commit that can be read")
+        path = os.fsdecode(self._ask("rev-parse", "--git-path", branch).rstrip(b"\n"))
+        if os.path.lexists(self._folder / path):
+            raise self._silent(f"{branch} is broken")
+
+    def _ask(self, *arguments: str) -> bytes:
+        answer = git(self._folder, *arguments)
+        if answer.returncode:
+            raise self._silent(answer.stderr.decode(errors="replace").partition("\n")[0])
+        return answer.stdout
+
+    def _silent(self, said: str) -> TreeError:
+        return TreeError(
+            f"git cannot tell what is uncommitted in {self._folder} ({said}): pass --allow-dirty to go on."
+        )
+
+
+def _is_repository(path: Path) -> bool:
+    """Tell whether a ``.git`` is more than an empty folder: a file or a link names a repository elsewhere."""
+    if not os.path.lexists(path):
+        return False
+    if path.is_symlink() or not path.is_dir():
+        return True
+    return any(os.path.lexists(path / name) for name in ("HEAD", "objects", "refs", "config"))

@@ -1,0 +1,123 @@
+"""System calls that change something, counted, and made to fail, to be cut short or to be the last one."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchkit.transaction import folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NAMES = (
+    "open",
+    "write",
+    "pwrite",
+    "ftruncate",
+    "fsync",
+    "rename",
+    "link",
+    "unlink",
+    "mkdir",
+    "rmdir",
+    "fchmod",
+    "fchown",
+)
+
+_PWRITE = os.pwrite
+
+
+@dataclass
+class Faults:
+    """What was called so far; ``instead`` is told each call before it is made, and may raise or end the process."""
+
+    instead: Callable[[int, str, tuple[Any, ...]], None] = lambda number, name, arguments: None
+    calls: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return len(self.calls)
+
+    def _counting(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **keys: Any) -> Any:
+            if name != "open" or (len(arguments) > 1 and arguments[1] & os.O_CREAT):
+                self.calls.append(name)
+                self.instead(self.count, name, arguments)
+            return function(*arguments, **keys)
+
+        return counted
+
+    @contextmanager
+    def on(self) -> Iterator[Faults]:
+        """Count and replace while this is open."""
+        owners = [(os, name) for name in NAMES] + [(folder, "exchange")]
+        whole = [(owner, name, getattr(owner, name)) for owner, name in owners]
+        for owner, name, function in whole:
+            setattr(owner, name, self._counting(name, function))
+        try:
+            yield self
+        finally:
+            for owner, name, function in whole:
+                setattr(owner, name, function)
+
+
+def failing(at: int, code: int, *, lasting: bool = False) -> Faults:
+    """Let call number ``at`` fail with an error; all calls from then on that bring new content, if lasting."""
+
+    def instead(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        # A disk that stays full takes no new content, while renames and removals go through.
+        hits = name in {"open", "write", "mkdir", "link"} and number >= at if lasting else number == at
+        if hits:
+            raise OSError(code, os.strerror(code), str(arguments[0]))
+
+    return Faults(instead)
+
+
+def interrupting(at: int) -> Faults:
+    """Let call number ``at`` be interrupted from the keyboard."""
+
+    def instead(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if number == at:
+            raise KeyboardInterrupt
+
+    return Faults(instead)
+
+
+def tearing(at: int, end: Callable[[], None]) -> Faults:
+    """Let call number ``at``, if it writes, write a part, and then ``end`` come; at any other it just comes."""
+
+    def instead(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if number == at:
+            if name == "write":
+                content = bytes(arguments[1])
+                _PWRITE(arguments[0], content[: len(content) // 2], 0)
+            end()
+
+    return Faults(instead)
+
+
+def killed(act: Callable[[], object], at: int, *, torn: bool = False) -> bool:
+    """Do ``act`` in a process that is killed at call number ``at``; False if it ended before that."""
+    child = os.fork()
+    if child == 0:
+        try:
+            faults = (
+                tearing(at, lambda: os._exit(9))
+                if torn
+                else Faults(lambda number, name, arguments: os._exit(9) if number == at else None)
+            )
+            with faults.on():
+                act()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 9)
+    return status == 9
+
+
+ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EROFS": errno.EROFS}

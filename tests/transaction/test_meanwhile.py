@@ -1,0 +1,182 @@
+"""What other people and other processes do while patchkit writes is not lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.faults import Faults, killed
+from support.toys import APPLIED, MIRROR, SOURCES, apply, contents, everything, take_back, write_package
+
+from patchkit.errors import PatchkitError, TreeError, UnfinishedError
+from patchkit.transaction import folder
+from patchkit.transaction.recover import recover
+from patchkit.transaction.store import Store
+from patchkit.tree.tree import open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from patchkit.tree.tree import CheckoutTree
+
+MINE = b"class Mirror:\n    mine = 1\n"
+
+
+def save_in_place(path: Path) -> None:
+    path.write_bytes(MINE)
+
+
+def save_by_renaming(path: Path) -> None:
+    path.with_name("mine.tmp").write_bytes(MINE)
+    os.replace(path.with_name("mine.tmp"), path)
+
+
+def saving(
+    save: Callable[[Path], None], number: int, path: Path
+) -> Callable[[int, str, tuple[Any, ...]], None]:
+    """Save a file of one's own just before the call with this number."""
+
+    def instead(at: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if at == number:
+            save(path)
+
+    return instead
+
+
+def without_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "_renameat2", lambda: None)
+
+
+@pytest.mark.parametrize("save", [save_in_place, save_by_renaming])
+@pytest.mark.parametrize("act", [apply, take_back])
+def test_save_at_any_moment_is_kept(
+    tmp_path: Path, save: Callable[[Path], None], act: Callable[[CheckoutTree], object]
+) -> None:
+    """Saved before any system call of an act: the save stands there, or the act had ended with the file."""
+    refusals = 0
+    for number in range(1, 1000):
+        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
+        if act is take_back:
+            apply(tree)
+        before = contents(tree)
+        target = tree.package / MIRROR
+        with Faults(saving(save, number, target)).on() as faults:
+            try:
+                act(tree)
+            except PatchkitError:
+                refusals += 1
+                if Store(tree.package).pending:
+                    with pytest.raises(TreeError, match="mirror"):
+                        recover(tree)
+                else:
+                    assert contents(tree) == before | {MIRROR: MINE}
+        assert target.read_bytes() == MINE or faults.count < number
+        if faults.count < number:
+            break
+    assert refusals > 20
+
+
+def test_save_before_the_last_step_is_kept_where_names_cannot_be_exchanged(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_exchange(monkeypatch)
+    assert apply(tree)
+    assert contents(tree) == APPLIED
+    take_back(tree)
+
+    def save(number: int, name: str, arguments: Any) -> None:
+        if name == "write" and b"height = 3" in bytes(arguments[1]):
+            save_in_place(tree.package / MIRROR)
+
+    with Faults(save).on(), pytest.raises(TreeError, match="was changed while patchkit was at work"):
+        apply(tree)
+    assert contents(tree) == {file: SOURCES[file] for file in APPLIED} | {MIRROR: MINE}
+
+
+def test_interruption_where_names_cannot_be_exchanged_is_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_exchange(monkeypatch)
+    for number in range(1, 1000, 3):
+        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
+        if not killed(lambda tree=tree: apply(tree), number):
+            break
+        recover(tree)
+        assert contents(tree) in (APPLIED, {file: SOURCES[file] for file in APPLIED})
+    assert number > 30
+
+
+@pytest.mark.parametrize("at", ["create", "exchange"])
+def test_folder_swapped_for_a_link_leads_nothing_out_of_the_tree(
+    tree: CheckoutTree, tmp_path: Path, at: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mirror.py").write_bytes(MINE)
+    managers = tree.package / "srt" / "managers"
+    done: list[bool] = []
+
+    def swap(number: int, name: str, arguments: Any) -> None:
+        staging = name == "open" and ".mirror.py.patchkit" in str(arguments[0])
+        if not done and (staging if at == "create" else name == "exchange"):
+            done.append(True)
+            managers.rename(tree.package / "srt" / "moved")
+            managers.symlink_to(outside)
+
+    before = everything(outside)
+    with Faults(swap).on(), pytest.raises((TreeError, UnfinishedError)):
+        apply(tree)
+    assert done
+    assert everything(outside) == before
+
+
+def test_save_while_a_recovery_is_at_work_is_kept(tmp_path: Path) -> None:
+    number = 0
+    while True:
+        number += 1
+        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
+        assert killed(lambda tree=tree: apply(tree), 60)
+        with Faults(saving(save_in_place, number, tree.package / MIRROR)).on() as faults:
+            try:
+                recover(tree)
+            except PatchkitError:
+                assert (tree.package / MIRROR).read_bytes() == MINE
+        if faults.count < number:
+            break
+        assert (tree.package / MIRROR).read_bytes() == MINE
+    assert number > 10
+
+
+TWENTY = """
+import sys
+from pathlib import Path
+from support.toys import apply, take_back
+from patchkit.errors import TreeError
+from patchkit.tree.tree import open_tree
+tree = open_tree(Path(sys.argv[1]))
+for act in (apply, take_back) * 5:
+    try:
+        act(tree)
+    except TreeError as error:
+        said = str(error)
+        assert "another patchkit" in said or "under way" in said or "while patchkit was at work" in said, said
+"""
+
+
+def test_twenty_at_once_each_succeed_or_are_told_by_whom_it_is_locked(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    places = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parents[2])])
+    environment = {**os.environ, "PYTHONPATH": places}
+    command = [sys.executable, "-c", TWENTY, str(tree.root)]
+    running = [
+        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(20)
+    ]
+    assert [process.communicate()[1] for process in running] == [""] * 20
+    assert contents(tree) in (APPLIED, {file: SOURCES[file] for file in APPLIED})
+    apply(tree)
+    take_back(tree)
+    assert everything(tree.root) == before

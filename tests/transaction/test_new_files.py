@@ -1,0 +1,119 @@
+"""Patches that make a file, or take one away."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from support.faults import killed
+from support.toys import (
+    ABRUPT,
+    COPIES,
+    SOURCES,
+    ToyPatch,
+    ToyPatches,
+    apply,
+    everything,
+    refused,
+    write_package,
+)
+
+from patchkit.errors import ConflictError
+from patchkit.transaction.recover import recover
+from patchkit.transaction.revert import recorded, revert
+from patchkit.transaction.store import Store
+from patchkit.tree.tree import CheckoutTree, open_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEW = "srt/fresh/deep/new.py"
+MAKE = ToyPatch("make", ((NEW, None, b"made = 1\n"), *COPIES.swaps))
+TAKE = ToyPatch("take", ((ABRUPT, SOURCES[ABRUPT], None),))
+BOTH = (MAKE, TAKE)
+
+
+def take_back(tree: CheckoutTree) -> object:
+    return revert(tree, None, ToyPatches(tree, BOTH))
+
+
+def test_made_file_is_there_and_goes_with_its_folders(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    assert NEW in apply(tree, MAKE)
+    assert tree.read(NEW) == b"made = 1\n"
+    take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_taken_file_comes_back(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    assert apply(tree, TAKE) == (ABRUPT,)
+    assert tree.read(ABRUPT) is None
+    take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_one_of_two_goes_alone(tree: CheckoutTree) -> None:
+    apply(tree, *BOTH)
+    revert(tree, frozenset({"make"}), ToyPatches(tree, BOTH))
+    assert tree.read(NEW) is None
+    assert not (tree.package / "srt/fresh").exists()
+    assert tree.read(ABRUPT) is None
+    assert recorded(tree) == ("take",)
+
+
+def test_file_that_is_there_already_is_not_overwritten(tree: CheckoutTree) -> None:
+    (tree.package / "srt/fresh/deep").mkdir(parents=True)
+    (tree.package / NEW).symlink_to("nowhere")
+    refused(tree, r"new\.py is there already", MAKE)
+
+
+def test_folder_that_leads_out_of_the_tree_gets_no_new_file(tree: CheckoutTree, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tree.package / "srt/fresh").symlink_to(tmp_path / "outside")
+    refused(tree, "leads out of the tree", MAKE)
+    assert not list((tmp_path / "outside").iterdir())
+
+
+def test_what_a_person_put_beside_a_made_file_stays(tree: CheckoutTree) -> None:
+    apply(tree, MAKE)
+    mine = tree.package / "srt/fresh/mine.py"
+    mine.write_text("mine = 1\n")
+    take_back(tree)
+    assert mine.read_text() == "mine = 1\n"
+    assert not (tree.package / "srt/fresh/deep").exists()
+
+
+def test_made_file_that_was_edited_since_is_refused(tree: CheckoutTree) -> None:
+    apply(tree, MAKE)
+    (tree.package / NEW).write_text("made = 2\n")
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match="was edited since"):
+        take_back(tree)
+    assert everything(tree.root) == before
+
+
+@pytest.mark.parametrize("act", ["apply", "revert"])
+@pytest.mark.parametrize("torn", [False, True])
+def test_making_and_taking_killed_anywhere_is_finished_or_rolled_back(
+    tmp_path: Path, act: str, torn: bool
+) -> None:
+    old = everything(write_package(tmp_path / "old"))
+    done = open_tree(write_package(tmp_path / "done" / "sglang"))
+    apply(done, *BOTH)
+    new = {name: known for name, known in everything(done.package).items() if ".patchkit" not in name}
+    for number in range(1, 1000):
+        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
+        if act == "revert":
+            apply(tree, *BOTH)
+        if not killed(
+            partial(apply, tree, *BOTH) if act == "apply" else partial(take_back, tree), number, torn=torn
+        ):
+            break
+        recover(tree)
+        assert not Store(tree.package).pending
+        left = {name: known for name, known in everything(tree.package).items() if ".patchkit" not in name}
+        assert left in (old, new)
+        assert recorded(tree) == (("make", "take") if left == new else ())
+    assert number > 30
