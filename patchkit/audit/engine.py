@@ -12,13 +12,12 @@ from patchkit.audit.reach import Reach
 from patchkit.audit.rules import Use, guard
 from patchkit.audit.solver import Solver
 from patchkit.findings import suppress
-from patchkit.findings.finding import Confidence, Finding, Step
+from patchkit.findings.finding import Confidence, Finding
 from patchkit.findings.report import Report
 from patchkit.tree.index import Program, read_sources
 
 if TYPE_CHECKING:
-    from patchkit.audit.interpreter.expressions import Hit
-    from patchkit.audit.solver import Context
+    from patchkit.audit.interpreter.context import Context, Hit
     from patchkit.tree.index import SourceTree
 
 _PLACES_OF_MODELS = ("srt/models/", "srt/lora/", "srt/eplb/", "srt/hardware_backend/")
@@ -94,7 +93,7 @@ def _finding(context: Context, hit: Hit) -> Finding:
         expression=expression,
         message=message,
         confidence=_confidence(context, hit),
-        path=tuple(Step(step.file, step.line, step.text) for step in hit.value.trail),
+        path=hit.value.trail,
         guard=guard(hit.use, expression, subject),
     )
 

@@ -56,16 +56,7 @@ class Reach:
     def pretending(self, cls: Class) -> Reach:
         """Return the answers that would hold if ``cls``, and no other backend, had opted out."""
         other = Reach(self._program, cls)
-        for name in (
-            "backends",
-            "forced",
-            "relevant",
-            "_calls",
-            "_definitions",
-            "_backend_names",
-            "_v2_roots",
-            "_v1_files",
-        ):
+        for name in _SHARED:
             other.__dict__[name] = getattr(self, name)
         return other
 

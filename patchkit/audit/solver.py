@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
-from patchkit.audit.interpreter.expressions import Hit, Summary
+from patchkit.audit.interpreter.context import Context
 from patchkit.audit.interpreter.flow import Interpreter
-from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, State, Step, Value, join
+from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, Value, join
 from patchkit.audit.modes import Modes
+from patchkit.findings.finding import Step
 from patchkit.tree.index import class_of_annotation, last_name, root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchkit.audit.interpreter.context import Summary
+    from patchkit.audit.interpreter.values import Environment
     from patchkit.audit.reach import Reach
     from patchkit.tree.index import Class, Function, Program
 
 _MAX_DEPTH = 40
 _MAX_TARGETS = 6
 _MAX_RUNS = 8
-
-
-@dataclass(eq=False)
-class Context:
-    """One function for one class of ``self`` and one forward mode, with everything known of its arguments."""
-
-    function: Function
-    self_class: str | None
-    step: str
-    entered: bool
-    entry: dict[str, Value] = field(default_factory=dict)
-    entry_fields: dict[tuple[str, str], Value] = field(default_factory=dict)
-    summary: Summary = field(default_factory=Summary)
-    hits: list[Hit] = field(default_factory=list)
-    callers: dict[Context, None] = field(default_factory=dict)
-    known: bool = False
-    running: bool = False
-    runs: int = 0
 
 
 Key = tuple["Function", "str | None", str, bool]
@@ -121,7 +106,7 @@ class Solver:
         summary = interpreter.run()
         self._depth -= 1
         context.running = False
-        context.hits = list(interpreter.hits.values())
+        context.hits = interpreter.hits
         if summary.facts() != context.summary.facts():
             context.summary = summary
             self._pending.extend(caller for caller in context.callers if not caller.running)
@@ -354,16 +339,16 @@ class Solver:
         text = f"{name} would be None if {self.reach.pretend.name} opted out"
         return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
 
-    def publish(self, context: Context, cls: str | None, obj: str, state: State) -> None:
+    def publish(self, context: Context, cls: str | None, obj: str, env: Environment) -> None:
         """Note what a draft-extend batch carries when the function that made it hands it on."""
         owner = context.function.owner
         own = owner is not None and owner.name == "ForwardBatch"
         if self._makers_done or own or cls != "ForwardBatch":
             return
-        mode = state.cells.get(("field", obj, "forward_mode"))
+        mode = env.cells.get(("field", obj, "forward_mode"))
         for step in (mode.modes or ()) if mode is not None else ():
             for name in facts.EXTEND_MIRROR if "DRAFT" in step else ():
-                value = state.cells.get(("field", obj, name))
+                value = env.cells.get(("field", obj, name))
                 if value is not None:
                     known = self._handed.get((name, step))
                     self._handed[(name, step)] = value if known is None else join(known, value)

@@ -1,24 +1,19 @@
-"""Abstract values and states: whether a value can be None, whether for want of the mirror, and how."""
+"""Abstract values and what holds them: whether a value can be None, whether for want of the mirror, and how."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from patchkit.findings.finding import Step
 
 NONE = 1
 SOME = 2
 ANY = NONE | SOME
 _MAX_TRAIL = 16
 _identities = itertools.count(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One assignment or call on a value's way, for ``--explain``."""
-
-    file: str
-    line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +112,7 @@ Cell = tuple[str, str, str]
 """A place that holds a value: ``("local", name, "")`` or ``("field", object, attribute)``."""
 
 
-class State:
+class Environment:
     """What every local and attribute holds at one point of a function."""
 
     __slots__ = ("cells", "mode_checked")
@@ -126,9 +121,9 @@ class State:
         self.cells = {} if cells is None else cells
         self.mode_checked = mode_checked
 
-    def copy(self) -> State:
+    def copy(self) -> Environment:
         """Return an independent copy."""
-        return State(dict(self.cells), self.mode_checked)
+        return Environment(dict(self.cells), self.mode_checked)
 
     def narrow(self, value: Value, nulls: int) -> bool:
         """Restrict a value wherever it is held; False when nothing is left: the point is unreachable."""

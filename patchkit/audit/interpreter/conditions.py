@@ -1,0 +1,214 @@
+"""Split a state of a function by a test: what is known where it holds, and what where it fails."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchkit.audit.interpreter.values import NONE, PRESENT, SOME, Environment, Refinement, Value
+from patchkit.audit.modes import compare_mode
+from patchkit.audit.rules import Use
+from patchkit.tree.index import last_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from patchkit.audit.interpreter.frame import Frame
+
+_ORDERINGS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+
+
+class Conditions:
+    """The tests of one run; ``value`` evaluates an expression."""
+
+    def __init__(self, frame: Frame, value: Callable[[ast.expr, Environment], Value]) -> None:
+        self._frame = frame
+        self._value = value
+
+    def condition(self, node: ast.expr, env: Environment) -> tuple[Environment | None, Environment | None]:
+        """Return the states in which the test holds and fails; None for one that cannot happen."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            holds, fails = self.condition(node.operand, env)
+            return fails, holds
+        if isinstance(node, ast.BoolOp):
+            return self._junction(node, env)
+        if isinstance(node, ast.Compare):
+            return self._comparison(node, env)
+        if isinstance(node, ast.Call):
+            return self._call_condition(node, env)
+        return self._truthiness(self._value(node, env), env)
+
+    def _junction(self, node: ast.BoolOp, env: Environment) -> tuple[Environment | None, Environment | None]:
+        wanted = isinstance(node.op, ast.Or)
+        current: Environment | None = env
+        decided: Environment | None = None
+        for operand in node.values:
+            if current is None:
+                break
+            holds, fails = self.condition(operand, current)
+            stop, current = (holds, fails) if wanted else (fails, holds)
+            decided = self._frame.merge(decided, stop)
+        return (decided, current) if wanted else (current, decided)
+
+    def _comparison(
+        self, node: ast.Compare, env: Environment
+    ) -> tuple[Environment | None, Environment | None]:
+        operator, right = node.ops[0], node.comparators[0]
+        single = len(node.ops) == 1
+        positive = isinstance(operator, (ast.Is, ast.Eq))
+        if single and isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and is_none(right):
+            fails, holds = self._split(self._value(node.left, env), env)
+            return (holds, fails) if positive else (fails, holds)
+        if single and isinstance(operator, (ast.In, ast.NotIn)) and is_none(node.left):
+            elements = right.elts if isinstance(right, (ast.Tuple, ast.List)) else []
+            present: Environment | None = env
+            for element in elements:
+                if present is not None:
+                    present, _ = self._split(self._value(element, present), present)
+            absent = env.copy()
+            return (absent, present) if isinstance(operator, ast.In) else (present, absent)
+        left = self._value(node.left, env)
+        if single and left.modes is not None:
+            decided = {mode: compare_mode(node, mode) for mode in left.modes}
+            if None not in decided.values():
+                return self._by_mode(left, decided, env)
+        self._compare(node, env)
+        return env, env.copy()
+
+    def _split(self, value: Value, env: Environment) -> tuple[Environment | None, Environment | None]:
+        """Return the states in which a value is there and in which it is None."""
+        present, absent = env.copy(), env.copy()
+        there = present.narrow(value, SOME)
+        gone = absent.narrow(value, NONE)
+        return (present if there else None), (absent if gone else None)
+
+    def _by_mode(
+        self, value: Value, decided: dict[str, bool | None], env: Environment
+    ) -> tuple[Environment | None, Environment | None]:
+        sides: list[Environment | None] = []
+        for wanted in (True, False):
+            modes = frozenset(mode for mode, holds in decided.items() if holds is not (not wanted))
+            side = env.copy() if modes else None
+            if side is not None:
+                side.restrict_modes(value, modes)
+                side.mode_checked = side.mode_checked or None not in decided.values()
+            sides.append(side)
+        return sides[0], sides[1]
+
+    def _call_condition(
+        self, node: ast.Call, env: Environment
+    ) -> tuple[Environment | None, Environment | None]:
+        function = node.func
+        name = last_name(function)
+        if name == "isinstance" and len(node.args) == 2:
+            return self._instance_test(node, env)
+        if name == "bool" and len(node.args) == 1:
+            return self.condition(node.args[0], env)
+        if name in ("all", "any") and len(node.args) == 1:
+            verdict = self._quantified(name, node.args[0], env)
+            if verdict is not None:
+                return verdict
+        if isinstance(function, ast.Attribute):
+            fixed = self._frame.questions.fixed_answer(function)
+            if fixed is not None:
+                return (env, None) if fixed else (None, env)
+            if self._frame.questions.modes.is_predicate(name):
+                base = self._value(function.value, env)
+                if base.modes is not None:
+                    decided = {
+                        mode: self._frame.questions.modes.holds(name, mode, node) for mode in base.modes
+                    }
+                    return self._by_mode(base, decided, env)
+        return self._truthiness(self._value(node, env), env)
+
+    def _quantified(
+        self, name: str, test: ast.expr, env: Environment
+    ) -> tuple[Environment | None, Environment | None] | None:
+        if not isinstance(test, (ast.GeneratorExp, ast.ListComp)) or len(test.generators) != 1:
+            return None
+        generator = test.generators[0]
+        checks = isinstance(test.elt, ast.Compare) and is_none(test.elt.comparators[0])
+        if not checks or not isinstance(generator.iter, (ast.Tuple, ast.List)) or generator.ifs:
+            return None
+        assert isinstance(test.elt, ast.Compare)
+        absent = isinstance(test.elt.ops[0], ast.Is)
+        if absent == (name == "all"):
+            return None
+        present: Environment | None = env
+        for element in generator.iter.elts:
+            if present is not None:
+                present, _ = self._split(self._value(element, present), present)
+        other = env.copy()
+        return (present, other) if name == "all" else (other, present)
+
+    def _instance_test(
+        self, node: ast.Call, env: Environment
+    ) -> tuple[Environment | None, Environment | None]:
+        value = self._value(node.args[0], env)
+        wanted = last_name(node.args[1])
+        if value.kind in ("list", "Tensor") and wanted in ("list", "Tensor") and value.nulls == SOME:
+            return (env, None) if value.kind == wanted else (None, env)
+        present, _ = self._split(value, env)
+        if present is not None and wanted:
+            for cell, held in present.cells.items():
+                if (
+                    held.identity == value.identity
+                    and held.cls is None
+                    and self._frame.questions.class_named(wanted)
+                ):
+                    present.cells[cell] = replace(held, cls=wanted)
+        return present, env.copy()
+
+    def _truthiness(self, value: Value, env: Environment) -> tuple[Environment | None, Environment | None]:
+        if value.truth is not None:
+            return (env, None) if value.truth else (None, env)
+        if value.refinement is not None:
+            holds, fails = env.copy(), env.copy()
+            truly = holds.apply(value.refinement.when_true)
+            falsely = fails.apply(value.refinement.when_false)
+            return (holds if truly else None), (fails if falsely else None)
+        if value.nulls == NONE:
+            return None, env
+        present, _ = self._split(value, env)
+        return present, env.copy()
+
+    def _compare(self, node: ast.Compare, env: Environment) -> None:
+        """Evaluate both sides of a comparison that is no check for None."""
+        sides = [node.left, *node.comparators]
+        values = [self._value(side, env) for side in sides]
+        for index, operator in enumerate(node.ops):
+            if isinstance(operator, _ORDERINGS):
+                for side, other in ((index, index + 1), (index + 1, index)):
+                    if values[other].nulls != NONE:
+                        self._frame.use(Use.COMPARISON, node, values[side], env, sides[side])
+            elif isinstance(operator, (ast.In, ast.NotIn)):
+                self._frame.use(Use.ITERATION, node, values[index + 1], env, sides[index + 1])
+
+    def truth_value(self, node: ast.expr, env: Environment) -> Value:
+        """Evaluate a condition as a value: its truth if decided, and what it implies."""
+        holds, fails = self.condition(node, env.copy())
+        if holds is None and fails is None:
+            return PRESENT
+        joined = self._frame.merge(holds, fails)
+        if joined is not None:
+            env.cells, env.mode_checked = joined.cells, env.mode_checked
+        truth = None if holds is not None and fails is not None else holds is not None
+        refinement = Refinement(_narrowings(env, holds), _narrowings(env, fails))
+        return Value(SOME, truth=truth, refinement=refinement)
+
+
+def _narrowings(before: Environment, after: Environment | None) -> dict[int, int] | None:
+    if after is None:
+        return None
+    found: dict[int, int] = {}
+    for cell, held in before.cells.items():
+        now = after.cells.get(cell)
+        if now is not None and now.identity == held.identity and now.nulls != held.nulls:
+            found[held.identity] = now.nulls
+    return found
+
+
+def is_none(node: ast.expr) -> bool:
+    """Say whether an expression is the word None."""
+    return isinstance(node, ast.Constant) and node.value is None

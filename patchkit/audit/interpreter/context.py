@@ -1,0 +1,149 @@
+"""One function under given circumstances, what its run found, and what an interpreter asks about the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from patchkit.audit.interpreter.values import ABSENT, Value
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Sequence
+
+    from patchkit.audit.interpreter.values import Environment
+    from patchkit.audit.modes import Modes
+    from patchkit.audit.rules import Use
+    from patchkit.findings.finding import Step
+    from patchkit.tree.index import Class, Function, Program
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A use of a value that can be None, and whether a mode was tested on the way there."""
+
+    use: Use
+    node: ast.expr
+    subject: ast.expr
+    value: Value
+    mode_checked: bool
+
+
+@dataclass
+class Summary:
+    """What a caller sees of a call: the result, its attributes, and those written on arguments."""
+
+    result: Value = ABSENT
+    result_fields: dict[str, Value] = field(default_factory=dict)
+    writes: dict[tuple[str, str], Value] = field(default_factory=dict)
+    returns: bool = False
+
+    def facts(self) -> tuple[object, ...]:
+        """Return everything on which the equality of two summaries rests."""
+        return self.result, self.result_fields, self.writes, self.returns
+
+
+@dataclass(eq=False)
+class Context:
+    """One function for one class of ``self`` and one forward mode, with everything known of its arguments."""
+
+    function: Function
+    self_class: str | None
+    step: str
+    entered: bool
+    entry: dict[str, Value] = field(default_factory=dict)
+    entry_fields: dict[tuple[str, str], Value] = field(default_factory=dict)
+    summary: Summary = field(default_factory=Summary)
+    hits: list[Hit] = field(default_factory=list)
+    callers: dict[Context, None] = field(default_factory=dict)
+    known: bool = False
+    running: bool = False
+    runs: int = 0
+
+
+class Questions(Protocol):
+    """What an interpreter asks about everything outside of the function that it runs."""
+
+    @property
+    def program(self) -> Program:
+        """The tree."""
+
+    @property
+    def modes(self) -> Modes:
+        """The tree's forward modes."""
+
+    @property
+    def forced_false(self) -> frozenset[str]:
+        """Names that are false without the mirror."""
+
+    @property
+    def forced_true(self) -> frozenset[str]:
+        """Names that are true without the mirror."""
+
+    def settled(
+        self, caller: Context, method: Function, self_class: str | None, steps: Sequence[str]
+    ) -> list[Summary] | None:
+        """Return the outcomes of a call that adds nothing to what is known; None when it may."""
+
+    def call(
+        self,
+        caller: Context,
+        method: Function,
+        self_class: str | None,
+        steps: Sequence[str],
+        *,
+        entry: dict[str, Value],
+        entry_fields: dict[tuple[str, str], Value],
+    ) -> list[Summary]:
+        """Pass a call's facts on and return what is known of its outcome; nothing if not followed."""
+
+    def method_targets(
+        self,
+        context: Context,
+        base: Value,
+        function: ast.Attribute,
+        arguments: Sequence[tuple[object, object, Value]],
+    ) -> list[tuple[Function, str | None]]:
+        """Return what ``base.name(...)`` can run."""
+
+    def is_record(self, cls: str | None) -> bool:
+        """Say whether instances of a class carry the mirror of a step."""
+
+    def class_of_self(self, context: Context) -> str:
+        """Return the class of ``self``."""
+
+    def class_named(self, name: str | None) -> Class | None:
+        """Return the class of that name, or None."""
+
+    def class_of_name(self, name: str, hint: str | None) -> str | None:
+        """Return the class that an annotation names or, without one, that a variable's name promises."""
+
+    def class_of_attribute(self, cls: str | None, name: str) -> str | None:
+        """Return the class of an attribute."""
+
+    def constructor_fields(self, cls: Class) -> list[str]:
+        """Return a dataclass's fields in the order of its constructor."""
+
+    def annotated_result(self, method: Function) -> str | None:
+        """Return the class that a function's annotation promises."""
+
+    def is_decision(self, function: Function) -> bool:
+        """Say whether a function decides about the mirror from backend slots that can be unset."""
+
+    def default_mirror(self, cls: str | None, name: str, step: str, where: Step) -> Value:
+        """Return what the mirror of an object holds where a function's callers are unknown."""
+
+    def default_argument(self, context: Context, name: str, where: Step) -> Value:
+        """Return what a parameter named like the mirror holds when no caller is known."""
+
+    def publish(self, context: Context, cls: str | None, obj: str, env: Environment) -> None:
+        """Note what a draft-extend batch carries when the function that made it hands it on."""
+
+    def stored_field(self, context: Context, cls: str | None, name: str) -> Value | None:
+        """Return what is stored in an attribute of a class if that can be None, else None."""
+
+    def store_field(self, cls: str, name: str, value: Value) -> None:
+        """Note what is stored in an attribute."""
+
+    def fixed_answer(self, function: ast.Attribute) -> bool | None:
+        """Return what a predicate always answers without the mirror; None when either."""

@@ -1,0 +1,178 @@
+"""What one function's run knows and notes: the objects that it made, what it wrote, the uses that fail."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchkit.audit import facts
+from patchkit.audit.interpreter.context import Hit
+from patchkit.audit.interpreter.values import ANY, SOME, Cell, Environment, Value, fresh, join
+from patchkit.audit.rules import Use
+from patchkit.findings.finding import Step
+from patchkit.tree.index import last_name
+
+if TYPE_CHECKING:
+    from patchkit.audit.interpreter.context import Context, Questions
+
+
+def dotted(node: ast.expr) -> str | None:
+    """Return ``a.b.c`` for a chain of names, else None."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = dotted(node.value)
+        return f"{base}.{node.attr}" if base else None
+    return None
+
+
+def local(name: str) -> Cell:
+    """Return the cell of a local variable."""
+    return ("local", name, "")
+
+
+class Frame:
+    """The run of one function in one context, without the evaluation itself."""
+
+    def __init__(self, questions: Questions, context: Context) -> None:
+        self.questions = questions
+        self.context = context
+        self.module = context.function.module
+        self.hits: dict[tuple[int, int, str], Hit] = {}
+        self.parameters: dict[str, str] = {}
+        self.classes: dict[str, str | None] = {}
+        self.written: set[Cell] = set()
+        self.created: set[str] = set()
+
+    def use(
+        self, use: Use, node: ast.expr, value: Value, env: Environment, subject: ast.expr | None = None
+    ) -> None:
+        """Record a use that fails when the value is None, and go on as if it had not failed.
+
+        ``node`` is the whole expression that fails, ``subject`` the part of it that is None.
+        """
+        if not value.missing:
+            if use in (Use.ARRAY, Use.BUILTIN):
+                for item in value.items or ():
+                    self.use(use, node, item, env, subject)
+            return
+        key = (node.lineno, node.col_offset, use.rule)
+        self.hits[key] = Hit(use, node, subject or node, value, env.mode_checked)
+        if use.fatal:
+            for cell, held in env.cells.items():
+                if held.identity == value.identity:
+                    env.cells[cell] = replace(held, nulls=SOME, tainted=False)
+
+    def step(self, node: ast.AST, text: str) -> Step:
+        """Return a step of a trail at a node of this function."""
+        return Step(self.module.file, getattr(node, "lineno", self.context.function.node.lineno), text)
+
+    def with_object(self, value: Value, node: ast.expr, env: Environment) -> Value:
+        """Give a value a name for its attributes: that of its object, or the path in the code."""
+        if value.obj is not None:
+            return value
+        path = dotted(node)
+        if path is None:
+            return value
+        cls = value.cls or self.questions.class_of_name(last_name(node), None)
+        named = replace(value, obj=f"path:{path}", cls=cls)
+        for cell, held in env.cells.items():
+            if held.identity == value.identity:
+                env.cells[cell] = replace(held, obj=named.obj, cls=cls)
+        return named
+
+    def read_field(self, base: Value, name: str, env: Environment, node: ast.expr | None = None) -> Value:
+        """Return what an attribute holds, from what was written before or from what is known of its class."""
+        if base.obj is None:
+            return Value(ANY, cls=self.questions.class_of_name(name, None))
+        cell = ("field", base.obj, name)
+        value = env.cells.get(cell)
+        if value is None:
+            value = self.default_field(base, name, node)
+            env.cells[cell] = value
+        return value
+
+    def default_field(self, base: Value, name: str, node: ast.AST | None = None) -> Value:
+        """Return what an attribute holds when this function has not touched it."""
+        questions, step = self.questions, self.context.step
+        if name in facts.ALWAYS_TRUE:
+            return Value(SOME, truth=True)
+        if name in facts.ALWAYS_FALSE or name in questions.forced_false:
+            return Value(SOME, truth=False)
+        if name in questions.forced_true:
+            return Value(SOME, truth=True)
+        if questions.is_record(base.cls):
+            where = self.step(node or self.context.function.node, "")
+            if name in facts.TRACKED:
+                return questions.default_mirror(base.cls, name, step, where)
+            if name == "forward_mode" and base.cls in facts.BATCH_CLASSES:
+                return Value(SOME, modes=frozenset({step}))
+            if name == "spec_info" and base.cls in facts.BATCH_CLASSES:
+                return Value(SOME, cls=facts.SPEC_INPUT_ROOT, obj=f"{base.obj}.spec_info")
+        stored = questions.stored_field(self.context, base.cls, name)
+        hint = questions.class_of_attribute(base.cls, name)
+        if stored is not None:
+            return fresh(replace(stored, cls=stored.cls or hint))
+        return Value(ANY, cls=hint)
+
+    def new_object(self, node: ast.AST, cls: str | None, env: Environment) -> str:
+        """Return a name for an object that is made at a node, with no attributes yet."""
+        obj = f"new:{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"
+        for cell in [cell for cell in env.cells if cell[0] == "field" and cell[1] == obj]:
+            del env.cells[cell]
+        self.classes[obj] = cls
+        self.created.add(obj)
+        return obj
+
+    def forget(self, name: str, env: Environment) -> None:
+        """Drop what is known of the attributes of a local that is bound anew."""
+        prefix = f"path:{name}"
+        stale = [
+            cell
+            for cell in env.cells
+            if cell[0] == "field" and (cell[1] == prefix or cell[1].startswith(f"{prefix}."))
+        ]
+        for cell in stale:
+            del env.cells[cell]
+
+    def is_local(self, name: str) -> bool:
+        """Say whether the function binds a name, so that it does not mean the module's."""
+        return name in self.parameters or name in self.context.function.assigned
+
+    def handed_over(self, value: Value, env: Environment) -> dict[str, Value]:
+        """Return the attributes of an argument about which the callee should know."""
+        if value.obj is None or value.modes is not None:
+            return {}
+        if self.questions.is_record(value.cls):
+            for name in (*facts.TRACKED, "forward_mode"):
+                self.read_field(value, name, env)
+        found: dict[str, Value] = {}
+        nested = env.cells.get(("field", value.obj, "spec_info"))
+        inner = nested.obj if nested is not None else None
+        for cell, held in env.cells.items():
+            if cell[1] != value.obj and (inner is None or cell[1] != inner):
+                continue
+            if cell[2] in facts.TRACKED or held.modes is not None or held.tainted or held.kind is not None:
+                found[cell[2] if cell[1] == value.obj else f"spec_info.{cell[2]}"] = held
+        return found
+
+    def merge(self, left: Environment | None, right: Environment | None) -> Environment | None:
+        """Join two states; an attribute that one side never touched is joined with what it held at the start."""
+        if left is None or right is None:
+            return left if right is None else right
+        if left.cells is right.cells:
+            return left
+        cells: dict[Cell, Value] = {}
+        for cell in left.cells.keys() | right.cells.keys():
+            mine, theirs = left.cells.get(cell), right.cells.get(cell)
+            if mine is None or theirs is None:
+                held = mine or theirs
+                assert held is not None
+                if cell[0] == "field" and cell in self.written and not cell[1].startswith("new:"):
+                    owner = Value(SOME, obj=cell[1], cls=self.classes.get(cell[1]))
+                    held = join(held, self.default_field(owner, cell[2]))
+                cells[cell] = held
+            else:
+                cells[cell] = join(mine, theirs)
+        return Environment(cells, left.mode_checked and right.mode_checked)
