@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from patchkit.findings.finding import Finding
     from patchkit.findings.report import Report
+    from patchkit.findings.rule import Rule
     from patchkit.matrix.answer import Diff, Matrix
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from patchkit.transaction.revert import Reverted
     from patchkit.transaction.unwind import Contents
     from patchkit.tree.tree import CheckoutTree
-    from patchkit.verify.engine import Terms
     from patchkit.verify.result import Verdict
-    from patchkit.verify.subject import Subject
+    from patchkit.verify.subject import Terms
 
 
 class PlanConflictError(ConflictError):
@@ -112,13 +112,17 @@ def recover(tree: CheckoutTree) -> Recovery:
     return recover(tree)
 
 
-def verify(subject: Subject, terms: Terms, watch: Callable[[str, int], None] | None = None) -> Verdict:
+def verify(
+    tree: CheckoutTree, patches: PatchSet, terms: Terms, watch: Callable[[str, int], None] | None = None
+) -> Verdict:
     """Make every check of a patched tree; ``watch`` is told each one's title and of how many it is one."""
+    from patchkit.audit import engine as auditing
     from patchkit.transaction.write import require_settled
     from patchkit.verify import engine
+    from patchkit.verify.subject import Subject
 
-    require_settled(subject.tree)
-    return engine.verify(subject, terms, watch)
+    require_settled(tree)
+    return engine.verify(Subject(tree, tuple(patches), terms, auditing.audit_cached), watch)
 
 
 def audit(tree: CheckoutTree, baseline: Sequence[Finding] = ()) -> Report:
@@ -152,6 +156,13 @@ def matrix(
     return survey(
         repository, refs(repository, patterns), patches, verify=verify, jobs=jobs, watch=watch, diffs=diffs
     )
+
+
+def audit_rules() -> dict[str, Rule]:
+    """Return the rules that findings of :func:`audit` are about, by their ids."""
+    from patchkit.audit.rules import RULES
+
+    return RULES
 
 
 def _plan(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool) -> Plan:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from patchkit import cache
 from patchkit.findings.report import Report
@@ -28,12 +30,12 @@ def key(sources: dict[str, bytes]) -> str:
 def load(name: str, started: float) -> Report | None:
     """Return the report kept under a key, with the seconds that finding it took, or None."""
     try:
-        report = Report.from_json(cache.load(_AREA, name))
-    except (ValueError, KeyError, TypeError):
+        report = msgspec.convert(cache.load(_AREA, name), Report)
+    except msgspec.ValidationError:
         return None
     return replace(report, seconds=time.perf_counter() - started)
 
 
 def save(name: str, report: Report) -> None:
     """Keep a report."""
-    cache.save(_AREA, name, report.as_json())
+    cache.save(_AREA, name, msgspec.to_builtins(report))

@@ -6,7 +6,7 @@ import ast
 import time
 from typing import TYPE_CHECKING
 
-from patchkit.audit import cache, facts
+from patchkit.audit import cache
 from patchkit.audit.interpreter.values import NONE
 from patchkit.audit.reach import Reach
 from patchkit.audit.rules import Use, guard
@@ -14,13 +14,15 @@ from patchkit.audit.solver import Solver
 from patchkit.findings import suppress
 from patchkit.findings.finding import Confidence, Finding
 from patchkit.findings.report import Report
+from patchkit.tree import mirror
 from patchkit.tree.index import Program, read_sources
+from patchkit.tree.sglang import served, serves
 
 if TYPE_CHECKING:
     from patchkit.audit.interpreter.context import Context, Hit
     from patchkit.tree.index import SourceTree
 
-_PLACES_OF_MODELS = ("srt/models/", "srt/lora/", "srt/eplb/", "srt/hardware_backend/")
+_PLACES_OF_MODELS = served("models", "lora", "eplb", "hardware_backend")
 _MAX_EXPRESSION = 120
 
 
@@ -49,7 +51,7 @@ def audit_program(program: Program, started: float) -> Report:
     reach = Reach(program)
     if not reach.has_flag:
         notes.append(
-            f"the tree does not know {facts.FLAG}: every backend needs the mirror, so it is never None; "
+            f"the tree does not know {mirror.FLAG}: every backend needs the mirror, so it is never None; "
             "--suggest-opt-out says which backends could do without"
         )
     else:
@@ -60,7 +62,7 @@ def audit_program(program: Program, started: float) -> Report:
     lines = {finding.file: program.lines(finding.file) for finding in findings}
     kept, suppressed, complaints = suppress.split(findings, lines)
     seconds = time.perf_counter() - started
-    scanned = sum(file.startswith(f"{facts.PACKAGE_FOLDER}/") for file in program.sources)
+    scanned = sum(map(serves, program.sources))
     return Report(kept, scanned, seconds, suppressed, (*notes, *complaints))
 
 

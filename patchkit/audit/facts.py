@@ -10,22 +10,9 @@ from __future__ import annotations
 
 import re
 
-PACKAGE_FOLDER = "srt"
-VENDORED_RUNTIME = "_patchkit"
-RUNTIME = "patchkit/runtime"
-"""Where patched code finds what it calls: inside the package folder, or installed beside it."""
-
-FLAG = "needs_cpu_seq_lens"
-
-MIRROR = ("seq_lens_cpu", "seq_lens_sum")
-EXTEND_MIRROR = ("extend_seq_lens_cpu", "extend_prefix_lens_cpu")
-TRACKED = frozenset(MIRROR + EXTEND_MIRROR)
-
-BATCH_CLASSES = frozenset({"ScheduleBatch", "ModelWorkerBatch", "ForwardBatch"})
-"""Classes whose instances carry the mirror of one step."""
+from patchkit.tree import mirror
 
 SPEC_INPUT_ROOT = "SpecInput"
-BACKEND_ROOT = "AttentionBackend"
 SPEC_WORKER_ROOTS = ("BaseSpecWorker", "BaseDraftWorker")
 MODE_CLASS = "ForwardMode"
 
@@ -41,16 +28,10 @@ BACKEND_NAME = re.compile(r"(?:^|_)(?:backend|backends|backend_list|attn_backend
 ALWAYS_TRUE = frozenset({"enable_overlap", "is_spec_v2", "is_some", "supports_spec_v2"})
 """Attributes and predicates that hold without the mirror: spec v2 runs under the overlap scheduler."""
 
-ALWAYS_FALSE = frozenset({FLAG})
+ALWAYS_FALSE = frozenset({mirror.FLAG})
 
 ALGORITHM_NAME = re.compile(r"(?:^|_)(?:spec_algorithm|spec_algo|speculative_algorithm)$")
 
 
 CAPTURE = re.compile(r"(?:^|_)(?:capture|dummy)(?:_|$)")
 """A function with such a name runs a batch that was made for it, with its mirror."""
-
-
-def tracked_pattern() -> re.Pattern[bytes]:
-    """Return a pattern of the files that matter: they name the mirror, the flag or the runtime."""
-    names = "|".join(sorted(TRACKED | {FLAG}))
-    return re.compile(rf"\b(?:{names})\b|\bpatchkit\.runtime\b|\b_patchkit\b".encode())

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from patchkit.audit.engine import collect
 from patchkit.audit.reach import Reach
 from patchkit.audit.solver import Solver
+from patchkit.findings.finding import Finding
 
 if TYPE_CHECKING:
-    from patchkit.findings.finding import Finding
     from patchkit.tree.index import Program
 
 
-@dataclass(frozen=True)
-class OptOut:
+class OptOut(msgspec.Struct, frozen=True):
     """One backend class: whether it has opted out, and the reads that break when the mirror is None."""
 
     backend: str
@@ -29,16 +29,10 @@ class OptOut:
         """Whether nothing that the backend runs reads the mirror unguarded."""
         return not self.in_the_way
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the suggestion for machine-readable output."""
-        return {
-            "backend": self.backend,
-            "file": self.file,
-            "line": self.line,
-            "opted_out": self.opted_out,
-            "can_opt_out": self.can_opt_out,
-            "in_the_way": [finding.as_json() for finding in self.in_the_way],
-        }
+    def answer(self) -> dict[str, Any]:
+        """Return the suggestion as the JSON contract spells it."""
+        said: dict[str, Any] = msgspec.to_builtins(self)
+        return said | {"can_opt_out": self.can_opt_out}
 
 
 def suggest(program: Program) -> tuple[OptOut, ...]:

@@ -8,29 +8,25 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
+from patchkit.tree import mirror
+from patchkit.tree.backends import Backends
 from patchkit.tree.index import last_name
+from patchkit.tree.sglang import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Set
 
     from patchkit.tree.index import Class, Function, Module, Program
 
-_KNOWN_FOLDERS = (
-    "disaggregation/",
-    "managers/",
-    "mem_cache/",
-    "model_executor/",
-    "observability/",
-    "speculative/",
-)
-_METADATA_METHODS = frozenset(
-    {"init_forward_metadata", "init_forward_metadata_out_graph", "init_cuda_graph_state"}
-)
+_KNOWN = served("disaggregation", "managers", "mem_cache", "model_executor", "observability", "speculative")
+_SPECULATIVE = served("speculative")
+_HARDWARE = served("hardware_backend")
 _FEATURE = re.compile(r"^(?:enable|disable|is)_")
 _SERVING = re.compile(r"(?:GraphRunner|ModelRunner|Worker|WorkerV2)$")
 _GENERIC = 6
 _CALLER_LEVELS = 2
 _SHARED = (
+    "_kinds",
     "backends",
     "forced",
     "relevant",
@@ -63,7 +59,7 @@ class Reach:
     @cached_property
     def has_flag(self) -> bool:
         """Whether the tree knows the flag at all; without it every backend needs the mirror."""
-        pattern = re.compile(rf"\b{facts.FLAG}\b".encode())
+        pattern = re.compile(rf"\b{mirror.FLAG}\b".encode())
         return any(pattern.search(module.text) for module in self._program.core)
 
     @cached_property
@@ -73,7 +69,7 @@ class Reach:
             function
             for module in self._program.core
             for function in module.functions.values()
-            if facts.FLAG in function.name
+            if mirror.FLAG in function.name
         ]
 
     @cached_property
@@ -93,43 +89,18 @@ class Reach:
 
     @cached_property
     def backends(self) -> list[Class]:
-        """Every attention backend class in the files that matter, mixins and the abstract root left out."""
-        return [
-            cls
-            for module in self._program.core
-            for cls in module.classes.values()
-            if cls.name != facts.BACKEND_ROOT and self._is_backend(cls)
-        ]
+        """Every attention backend class in the files that matter."""
+        return self._kinds.all
 
-    def _is_backend(self, cls: Class) -> bool:
-        if facts.BACKEND_ROOT in self._program.ancestors(cls):
-            return True
-        # A batch is told the decision under the flag's name.
-        if facts.FLAG in cls.fields and cls.name not in facts.BATCH_CLASSES:
-            return True
-        named = "Backend" in cls.name and not cls.name.endswith("Mixin")
-        return named and any(name in cls.methods for name in _METADATA_METHODS)
+    @cached_property
+    def _kinds(self) -> Backends:
+        return Backends(self._program)
 
     def opted_out(self, cls: Class) -> bool:
         """Say whether a backend's flag is, or on some configuration can be, False."""
         if self.pretend is not None:
             return cls is self.pretend
-        for known in self._program.mro(cls):
-            assigned = [
-                node.value
-                for method in known.methods.values()
-                if facts.FLAG in method.source
-                for node in ast.walk(method.node)
-                if isinstance(node, ast.Assign) and any(_is_own_flag(target) for target in node.targets)
-            ]
-            if assigned:
-                return any(
-                    not (isinstance(value, ast.Constant) and value.value is True) for value in assigned
-                )
-            if facts.FLAG in known.fields:
-                value = known.fields[facts.FLAG]
-                return isinstance(value, ast.Constant) and value.value is False
-        return False
+        return self._kinds.opted_out(cls)
 
     @cached_property
     def active_backends(self) -> list[Class]:
@@ -180,7 +151,7 @@ class Reach:
         return False
 
     def _v1_worker(self, cls: Class) -> bool:
-        if not cls.module.file.startswith("srt/speculative/"):
+        if not cls.module.file.startswith(_SPECULATIVE):
             return False
         if not self._v2_roots:
             return False
@@ -190,7 +161,7 @@ class Reach:
     @cached_property
     def _v1_files(self) -> frozenset[str]:
         """Files of the speculative folder that only files of spec-v1 workers import."""
-        modules = [module for module in self._program.core if module.file.startswith("srt/speculative/")]
+        modules = [module for module in self._program.core if module.file.startswith(_SPECULATIVE)]
         old = {
             module.file
             for module in modules
@@ -224,9 +195,9 @@ class Reach:
         names = {self_class, function.owner.name if function.owner else None}
         if names & self._active_names:
             return True
-        if function.module.file.startswith("srt/hardware_backend/") or self._handed_around(function):
+        if function.module.file.startswith(_HARDWARE) or self._handed_around(function):
             return False
-        return function.module.file.removeprefix("srt/").startswith(_KNOWN_FOLDERS)
+        return function.module.file.startswith(_KNOWN)
 
     def serves(self, function: Function) -> bool:
         """Say whether a method belongs to a runner or worker, which a server calls in every step."""
@@ -243,7 +214,7 @@ class Reach:
     @cached_property
     def relevant(self) -> frozenset[Function]:
         """Functions that name the mirror, and those that hand batches to them."""
-        pattern = re.compile("|".join(sorted(facts.TRACKED | {facts.FLAG})))
+        pattern = re.compile("|".join(sorted(mirror.TRACKED | {mirror.FLAG})))
         found = {
             function
             for module in self._program.core
@@ -386,9 +357,3 @@ def _tested(node: ast.expr) -> str:
     if isinstance(node, ast.Call) and last_name(node.func) == "getattr" and len(node.args) > 1:
         return last_name(node.args[1])
     return last_name(node)
-
-
-def _is_own_flag(target: ast.expr) -> bool:
-    return (
-        isinstance(target, ast.Attribute) and target.attr == facts.FLAG and last_name(target.value) == "self"
-    )

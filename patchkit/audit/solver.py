@@ -13,6 +13,7 @@ from patchkit.audit.interpreter.flow import Interpreter
 from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, Value, join
 from patchkit.audit.modes import Modes
 from patchkit.findings.finding import Step
+from patchkit.tree import mirror
 from patchkit.tree.index import class_of_annotation, last_name, root
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class Solver:
 
     def _is_spec_input(self, method: Function) -> bool:
         host = self._records.get(method.owner.name) if method.owner is not None else None
-        return host is not None and host not in facts.BATCH_CLASSES
+        return host is not None and host not in mirror.BATCH_CLASSES
 
     @cached_property
     def _methods(self) -> dict[str, list[Function]]:
@@ -236,11 +237,11 @@ class Solver:
     @cached_property
     def _records(self) -> dict[str, str]:
         """Names of classes that carry the mirror, each with the class of its methods' ``self``."""
-        found = {name: name for name in (*facts.BATCH_CLASSES, facts.SPEC_INPUT_ROOT)}
+        found = {name: name for name in (*mirror.BATCH_CLASSES, facts.SPEC_INPUT_ROOT)}
         for module in self.program.core:
             for cls in module.classes.values():
                 ancestors = self.program.ancestors(cls)
-                if cls.name in facts.BATCH_CLASSES or facts.SPEC_INPUT_ROOT in ancestors:
+                if cls.name in mirror.BATCH_CLASSES or facts.SPEC_INPUT_ROOT in ancestors:
                     found[cls.name] = cls.name
                     for mixin in ancestors - {facts.SPEC_INPUT_ROOT, "ABC", "Enum", "object"}:
                         found.setdefault(mixin, cls.name)
@@ -321,7 +322,7 @@ class Solver:
 
     def default_mirror(self, cls: str | None, name: str, step: str, where: Step) -> Value:
         """Return what the mirror of an object holds where a function's callers are unknown."""
-        if name in facts.MIRROR:
+        if name in mirror.MIRROR:
             text = f"{cls}.{name} is None in a {step} step without the mirror"
             return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
         if cls != "ForwardBatch" or "DRAFT" not in step:
@@ -334,7 +335,7 @@ class Solver:
 
     def default_argument(self, context: Context, name: str, where: Step) -> Value:
         """Return what a parameter named like the mirror holds when no caller is known."""
-        if context.entered or self.reach.pretend is None or name not in facts.MIRROR:
+        if context.entered or self.reach.pretend is None or name not in mirror.MIRROR:
             return PRESENT
         text = f"{name} would be None if {self.reach.pretend.name} opted out"
         return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
@@ -347,7 +348,7 @@ class Solver:
             return
         mode = env.cells.get(("field", obj, "forward_mode"))
         for step in (mode.modes or ()) if mode is not None else ():
-            for name in facts.EXTEND_MIRROR if "DRAFT" in step else ():
+            for name in mirror.EXTEND_MIRROR if "DRAFT" in step else ():
                 value = env.cells.get(("field", obj, name))
                 if value is not None:
                     known = self._handed.get((name, step))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patchkit import api
 from patchkit.cli import options
+from patchkit.findings import formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from patchkit.findings.report import Report
     from patchkit.tree.tree import CheckoutTree
 
-FORMATS = ("text", "json", "sarif", "junit", "github")
+FORMATS = ("text", "json", *formats.names())
 
 
 @click.command("audit")
@@ -53,7 +55,6 @@ def command(
 
     Nothing of TREE is imported or run. Exit code 1 if anything is found.
     """
-    from patchkit import api
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
 
@@ -72,25 +73,22 @@ def _answer(
 ) -> None:
     from rich.console import Console
 
-    from patchkit.findings.formats import github, junit, sarif, text
+    from patchkit.audit import text
+    from patchkit.findings.answer import Answer, Section
 
-    prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
     if style == "json":
-        data = report.as_json()
+        data = report.answer()
         if entries is not None:
-            data["opt_out"] = [entry.as_json() for entry in entries]
+            data["opt_out"] = [entry.answer() for entry in entries]
         click.echo(json.dumps(data, indent=2))
-    elif style == "sarif":
-        click.echo(json.dumps(sarif.log(report, prefix), indent=2))
-    elif style == "junit":
-        click.echo(junit.document(report))
-    elif style == "github":
-        for line in github.lines(report, prefix):
-            click.echo(line)
-    else:
+    elif style == "text":
         console = Console(soft_wrap=True)
         text.show(report, console, lambda file: _lines(tree, file), explain)
         text.show_opt_outs(entries or (), console)
+    else:
+        prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
+        section = Section("patchkit audit", f"{report.files_scanned} files", report)
+        click.echo(formats.document(style, Answer("patchkit audit", (section,), api.audit_rules(), prefix)))
 
 
 def _opt_outs(tree: CheckoutTree) -> tuple[OptOut, ...]:

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patchkit import api
 from patchkit.cli import options
 from patchkit.errors import UsageError
+from patchkit.findings import formats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
-    from patchkit.verify.subject import Subject
 
-FORMATS = ("text", "json", "sarif", "junit", "github", "html")
+FORMATS = ("text", "json", *formats.names(), "html")
 
 
 @click.command("verify")
@@ -64,23 +65,20 @@ def command(
     It compiles the changed files, looks for every edit, follows imports, compares the ledger with the bytes,
     checks what backends and workers expect of each other, and audits the tree. Only --level import runs code.
     """
-    from patchkit import api
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
     from patchkit.patchset import load
-    from patchkit.verify.engine import Terms
-    from patchkit.verify.subject import Subject
+    from patchkit.verify.subject import Terms
 
     style = options.style_of(style, as_json=as_json)
     known = baselines.load(baseline) if baseline is not None else ()
     patches = load.patches(folders)
     words = options.Words(tree, installed, folders)
     opened = words.open()
-    subject = Subject(opened, tuple(patches))
     terms = Terms(Confidence(min_confidence), known, importing=level == "import")
     with _watching() as watch:
-        verdict = api.verify(subject, terms, watch)
-    _answer(_written(verdict, subject, style), output, verdict, opened, words.tail)
+        verdict = api.verify(opened, patches, terms, watch)
+    _answer(_written(verdict, style), output, verdict, opened, words.tail)
     if not verdict.passed:
         context.exit(1)
 
@@ -108,23 +106,21 @@ def _watching() -> Iterator[Callable[[str, int], None] | None]:
         yield watch
 
 
-def _written(verdict: Verdict, subject: Subject, style: str) -> str | None:
+def _written(verdict: Verdict, style: str) -> str | None:
     """Return the answer in a format for machines or browsers, None for text."""
-    from patchkit.findings.formats import github, junit, sarif
-    from patchkit.verify import rules
-    from patchkit.verify.formats import data, page
+    from patchkit.findings.answer import Answer
+    from patchkit.verify import answer, engine, page
 
-    tree = subject.tree
-    prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
+    if style == "text":
+        return None
     if style == "json":
-        return json.dumps(data.answer(verdict, tree), indent=2)
-    if style == "sarif":
-        return json.dumps(sarif.log(data.report(verdict), prefix, "patchkit verify", rules.RULES), indent=2)
-    if style == "junit":
-        return junit.write(data.suites(verdict))
-    if style == "github":
-        return "\n".join(github.lines(data.report(verdict), prefix))
-    return page.document(verdict, subject) if style == "html" else None
+        return json.dumps(answer.answer(verdict), indent=2)
+    if style == "html":
+        return page.document(verdict)
+    tree = verdict.subject.tree
+    prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
+    rules = api.audit_rules() | engine.rules()
+    return formats.document(style, Answer("patchkit verify", answer.sections(verdict), rules, prefix))
 
 
 def _answer(
@@ -132,7 +128,7 @@ def _answer(
 ) -> None:
     from rich.console import Console
 
-    from patchkit.verify.formats import text
+    from patchkit.verify import text
 
     place = f"sglang {tree.version or '(version unknown)'} in {tree.package}"
     if output is not None:

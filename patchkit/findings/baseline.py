@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from patchkit.errors import UsageError
 from patchkit.findings.finding import Finding
@@ -12,12 +13,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+class _Saved(msgspec.Struct, frozen=True):
+    findings: tuple[Finding, ...]
+
+
 def load(path: Path) -> tuple[Finding, ...]:
     """Read the findings of a saved ``patchkit audit --json``. Raises UsageError when the file is not one."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(map(Finding.from_json, data["findings"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return msgspec.json.decode(path.read_bytes(), type=_Saved).findings
+    except (OSError, msgspec.DecodeError) as error:
         raise UsageError(
-            f"{path} is no baseline ({type(error).__name__}): save one with `patchkit audit TREE --json`"
+            f"{path} is no baseline ({error}): save one with `patchkit audit TREE --json`"
         ) from error

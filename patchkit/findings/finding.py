@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import Any
+
+import msgspec
 
 
 class Confidence(str, enum.Enum):
-    """How sure the audit is that a finding can happen; ordered by :attr:`rank`."""
+    """How sure a finding is that it can happen; ordered by :attr:`rank`."""
 
     CERTAIN = "certain"
     LIKELY = "likely"
@@ -20,18 +20,19 @@ class Confidence(str, enum.Enum):
         return list(Confidence).index(self)
 
 
-@dataclass(frozen=True)
-class Step:
-    """One assignment or call on the way of a None."""
+class Step(msgspec.Struct, frozen=True):
+    """One assignment or call on the way of a value to where it breaks something."""
 
     file: str
     line: int
     text: str
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One use that breaks when the mirror is None; ``file`` is relative to the package folder."""
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that is wrong; ``file`` is relative to the package folder, ``guard`` says what to do about it.
+
+    The fields, in this order, are the JSON contract.
+    """
 
     rule: str
     file: str
@@ -48,40 +49,8 @@ class Finding:
         """What stays the same when code above the finding moves it."""
         return self.rule, self.file, self.function, self.expression
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the finding as the JSON contract spells it."""
-        return {
-            "rule": self.rule,
-            "file": self.file,
-            "line": self.line,
-            "function": self.function,
-            "expression": self.expression,
-            "message": self.message,
-            "confidence": self.confidence.value,
-            "path": [{"file": step.file, "line": step.line, "text": step.text} for step in self.path],
-            "guard": self.guard,
-        }
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Finding:
-        """Read back :meth:`as_json`. Raises KeyError, TypeError or ValueError for anything else."""
-        path = tuple(Step(step["file"], int(step["line"]), step["text"]) for step in data["path"])
-        return cls(
-            data["rule"],
-            data["file"],
-            int(data["line"]),
-            data["function"],
-            data["expression"],
-            data["message"],
-            Confidence(data["confidence"]),
-            path,
-            data["guard"],
-        )
-
-
-@dataclass(frozen=True)
-class Suppressed:
+class Suppressed(Finding, frozen=True):
     """A finding that a comment in the source takes back, with the comment's reason."""
 
-    finding: Finding
     reason: str

@@ -1,32 +1,33 @@
-"""What an audit found, in the words that every output format shares."""
+"""What was found, what a comment or a baseline takes back, and what is to be noted beside it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from patchkit.findings.finding import Confidence, Finding, Suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-from patchkit.findings.finding import Confidence, Finding, Suppressed
 
-
-@dataclass(frozen=True)
-class Report:
-    """The outcome of one audit; ``seconds`` is wall time."""
+class Report(msgspec.Struct, frozen=True):
+    """The outcome of one look at a tree; ``seconds`` is wall time."""
 
     findings: tuple[Finding, ...]
     files_scanned: int
     seconds: float
     suppressed: tuple[Suppressed, ...] = ()
     notes: tuple[str, ...] = ()
-    known: tuple[Finding, ...] = field(default=())
+    known: tuple[Finding, ...] = ()
 
     def at_least(self, confidence: Confidence) -> Report:
         """Return the report without findings less sure than ``confidence``."""
         kept = tuple(finding for finding in self.findings if finding.confidence.rank <= confidence.rank)
-        return self._with(kept, self.known)
+        return replace(self, findings=kept)
 
     def against(self, baseline: Iterable[Finding]) -> Report:
         """Return the report with the findings that the baseline has already moved to ``known``."""
@@ -39,29 +40,11 @@ class Report:
                 known.append(finding)
             else:
                 new.append(finding)
-        return self._with(tuple(new), tuple(known))
+        return replace(self, findings=tuple(new), known=tuple(known))
 
-    def _with(self, findings: tuple[Finding, ...], known: tuple[Finding, ...]) -> Report:
-        return Report(findings, self.files_scanned, self.seconds, self.suppressed, self.notes, known)
-
-    def as_json(self) -> dict[str, Any]:
+    def answer(self) -> dict[str, Any]:
         """Return the report as the JSON contract spells it."""
-        return {
-            "findings": [finding.as_json() for finding in self.findings],
-            "files_scanned": self.files_scanned,
-            "seconds": round(self.seconds, 3),
-            "suppressed": [{**entry.finding.as_json(), "reason": entry.reason} for entry in self.suppressed],
-            "baseline": len(self.known),
-            "notes": list(self.notes),
-        }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Report:
-        """Read back what :meth:`as_json` wrote, the baseline left out."""
-        return cls(
-            tuple(map(Finding.from_json, data["findings"])),
-            int(data["files_scanned"]),
-            float(data["seconds"]),
-            tuple(Suppressed(Finding.from_json(entry), entry["reason"]) for entry in data["suppressed"]),
-            tuple(data["notes"]),
-        )
+        said: dict[str, Any] = msgspec.to_builtins(self)
+        said |= {"seconds": round(self.seconds, 3), "baseline": len(self.known)}
+        del said["known"]
+        return said

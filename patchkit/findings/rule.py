@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of the audit, as the report and SARIF describe it."""
+    """One thing that can be wrong with a tree; what is not ``fatal`` goes on without an error."""
 
     id: str
     name: str

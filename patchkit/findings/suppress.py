@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from patchkit.findings.finding import Finding, Suppressed
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def split(
         comment = _comment_at(lines[finding.file], finding.line)
         reason = comment and comment.group("reason")
         if reason:
-            suppressed.append(Suppressed(finding, reason.strip()))
+            suppressed.append(Suppressed(**asdict(finding), reason=reason.strip()))
             continue
         if comment:
             notes.append(

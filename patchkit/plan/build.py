@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 from patchkit.plan.evaluate import evaluate
 from patchkit.plan.locate import Workspace
-from patchkit.plan.status import FileChange, PatchStatus, Plan, State, Step
+from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree.modules import Modules
 
 
@@ -86,9 +86,9 @@ def make_plan(tree: Tree, patches: Sequence[Patch]) -> Plan:
 @_collector_paused()
 def make_series(
     tree: Tree, patches: Sequence[Patch], modules: Modules | None = None
-) -> tuple[Plan, tuple[Step, ...]]:
+) -> tuple[Plan, tuple[Stage, ...]]:
     """Return the plan, as ``make_plan`` does, and the same changes one patch after the other."""
-    steps: list[Step] = []
+    steps: list[Stage] = []
     contents: dict[str, bytes] = {}
 
     def watch(patch: Patch, space: Workspace) -> None:
@@ -101,7 +101,7 @@ def make_series(
                 changes.append(FileChange(file, before, text, (patch.id,)))
         contents.update(after)
         if changes:
-            steps.append(Step(patch, tuple(changes)))
+            steps.append(Stage(patch, tuple(changes)))
 
     plan = _planned(tree, *_run(modules or Modules(tree), patches, watch))
     return plan, tuple(steps)

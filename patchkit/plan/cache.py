@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from patchkit import cache
+from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
@@ -34,7 +35,7 @@ def _sources(tree: Tree, patches: PatchSet) -> dict[str, bytes]:
     """Return every file that an inspection may read: the serving package and what a patch names beside it."""
     named = {file for patch in patches for edit in patch.edits for file in edit.files}
     facts = {file for patch in patches for fact in patch.facts for file in fact.files}
-    files = {*tree.files("srt"), *named, *facts}
+    files = {*tree.files(SERVING), *named, *facts}
     return {file: content for file in files if (content := tree.read(file)) is not None}
 
 

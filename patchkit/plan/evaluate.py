@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Edit, Fact, Patch
 
 from patchkit.plan.locate import Workspace
-from patchkit.plan.status import EditStatus, PatchStatus, State, marker
+from patchkit.plan.status import SIGN, EditStatus, PatchStatus, State, marker
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) 
 
     A patch that upstream never had (no ``upstream_when``) is patchkit's too where another patch of it made the edit.
     """
-    sign = (marker(patch) if patch.upstream_when else "# patchkit ").encode()
+    sign = (marker(patch) if patch.upstream_when else SIGN).encode()
     files = {status.file for status in statuses}
     ours = any(sign in (space.modules.source(file) or b"") for file in files)
     return State.APPLIED if ours else State.UPSTREAM

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,7 +12,8 @@ import libcst as cst
 from patchkit.codemods.examination import Examination, Standing, absent, ambiguous
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, base_names, resolve
-from patchkit.tree.sglang import NAME
+from patchkit.tree.index import linearised
+from patchkit.tree.sglang import files_of, module_of, serves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from patchkit.codemods.kinds.definitions import Import
     from patchkit.patchset.patch import Address, Fact
     from patchkit.tree.modules import Modules
-
-from patchkit.tree.sglang import serves
 
 
 @dataclass(frozen=True)
@@ -92,46 +92,51 @@ class Workspace:
         if found or "." not in dotted:
             return found
         owner, method = dotted.rsplit(".", 1)
-        return self._inherited(file, owner, method, frozenset())
+        return self._inherited(file, owner, method)
 
-    def _bases(self, file: str, owner: str) -> list[str]:
-        outlined = None if file in self.edited else self.modules.bases(file, owner)
-        if outlined is not None:
-            return outlined
-        nodes = [place.scope.node for place in self._resolve(file, owner)]
-        return [base for node in nodes if isinstance(node, cst.ClassDef) for base in base_names(node)]
-
-    def _inherited(self, file: str, owner: str, method: str, seen: frozenset[str]) -> list[Place]:
-        """Follow a method that moved to a base class, also one in another file."""
-        if owner in seen:
-            return []
-        for base in self._bases(file, owner):
-            found: list[Place] = []
-            for home in [file] if self._resolve(file, base) else self.modules.homes(file, base):
-                own = self._resolve(home, f"{base}.{method}")
-                found += own or self._inherited(home, base, method, seen | {owner})
+    def _inherited(self, file: str, owner: str, method: str) -> list[Place]:
+        """Follow a method that moved to a base class, also one in another file, as Python would."""
+        for _, heirs in groupby(linearised((file, owner), self._parents)[1:], key=lambda known: known[1]):
+            found = [place for home, base in heirs for place in self._resolve(home, f"{base}.{method}")]
             if found:
                 return found
         return []
 
+    def _parents(self, known: tuple[str, str]) -> list[tuple[str, str]]:
+        """Return the bases of a class, each with its file; one that may be from several files with each."""
+        file, owner = known
+        return [
+            (home, base)
+            for base in self._bases(file, owner)
+            for home in ([file] if self._resolve(file, base) else self.modules.homes(file, base))
+        ]
+
+    def _bases(self, file: str, owner: str) -> Sequence[str]:
+        module = None if file in self.edited else self.modules.index.module(file)
+        if module is not None and module.defines_once(owner):
+            return module.classes[owner].bases
+        nodes = [place.scope.node for place in self._resolve(file, owner)]
+        return [base for node in nodes if isinstance(node, cst.ClassDef) for base in base_names(node)]
+
     def at_home(self, need: Import) -> Import | None:
         """Return an import of what the tree defines from where it does, ``None`` if no one place does."""
-        package, _, module = need.source.partition(".")
-        if package != NAME or self._provides(module.replace(".", "/"), need.names):
+        files = files_of(need.source)
+        if not files or self._provides(files, need.names):
             return need
         homes = {home for name in need.names for home in self.modules.defining(name)}
         if len(homes) != 1:
             return None
         (home,) = homes
-        return need.moved_to(f"{NAME}.{home.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}")
+        return need.moved_to(module_of(home))
 
-    def _provides(self, module: str, names: set[str]) -> bool:
+    def _provides(self, files: Sequence[str], names: set[str]) -> bool:
         """Tell whether a module, or a package's folder, has these names; those that edits added are there too."""
-        file = f"{module}.py"
-        source = self.modules.source(file) or self.modules.source(f"{module}/__init__.py") or b""
-        return file in self.edited or all(
-            name.encode() in source or self.modules.source(f"{module}/{name}.py") is not None
-            for name in names
+        if any(file in self.edited for file in files):
+            return True
+        source = next((found for file in files if (found := self.modules.source(file))), b"")
+        folder = files[-1].removesuffix("__init__.py")
+        return all(
+            name.encode() in source or self.modules.source(f"{folder}{name}.py") is not None for name in names
         )
 
     def holds(self, fact: Fact) -> bool:

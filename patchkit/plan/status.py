@@ -66,13 +66,18 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Step:
+class Stage:
     """What one patch of a plan changes, in files as the patches before it leave them."""
 
     patch: Patch
     changes: tuple[FileChange, ...]
 
 
+_MARKER = "patchkit "
+SIGN = f"# {_MARKER}"
+"""What every comment that a patch leaves starts with."""
+
+
 def marker(patch: Patch) -> str:
     """Return what every comment of a patch starts with; it tells its edits from upstream's own."""
-    return f"patchkit {patch.id}:"
+    return f"{_MARKER}{patch.id}:"

@@ -1,19 +1,22 @@
-"""Index the classes, functions and imports of the files that matter; others are parsed on demand."""
+"""One resolver of modules, classes and bases: what a name means in a file, and whose method an instance runs."""
 
 from __future__ import annotations
 
 import ast
 import re
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from patchkit.audit import facts
+from patchkit.tree import mirror, sglang
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
+_Known = TypeVar("_Known", bound="Hashable")
+_RUNTIME = f"{mirror.RUNTIME.replace('.', '/')}/"
 _CALL = re.compile(r"((?:\bself)?\.|)([A-Za-z_]\w*)\(")
 
 
@@ -125,12 +128,23 @@ class Module:
     tree: ast.Module
     classes: dict[str, Class] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
-    imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+
+    @cached_property
+    def imports(self) -> dict[str, tuple[str, str | None]]:
+        """What each imported name stands for, also inside functions: a module and, where there is one, its member."""
+        found: dict[str, tuple[str, str | None]] = {}
+        for name, target in _imports(self):
+            found.setdefault(name, target)
+        return found
 
     @cached_property
     def lines(self) -> list[str]:
         """Source lines without their ends."""
         return self.text.decode("utf-8", "replace").splitlines()
+
+    def defines_once(self, name: str) -> bool:
+        """Say whether one class of that name stands at the top level."""
+        return sum(isinstance(node, ast.ClassDef) and node.name == name for node in self.tree.body) == 1
 
     def all_functions(self) -> Iterator[Function]:
         """Yield every function and method."""
@@ -187,47 +201,35 @@ def read_sources(tree: SourceTree) -> dict[str, bytes]:
     A patched tree calls the runtime: the copy that it carries or, where it imports it, the installed one.
     """
     found = {}
-    for folder in (facts.PACKAGE_FOLDER, facts.VENDORED_RUNTIME):
+    for folder in (sglang.SERVING, sglang.VENDORED_RUNTIME):
         for file in tree.files(folder, ".py"):
             text = tree.read(file)
             if text is not None:
                 found[file] = text
-    importer = facts.RUNTIME.replace("/", ".").encode()
-    if any(importer in text for text in found.values()):
+    if any(mirror.RUNTIME.encode() in text for text in found.values()):
         for path in sorted((Path(__file__).parent.parent / "runtime").glob("*.py")):
-            found[f"{facts.RUNTIME}/{path.name}"] = path.read_bytes()
+            found[f"{_RUNTIME}{path.name}"] = path.read_bytes()
     return found
 
 
-class Program:
-    """The parsed part of a tree; files that never name the mirror wait until a call or a base leads there."""
+class Index:
+    """The parsed files of a tree, and what names mean in them; a file is parsed when something leads there.
 
-    def __init__(self, sources: dict[str, bytes]) -> None:
-        self._sources = sources
+    ``read`` gives a file's bytes, ``named`` the classes of a name whose import nobody can follow.
+    """
+
+    def __init__(self, read: Callable[[str], bytes | None], named: Callable[[str], list[Class]]) -> None:
+        self._read = read
+        self._named = named
         self._modules: dict[str, Module | None] = {}
         self._files: dict[str, str | None] = {}
         self._orders: dict[Class, list[Class]] = {}
         self.unparsed: list[str] = []
-        pattern = facts.tracked_pattern()
-        self.core = [
-            module
-            for file, text in sorted(self._sources.items())
-            if pattern.search(text) and (module := self.module(file)) is not None
-        ]
-        self._classes: dict[str, list[Class]] = {}
-        for module in self.core:
-            for cls in module.classes.values():
-                self._classes.setdefault(cls.name, []).append(cls)
-
-    @property
-    def sources(self) -> dict[str, bytes]:
-        """Every Python file of the package folder, by name."""
-        return self._sources
 
     def module(self, file: str) -> Module | None:
         """Return the parsed file, or None when it is missing or does not parse (see ``unparsed``)."""
         if file not in self._modules:
-            text = self._sources.get(file)
+            text = self._read(file)
             module = None
             if text is not None:
                 try:
@@ -236,15 +238,6 @@ class Program:
                     self.unparsed.append(file)
             self._modules[file] = module
         return self._modules[file]
-
-    def lines(self, file: str) -> list[str]:
-        """Return a file's source lines; none for a file that is not parsed."""
-        module = self._modules.get(file)
-        return module.lines if module is not None else []
-
-    def classes_named(self, name: str) -> list[Class]:
-        """Return the classes of that name in the files that matter."""
-        return self._classes.get(name, [])
 
     def resolve(
         self, module: Module, name: str, parse: bool = True, depth: int = 4
@@ -269,37 +262,33 @@ class Program:
             return target
         return self.resolve(target, member, parse, depth - 1)
 
-    def _by_dotted(self, dotted: str, parse: bool) -> Module | None:
+    def file_of(self, dotted: str) -> str | None:
+        """Return the file of a module of the package or of the runtime, by its name, None if there is none."""
         if dotted not in self._files:
-            path = dotted.removeprefix("sglang.").replace(".", "/")
-            names = (f"{path}.py", f"{path}/__init__.py")
-            self._files[dotted] = next((file for file in names if file in self._sources), None)
-        file = self._files[dotted]
+            names = sglang.files_of(dotted)
+            if dotted.startswith(mirror.RUNTIME):
+                names = (f"{dotted.replace('.', '/')}.py", f"{dotted.replace('.', '/')}/__init__.py")
+            self._files[dotted] = next((file for file in names if self._read(file) is not None), None)
+        return self._files[dotted]
+
+    def _by_dotted(self, dotted: str, parse: bool) -> Module | None:
+        file = self.file_of(dotted)
         if file is None or (not parse and file not in self._modules):
             return None
         return self.module(file)
 
     def mro(self, cls: Class) -> list[Class]:
-        """Return the class and its ancestors inside the tree, depth first, each once."""
-        if cls in self._orders:
-            return self._orders[cls]
-        order: list[Class] = []
-        pending = [cls]
-        while pending:
-            current = pending.pop(0)
-            if current in order:
-                continue
-            order.append(current)
-            parents: list[Class] = []
-            for base in current.bases:
-                found = self.resolve(current.module, base)
-                if isinstance(found, Class):
-                    parents.append(found)
-                else:
-                    parents.extend(self.classes_named(base)[:1])
-            pending = parents + pending
-        self._orders[cls] = order
-        return order
+        """Return the class and its ancestors inside the tree, in the order in which Python asks them."""
+        if cls not in self._orders:
+            self._orders[cls] = linearised(cls, self._parents)
+        return self._orders[cls]
+
+    def _parents(self, cls: Class) -> list[Class]:
+        parents: list[Class] = []
+        for base in cls.bases:
+            found = self.resolve(cls.module, base)
+            parents += [found] if isinstance(found, Class) else self._named(base)[:1]
+        return parents
 
     def ancestors(self, cls: Class) -> frozenset[str]:
         """Return the names of the class and of its ancestors, those outside the parsed files included."""
@@ -316,22 +305,70 @@ class Program:
         return None
 
 
+class Program(Index):
+    """An index of a whole tree; files that never name the mirror wait until a call or a base leads there."""
+
+    def __init__(self, sources: dict[str, bytes]) -> None:
+        super().__init__(sources.get, self.classes_named)
+        self.sources = sources
+        """Every Python file of the package folder, by name."""
+        self._classes: dict[str, list[Class]] = {}
+        pattern = mirror.pattern()
+        self.core = [
+            module
+            for file, text in sorted(sources.items())
+            if pattern.search(text) and (module := self.module(file)) is not None
+        ]
+        for module in self.core:
+            for cls in module.classes.values():
+                self._classes.setdefault(cls.name, []).append(cls)
+
+    def lines(self, file: str) -> list[str]:
+        """Return a file's source lines; none for a file that is not parsed."""
+        module = self._modules.get(file)
+        return module.lines if module is not None else []
+
+    def classes_named(self, name: str) -> list[Class]:
+        """Return the classes of that name in the files that matter."""
+        return self._classes.get(name, [])
+
+
+def linearised(cls: _Known, parents: Callable[[_Known], list[_Known]]) -> list[_Known]:
+    """Return a class and its ancestors in Python's method resolution order (C3).
+
+    Bases that have no such order, which Python would refuse, follow depth first, each once.
+    """
+    return _linearised(cls, parents, ())
+
+
+def _linearised(
+    cls: _Known, parents: Callable[[_Known], list[_Known]], below: tuple[_Known, ...]
+) -> list[_Known]:
+    direct = [base for base in dict.fromkeys(parents(cls)) if base != cls and base not in below]
+    chains = [_linearised(base, parents, (*below, cls)) for base in direct]
+    flat = list(dict.fromkeys(known for chain in chains for known in chain))
+    pending = [*map(list, chains), direct]
+    order = [cls]
+    while pending := [chain for chain in pending if chain]:
+        later = {known for chain in pending for known in chain[1:]}
+        first = next((chain[0] for chain in pending if chain[0] not in later), None)
+        if first is None:
+            return [cls, *flat]
+        order.append(first)
+        pending = [chain[1:] if chain[0] == first else chain for chain in pending]
+    return order
+
+
 def index_module(file: str, text: bytes) -> Module:
     """Parse one file. Raises SyntaxError or ValueError when this interpreter cannot parse it."""
-    module = Module(file, text, ast.parse(text))
-    folders = file.split("/")[:-1]
-    package = folders if file.startswith(f"{facts.RUNTIME}/") else ["sglang", *folders]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # What Python thinks of the file's strings is not asked here.
+        module = Module(file, text, ast.parse(text))
     for node in _top_level(module.tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             module.functions[node.name] = Function(module, node, None)
         elif isinstance(node, ast.ClassDef):
             module.classes[node.name] = _index_class(module, node)
-        else:
-            _index_import(module, node, package)
-    for function in module.all_functions():
-        if "import " in function.source:
-            for inner in ast.walk(function.node):
-                _index_import(module, inner, package)
     return module
 
 
@@ -348,16 +385,24 @@ def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
 
 
-def _index_import(module: Module, node: ast.AST, package: list[str]) -> None:
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            module.imports.setdefault(alias.asname or alias.name.split(".")[0], (alias.name, None))
-    elif isinstance(node, ast.ImportFrom):
-        base = node.module or ""
-        if node.level:
-            base = ".".join([*package[: len(package) - node.level + 1], *([base] if base else [])])
-        for alias in node.names:
-            module.imports.setdefault(alias.asname or alias.name, (base, alias.name))
+def _imports(module: Module) -> Iterator[tuple[str, tuple[str, str | None]]]:
+    """Yield what each import of a file binds: a local name, and the module and its member that it stands for."""
+    runtime = module.file.startswith(_RUNTIME)
+    package = mirror.RUNTIME if runtime else sglang.package_of(module.file)
+    nodes: list[ast.AST] = list(_top_level(module.tree.body))
+    for function in module.all_functions():
+        if "import " in function.source:
+            nodes += ast.walk(function.node)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.asname or alias.name.split(".")[0], (alias.name, None)
+        elif isinstance(node, ast.ImportFrom):
+            base = sglang.imported_from(node.module, node.level, package)
+            if base is None:
+                continue
+            for alias in node.names:
+                yield alias.asname or alias.name, (base, alias.name)
 
 
 def _index_class(module: Module, node: ast.ClassDef) -> Class:

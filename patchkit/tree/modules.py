@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from patchkit.errors import TreeError
-from patchkit.tree.headers import Headers, Interest
-from patchkit.tree.sglang import NAME, SERVING, serves
+from patchkit.tree.headers import Interest, without_bodies
+from patchkit.tree.index import Class, Function, Index
+from patchkit.tree.sglang import SERVING, files_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from patchkit.tree.tree import Tree
-
-
-_FROM = re.compile(rb"^\s*from\s+([.\w]+)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
 class Parsed:
@@ -52,8 +50,8 @@ class Modules:
         self._sources: dict[str, bytes | None] = {}
         self._listing: list[str] | None = None
         self._homes: dict[str, list[str]] = {}
-        self._outlines: dict[str, Headers | None] = {}
         self._mentions: dict[tuple[str, str], bool] = {}
+        self.index = Index(self.source, self._classes_named)
 
     def source(self, file: str) -> bytes | None:
         """Return a file's bytes, ``None`` where the tree has no such file."""
@@ -76,8 +74,8 @@ class Modules:
         # Line ends that the parsers may count differently are rare enough to parse all of the file.
         if self._interest is None or file in self._interest.files or b"\f" in source or b"\r" in source:
             return source
-        outline = self._outline(file)
-        return source if outline is None else outline.without_bodies(self._interest.names)
+        module = self.index.module(file)
+        return source if module is None else without_bodies(source, module.tree, self._interest.names)
 
     def _parse(self, file: str, source: bytes) -> cst.Module:
         try:
@@ -107,32 +105,16 @@ class Modules:
             self._mentions[file, name] = word in source and re.search(sign, source) is not None
         return self._mentions[file, name]
 
-    def bases(self, file: str, owner: str) -> list[str] | None:
-        """Return the last names of the bases of a file's class, ``None`` where only a syntax tree can tell."""
-        outline = None if self._parsed.get(file) is not None else self._outline(file)
-        return None if outline is None else outline.bases(owner)
-
-    def _outline(self, file: str) -> Headers | None:
-        if file not in self._outlines:
-            try:
-                self._outlines[file] = Headers(self.source(file) or b"")
-            except (SyntaxError, ValueError):
-                self._outlines[file] = None
-        return self._outlines[file]
-
     def homes(self, file: str, name: str) -> list[str]:
         """Return the files that may define a name of ``file``: the one that it is imported from, or any."""
-        word = re.compile(rb"\b" + re.escape(name).encode() + rb"\b")
-        for source in [
-            found[1] for found in _FROM.finditer(self.source(file) or b"") if word.search(found[2])
-        ]:
-            package, _, module = source.decode().partition(".")
-            home = f"{module.replace('.', '/')}.py"
-            if package and (package != NAME or not serves(home)):
-                return []
-            if package and self.mentions(home, name):
-                return [home]
-        return self.defining(name)
+        module = self.index.module(file)
+        if module is None or name not in module.imports:
+            return self.defining(name)
+        found = self.index.resolve(module, name)
+        if isinstance(found, Class | Function):
+            return [found.module.file]
+        source, _ = module.imports[name]
+        return self.defining(name) if files_of(source) else []
 
     def defining(self, name: str) -> list[str]:
         """Return the files of the serving package that define a top-level class or function of this name."""
@@ -144,3 +126,7 @@ class Modules:
             named = [file for file in self._listing if word in (self.source(file) or b"")]
             self._homes[name] = [file for file in named if sign.search(self.source(file) or b"")]
         return self._homes[name]
+
+    def _classes_named(self, name: str) -> list[Class]:
+        modules = map(self.index.module, self.defining(name))
+        return [module.classes[name] for module in modules if module is not None and name in module.classes]

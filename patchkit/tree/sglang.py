@@ -1,9 +1,10 @@
-"""What patchkit knows of sglang's layout: where its package lies and how it says its version."""
+"""What patchkit knows of sglang's layout: where its package lies, how it says its version, what a file is called."""
 
 from __future__ import annotations
 
 import re
 import sys
+from importlib.util import resolve_name
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ else:
 NAME = "sglang"
 SERVING = "srt"
 PLACES = (f"python/{NAME}", NAME)
+VENDORED_RUNTIME = "_patchkit"
+"""Where in the package folder a tree carries patchkit's runtime, if it does."""
+
 _VERSION = re.compile(rb"""^__version__\s*=\s*(?:\w+\s*=\s*)*["']([^"']+)["']""", re.MULTILINE)
 
 
@@ -37,3 +41,35 @@ def stated_version(read: Callable[[str], bytes | None], project: bytes | None) -
 def serves(file: str) -> bool:
     """Tell whether a file belongs to the serving package."""
     return file.startswith(f"{SERVING}/")
+
+
+def served(*folders: str) -> tuple[str, ...]:
+    """Return what the files of these folders of the serving package start with."""
+    return tuple(f"{SERVING}/{folder}/" for folder in folders)
+
+
+def module_of(file: str) -> str:
+    """Return the name under which a file is imported."""
+    return f"{NAME}.{file}".removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+def package_of(file: str) -> str:
+    """Return the package against which a file's relative imports are resolved."""
+    return ".".join((NAME, *file.split("/")[:-1]))
+
+
+def files_of(module: str) -> tuple[str, ...]:
+    """Return the files that a module's name can mean, none for a module outside the package."""
+    package, _, rest = module.partition(".")
+    if package != NAME:
+        return ()
+    path = rest.replace(".", "/")
+    return (f"{path}.py", f"{path}/__init__.py") if path else ("__init__.py",)
+
+
+def imported_from(module: str | None, level: int, package: str) -> str | None:
+    """Return the module that ``from <dots><module> import`` names in ``package``, None for one above it all."""
+    try:
+        return resolve_name("." * level + (module or ""), package)
+    except ImportError:
+        return None

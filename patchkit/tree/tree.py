@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 from patchkit.tree.git import tag_version
-from patchkit.tree.sglang import NAME, PLACES, stated_version
+from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
 
 
 class Tree(Protocol):
@@ -160,7 +160,7 @@ def _read(path: Path) -> bytes | None:
 
 def _is_package(folder: Path) -> bool:
     with reading(folder):
-        return (folder / "__init__.py").is_file() and (folder / "srt").is_dir()
+        return (folder / "__init__.py").is_file() and (folder / SERVING).is_dir()
 
 
 def _checkout(package: Path) -> CheckoutTree:

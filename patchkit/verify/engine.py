@@ -3,81 +3,49 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.audit.engine import audit_cached
 from patchkit.errors import TreeError
-from patchkit.verify import rules
-from patchkit.verify.checks import (
-    compiling,
-    hooks,
-    imports,
-    loading,
-    mirror,
-    postconditions,
-    records,
-    signatures,
-    slots,
-)
+from patchkit.verify.check import Check, all_checks
 from patchkit.verify.result import Outcome, Result, Verdict
-from patchkit.verify.runtime import runtime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from patchkit.findings.finding import Confidence, Finding
+    from patchkit.findings.rule import Rule
     from patchkit.verify.subject import Subject
 
 
-@dataclass(frozen=True)
-class Terms:
-    """What the audit has to meet, and whether patched modules are imported as well."""
-
-    confidence: Confidence
-    baseline: Sequence[Finding] = ()
-    importing: bool = False
+def rules() -> dict[str, Rule]:
+    """Return the rules of all checks by their ids."""
+    return {rule.id: rule for check in all_checks() for rule in check.rules}
 
 
-def verify(subject: Subject, terms: Terms, watch: Callable[[str, int], None] | None = None) -> Verdict:
+def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) -> Verdict:
     """Make every check; ``watch`` is told each one's title before it is made, and of how many it is one."""
-    runtime = runtime_of(subject.tree)
-    checks: list[tuple[str, str, Callable[[], Result]]] = [
-        (compiling.CHECK, compiling.TITLE, lambda: compiling.check(subject)),
-        (records.CHECK, records.TITLE, lambda: records.check(subject)),
-        (postconditions.CHECK, postconditions.TITLE, lambda: postconditions.check(subject)),
-        (imports.CHECK, imports.TITLE, lambda: imports.check(subject, runtime)),
-        (slots.CHECK, slots.TITLE, lambda: slots.check(subject)),
-        (hooks.CHECK, hooks.TITLE, lambda: hooks.check(subject)),
-        (signatures.CHECK, signatures.TITLE, lambda: signatures.check(subject, runtime)),
-        (
-            mirror.CHECK,
-            mirror.TITLE,
-            lambda: mirror.check(audit_cached(subject.tree), terms.confidence, terms.baseline),
-        ),
-    ]
-    if terms.importing:
-        checks.append((loading.CHECK, loading.TITLE, lambda: loading.check(subject)))
+    checks = [check for check in all_checks() if subject.terms.importing or not check.runs_code]
     results: list[Result] = []
-    for name, title, check in checks:
+    obstacle = ""
+    for check in checks:
         if watch is not None:
-            watch(title, len(checks))
-        reason = "" if name == records.CHECK else _obstacle(results)
-        if reason:
-            results.append(Result(name, title, Outcome.SKIPPED, reason))
+            watch(check.title, len(checks))
+        if obstacle and not check.always:
+            results.append(Result(check.name, check.title, Outcome.SKIPPED, f"left out: {obstacle}"))
             continue
-        started = time.perf_counter()
-        results.append(replace(check(), seconds=time.perf_counter() - started))
+        result, stops = _made(check, subject)
+        results.append(result)
+        obstacle = obstacle or stops
     try:
         statuses = subject.statuses
     except TreeError:
         statuses = ()
-    return Verdict(tuple(results), statuses)
+    return Verdict(subject, tuple(results), statuses)
 
 
-def _obstacle(results: Sequence[Result]) -> str:
-    """Say what keeps the next check from being made; empty if nothing does."""
-    found = {finding.rule for result in results for finding in result.findings}
-    if rules.COMPILE.id in found:
-        return "left out: a file does not compile"
-    return "left out: no patch is in the tree" if rules.PENDING.id in found else ""
+def _made(check: Check, subject: Subject) -> tuple[Result, str]:
+    started = time.perf_counter()
+    found = check.make(subject)
+    outcome = Outcome.FAILED if found.findings else Outcome.SKIPPED if found.skipped else Outcome.PASSED
+    seconds = time.perf_counter() - started
+    result = Result(check.name, check.title, outcome, found.summary, found.findings, found.notes, seconds)
+    return result, found.obstacle

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from patchkit.findings.finding import Finding
 
 if TYPE_CHECKING:
-    from patchkit.findings.finding import Finding
     from patchkit.plan.status import PatchStatus
+    from patchkit.verify.subject import Subject
 
 
 class Outcome(str, enum.Enum):
@@ -19,9 +23,11 @@ class Outcome(str, enum.Enum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True)
-class Result:
-    """One check: ``summary`` says in a few words what was looked at, ``seconds`` is wall time."""
+class Result(msgspec.Struct, frozen=True):
+    """One check: ``summary`` says in a few words what was looked at, ``seconds`` is wall time.
+
+    The fields, in this order, are the JSON answer.
+    """
 
     check: str
     title: str
@@ -31,23 +37,12 @@ class Result:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the result as the JSON answer spells it."""
-        return {
-            "check": self.check,
-            "title": self.title,
-            "outcome": self.outcome.value,
-            "summary": self.summary,
-            "findings": [finding.as_json() for finding in self.findings],
-            "notes": list(self.notes),
-            "seconds": round(self.seconds, 3),
-        }
-
 
 @dataclass(frozen=True)
 class Verdict:
     """All results in the order of the checks, and each patch's status (none where it cannot be told)."""
 
+    subject: Subject
     results: tuple[Result, ...]
     statuses: tuple[PatchStatus, ...]
 
@@ -55,11 +50,6 @@ class Verdict:
     def passed(self) -> bool:
         """Whether no check failed."""
         return all(result.outcome is not Outcome.FAILED for result in self.results)
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The findings of every check, in order."""
-        return tuple(finding for result in self.results for finding in result.findings)
 
     @property
     def seconds(self) -> float:

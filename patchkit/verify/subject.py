@@ -8,27 +8,42 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.plan.build import inspect
-from patchkit.plan.status import State
+from patchkit.plan.status import SIGN, State
 from patchkit.transaction.holding import holding
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.store import Store
+from patchkit.tree.backends import Backends
 from patchkit.tree.index import Program
+from patchkit.tree.sglang import serves
+from patchkit.verify.runtime import Runtime, runtime_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from patchkit.findings.finding import Confidence, Finding
+    from patchkit.findings.report import Report
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.tree.tree import CheckoutTree
 
-SIGN = b"# patchkit "
-"""What every comment that a patch leaves starts with."""
+
+@dataclass(frozen=True)
+class Terms:
+    """What the audit has to meet, and whether patched modules are imported as well."""
+
+    confidence: Confidence
+    baseline: Sequence[Finding] = ()
+    importing: bool = False
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A tree to verify, and what was read of it."""
+    """A tree to verify, and what was read of it; ``audit`` reads it for what breaks without the mirror."""
 
     tree: CheckoutTree
     patches: tuple[Patch, ...]
+    terms: Terms
+    audit: Callable[[CheckoutTree], Report]
 
     @cached_property
     def store(self) -> Store:
@@ -61,7 +76,7 @@ class Subject:
     @cached_property
     def signed(self) -> tuple[str, ...]:
         """The files with a comment that a patch left."""
-        return tuple(file for file, source in self.sources.items() if SIGN in source)
+        return tuple(file for file, source in self.sources.items() if SIGN.encode() in source)
 
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
@@ -86,9 +101,19 @@ class Subject:
         return tuple(sorted(file for file in recorded.union(held, self.signed) if file in self.sources))
 
     @cached_property
+    def runtime(self) -> Runtime:
+        """The runtime that the tree's code would import."""
+        return runtime_of(self.tree)
+
+    @cached_property
+    def backends(self) -> Backends:
+        """The attention backends of the tree."""
+        return Backends(self.program)
+
+    @cached_property
     def program(self) -> Program:
         """The classes and functions of the tree."""
-        return Program({file: text for file, text in self.sources.items() if file.startswith("srt/")})
+        return Program({file: text for file, text in self.sources.items() if serves(file)})
 
     def line(self, file: str, dotted: str) -> int:
         """Return the line where a class, function or method of a file starts, 1 where it has none."""

@@ -2,14 +2,20 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
 from rich.console import Console
 from support.audited import program
 
+from patchkit.audit import text
 from patchkit.audit.engine import audit
-from patchkit.findings.formats import github, junit, sarif, text
+from patchkit.audit.rules import RULES
+from patchkit.findings.answer import Answer, Section
+from patchkit.findings.finding import Finding
+from patchkit.findings.formats import github, junit, sarif
 from patchkit.findings.report import Report
 
 SOURCE = """\
@@ -36,10 +42,19 @@ def found() -> Report:
     return report
 
 
+def answer(report: Report, prefix: str = "") -> Answer:
+    return Answer("patchkit audit", (Section("patchkit audit", "1 file", report),), RULES, prefix)
+
+
+def log_of(report: Report, prefix: str = "") -> dict[str, Any]:
+    log: dict[str, Any] = json.loads(sarif.document(answer(report, prefix)))
+    Sarif.model_validate(log)
+    return log
+
+
 def test_sarif_satisfies_the_schema_and_carries_the_path() -> None:
     report = found()
-    log = sarif.log(report, "python/sglang/")
-    Sarif.model_validate(json.loads(json.dumps(log)))
+    log = log_of(report, "python/sglang/")
     result, suppressed = log["runs"][0]["results"]
     rules = log["runs"][0]["tool"]["driver"]["rules"]
     assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "PK101"
@@ -52,28 +67,24 @@ def test_sarif_satisfies_the_schema_and_carries_the_path() -> None:
 
 
 def test_sarif_of_a_clean_tree_satisfies_the_schema() -> None:
-    log = sarif.log(audit(program("")))
-    Sarif.model_validate(log)
+    log = log_of(audit(program("")))
     assert log["runs"][0]["results"] == []
 
 
 def test_sarif_marks_what_the_baseline_has() -> None:
     report = found()
-    log = sarif.log(report.against(report.findings))
-    Sarif.model_validate(log)
+    log = log_of(report.against(report.findings))
     assert log["runs"][0]["results"][0]["baselineState"] == "unchanged"
 
 
 def test_sarif_fingerprints_survive_a_shifted_line() -> None:
     shifted = audit(program(SOURCE.replace("def longest", "\n\n\ndef longest")))
-    prints = [
-        sarif.log(report)["runs"][0]["results"][0]["partialFingerprints"] for report in (found(), shifted)
-    ]
+    prints = [log_of(report)["runs"][0]["results"][0]["partialFingerprints"] for report in (found(), shifted)]
     assert prints[0] == prints[1]
 
 
 def test_junit_has_a_failure_per_finding_and_a_skip_per_suppression() -> None:
-    suite = ElementTree.fromstring(junit.document(found())).find("testsuite")
+    suite = ElementTree.fromstring(junit.document(answer(found()))).find("testsuite")
     assert suite is not None
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "1")
     failure = suite.find("testcase/failure")
@@ -82,16 +93,16 @@ def test_junit_has_a_failure_per_finding_and_a_skip_per_suppression() -> None:
 
 
 def test_junit_of_a_clean_tree_has_one_passed_test() -> None:
-    suite = ElementTree.fromstring(junit.document(audit(program("")))).find("testsuite")
+    suite = ElementTree.fromstring(junit.document(answer(audit(program(""))))).find("testsuite")
     assert suite is not None
     assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
 
 
 def test_github_commands_name_the_file_and_escape_what_would_end_them() -> None:
-    (line,) = github.lines(found(), "python/sglang/")
+    line = github.document(answer(found(), "python/sglang/"))
     assert line.startswith("::error file=python/sglang/srt/managers/lengths.py,line=2,title=PK101 longest::")
     report = Report((), 1, 0.0, notes=("50% done\nnext",))
-    assert list(github.lines(report)) == ["::notice::50%25 done%0Anext"]
+    assert github.document(answer(report)) == "::notice::50%25 done%0Anext"
 
 
 def test_text_shows_the_source_line_and_explains_on_request() -> None:
@@ -110,8 +121,8 @@ def test_text_shows_the_source_line_and_explains_on_request() -> None:
 
 def test_the_json_contract_has_its_keys_and_reads_back() -> None:
     report = found()
-    data = json.loads(json.dumps(report.as_json()))
+    data = json.loads(json.dumps(report.answer()))
     assert {"findings", "files_scanned", "seconds"} <= data.keys()
     keys = {"rule", "file", "line", "function", "expression", "message", "confidence", "path", "guard"}
     assert data["findings"][0].keys() == keys
-    assert Report.from_json(data).findings == report.findings
+    assert msgspec.convert(data["findings"], tuple[Finding, ...]) == report.findings

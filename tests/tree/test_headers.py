@@ -8,7 +8,7 @@ import pytest
 
 from patchkit.patchset import load
 from patchkit.plan.interest import interest_of
-from patchkit.tree.headers import Headers
+from patchkit.tree.headers import without_bodies
 
 if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
@@ -17,7 +17,8 @@ KEPT = frozenset({"read", "Shelf"})
 
 
 def reduced(code: str, names: frozenset[str] = KEPT) -> str:
-    return Headers(code.encode()).without_bodies(names).decode()
+    source = code.encode()
+    return without_bodies(source, ast.parse(source), names).decode()
 
 
 def test_body_of_a_function_that_nobody_asks_about_goes() -> None:
@@ -76,16 +77,6 @@ def test_what_is_left_is_valid_and_defines_the_same(code: str) -> None:
     assert defined(reduced(code)) == defined(code)
     assert len(reduced(code)) <= len(code)
     assert "..." in reduced(code)
-
-
-def test_bases_are_named_by_their_last_names() -> None:
-    outline = Headers(b"class A(B, m.C, D[int], m.E[int]): ...\n")
-    assert outline.bases("A") == ["B", "C", "D", "E"]
-
-
-@pytest.mark.parametrize("code", [b"x = 1\n", b"class A: ...\nclass A(B): ...\n"])
-def test_bases_of_no_class_or_of_two_are_not_told(code: bytes) -> None:
-    assert Headers(code).bases("A") is None
 
 
 def patch(edits: dict[str, dict[str, object]], **keys: object) -> Patch:

@@ -16,9 +16,9 @@ from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonS
 from support.releases import PATCHES, REFERENCE, Releases, answer, run
 
 import patchkit
+from patchkit.audit import engine
 from patchkit.patchset import load
 from patchkit.tree import index
-from patchkit.verify import engine
 from patchkit.verify.checks import loading
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from patchkit.audit import facts
 from patchkit.audit.interpreter.frame import dotted, local
 from patchkit.audit.interpreter.values import (
     ABSENT,
@@ -20,6 +19,7 @@ from patchkit.audit.interpreter.values import (
     join,
 )
 from patchkit.audit.rules import Use
+from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Calls:
             if cell[0] == "field" and cell[1] == source.obj:
                 env.cells[("field", obj, cell[2])] = held
         if self._frame.questions.is_record(source.cls):
-            for name in (*facts.TRACKED, "forward_mode"):
+            for name in (*mirror.TRACKED, "forward_mode"):
                 env.cells[("field", obj, name)] = self._frame.read_field(source, name, env, node)
         for keyword, _, value in changes:
             if keyword is not None:
@@ -175,13 +175,13 @@ class Calls:
             kept = value.via(self._frame.step(argument, f"{name}({attribute}=...) keeps it"))
             given[attribute] = kept
             env.cells[("field", obj, attribute)] = kept
-            if name not in facts.BATCH_CLASSES:
+            if name not in mirror.BATCH_CLASSES:
                 self._frame.questions.store_field(name, attribute, kept)
         if self._frame.questions.is_record(name):
-            for attribute in facts.TRACKED:
+            for attribute in mirror.TRACKED:
                 if given.get(attribute, ABSENT).nulls == NONE:
                     step = self._frame.step(node, f"{name}(...) leaves {attribute} unset")
-                    silent = attribute in facts.EXTEND_MIRROR and not self._drafts(given)
+                    silent = attribute in mirror.EXTEND_MIRROR and not self._drafts(given)
                     value = given.get(attribute, ABSENT)
                     env.cells[("field", obj, attribute)] = replace(
                         fresh(value),
@@ -299,7 +299,7 @@ class Calls:
         """Return the kinds of step in which a callee runs: those of the mode or of the batch handed to it."""
         for value in bound.values():
             modes = value.modes
-            if modes is None and value.cls in facts.BATCH_CLASSES and value.obj is not None:
+            if modes is None and value.cls in mirror.BATCH_CLASSES and value.obj is not None:
                 modes = self._frame.read_field(value, "forward_mode", env).modes
             if modes is not None:
                 return [step for step in self._frame.questions.modes.mirrorless if step in modes]

@@ -6,7 +6,6 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.audit import facts
 from patchkit.audit.interpreter.calls import Calls
 from patchkit.audit.interpreter.conditions import Conditions
 from patchkit.audit.interpreter.frame import local
@@ -24,6 +23,7 @@ from patchkit.audit.interpreter.values import (
 )
 from patchkit.audit.modes import mode_member
 from patchkit.audit.rules import Use
+from patchkit.tree import mirror
 from patchkit.tree.index import last_name
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Expressions:
         if member is not None:
             return Value(SOME, modes=frozenset({member}))
         base = self.value(node.value, env)
-        if base.kind == "backend slot" and node.attr == facts.FLAG:
+        if base.kind == "backend slot" and node.attr == mirror.FLAG:
             self._frame.use(Use.SLOT, node, base, env, node.value)
         elif base.kind != "backend slot":
             self._frame.use(Use.ATTRIBUTE, node, base, env, node.value)
@@ -250,7 +250,7 @@ class Expressions:
         name = target.attr
         if base.obj is None:
             return
-        if name in facts.TRACKED and value.nulls == NONE and self._frame.questions.is_record(base.cls):
+        if name in mirror.TRACKED and value.nulls == NONE and self._frame.questions.is_record(base.cls):
             step = self._frame.step(target, f"{ast.unparse(target)} is set to None")
             value = replace(value, tainted=True, trail=(*value.trail, step))
         elif value.missing:
@@ -260,7 +260,7 @@ class Expressions:
         cell = ("field", base.obj, name)
         env.cells[cell] = value
         self._frame.written.add(cell)
-        if base.cls is not None and base.cls not in facts.BATCH_CLASSES:
+        if base.cls is not None and base.cls not in mirror.BATCH_CLASSES:
             self._frame.questions.store_field(base.cls, name, value)
 
 

@@ -23,6 +23,7 @@ from patchkit.audit.interpreter.values import (
     join,
 )
 from patchkit.audit.rules import Use
+from patchkit.tree import mirror
 from patchkit.tree.index import class_of_annotation, last_name
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Interpreter:
         name = parameter.arg
         if function.owner is not None and index == 0 and "staticmethod" not in function.decorators:
             return Value(SOME, cls=self._frame.questions.class_of_self(context))
-        if name in facts.TRACKED:
+        if name in mirror.TRACKED:
             return self._frame.questions.default_argument(context, name, self._frame.step(parameter, ""))
         if _is_mode(parameter):
             return Value(SOME, modes=frozenset({context.step}))
@@ -135,7 +136,7 @@ class Interpreter:
         if value.obj is None:
             return {}
         if self._frame.questions.is_record(value.cls):
-            for name in (*facts.TRACKED, "forward_mode"):
+            for name in (*mirror.TRACKED, "forward_mode"):
                 self._frame.read_field(value, name, env)
         return {
             cell[2]: held for cell, held in env.cells.items() if cell[0] == "field" and cell[1] == value.obj

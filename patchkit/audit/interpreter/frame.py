@@ -11,6 +11,7 @@ from patchkit.audit.interpreter.context import Hit
 from patchkit.audit.interpreter.values import ANY, SOME, Cell, Environment, Value, fresh, join
 from patchkit.audit.rules import Use
 from patchkit.findings.finding import Step
+from patchkit.tree import mirror
 from patchkit.tree.index import last_name
 
 if TYPE_CHECKING:
@@ -104,11 +105,11 @@ class Frame:
             return Value(SOME, truth=True)
         if questions.is_record(base.cls):
             where = self.step(node or self.context.function.node, "")
-            if name in facts.TRACKED:
+            if name in mirror.TRACKED:
                 return questions.default_mirror(base.cls, name, step, where)
-            if name == "forward_mode" and base.cls in facts.BATCH_CLASSES:
+            if name == "forward_mode" and base.cls in mirror.BATCH_CLASSES:
                 return Value(SOME, modes=frozenset({step}))
-            if name == "spec_info" and base.cls in facts.BATCH_CLASSES:
+            if name == "spec_info" and base.cls in mirror.BATCH_CLASSES:
                 return Value(SOME, cls=facts.SPEC_INPUT_ROOT, obj=f"{base.obj}.spec_info")
         stored = questions.stored_field(self.context, base.cls, name)
         hint = questions.class_of_attribute(base.cls, name)
@@ -145,7 +146,7 @@ class Frame:
         if value.obj is None or value.modes is not None:
             return {}
         if self.questions.is_record(value.cls):
-            for name in (*facts.TRACKED, "forward_mode"):
+            for name in (*mirror.TRACKED, "forward_mode"):
                 self.read_field(value, name, env)
         found: dict[str, Value] = {}
         nested = env.cells.get(("field", value.obj, "spec_info"))
@@ -153,7 +154,7 @@ class Frame:
         for cell, held in env.cells.items():
             if cell[1] != value.obj and (inner is None or cell[1] != inner):
                 continue
-            if cell[2] in facts.TRACKED or held.modes is not None or held.tainted or held.kind is not None:
+            if cell[2] in mirror.TRACKED or held.modes is not None or held.tainted or held.kind is not None:
                 found[cell[2] if cell[1] == value.obj else f"spec_info.{cell[2]}"] = held
         return found
 

@@ -1,1 +1,23 @@
-"""One format a file."""
+"""One output format a file, named as ``--format`` names it: its ``document(answer)`` returns the text."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from patchkit.findings.answer import Answer
+
+
+def names() -> tuple[str, ...]:
+    """Return the formats that every command with findings has."""
+    return tuple(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def document(name: str, answer: Answer) -> str:
+    """Return an answer in the format of that name, which is one of ``names()``."""
+    write: Callable[[Answer], str] = importlib.import_module(f"{__name__}.{name}").document
+    return write(answer)

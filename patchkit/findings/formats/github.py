@@ -1,4 +1,4 @@
-"""Write a report as workflow commands, which GitHub shows beside the lines that they name."""
+"""Workflow commands, which GitHub shows beside the lines that they name."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from patchkit.findings.finding import Confidence
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.findings.report import Report
+    from patchkit.findings.answer import Answer
 
 _COMMANDS = {Confidence.CERTAIN: "error", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "notice"}
 
 
-def lines(report: Report, prefix: str = "") -> Iterator[str]:
-    """Yield one command per finding; ``prefix`` leads from the repository's root to the package folder."""
-    for finding in report.findings:
+def document(answer: Answer) -> str:
+    """Return one command a finding and a note."""
+    return "\n".join(_commands(answer))
+
+
+def _commands(answer: Answer) -> Iterator[str]:
+    for finding in answer.findings:
         properties = ",".join(
             [
-                f"file={_property(prefix + finding.file)}",
+                f"file={_property(answer.prefix + finding.file)}",
                 f"line={finding.line}",
                 f"title={_property(f'{finding.rule} {finding.function}')}",
             ]
         )
         text = _data(f"{finding.message}; {finding.guard}")
         yield f"::{_COMMANDS[finding.confidence]} {properties}::{text}"
-    for note in report.notes:
+    for note in answer.notes:
         yield f"::notice::{_data(note)}"
 
 

@@ -1,4 +1,4 @@
-"""Write a report as JUnit XML: a failed test per finding, a skipped one per suppression."""
+"""JUnit XML: a test suite a section, a failed test a finding, a skipped one a suppression."""
 
 from __future__ import annotations
 
@@ -6,38 +6,28 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from patchkit.findings.answer import Answer, Section
     from patchkit.findings.finding import Finding
-    from patchkit.findings.report import Report
 
 
-def document(report: Report) -> str:
-    """Return the XML document of an audit."""
-    return write([suite("patchkit audit", report, f"{report.files_scanned} files")])
-
-
-def write(suites: Iterable[ElementTree.Element]) -> str:
-    """Return the XML document of several suites."""
+def document(answer: Answer) -> str:
+    """Return the XML document."""
     root = ElementTree.Element("testsuites")
-    root.extend(suites)
+    root.extend(map(_suite, answer.sections))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def suite(name: str, report: Report, looked_at: str, left_out: str = "") -> ElementTree.Element:
-    """Return a report as a suite.
-
-    ``looked_at`` names the one test of a suite without findings, ``left_out`` says why it was skipped.
-    """
+def _suite(section: Section) -> ElementTree.Element:
+    report = section.report
     cases = len(report.findings) + len(report.suppressed)
     element = ElementTree.Element(
         "testsuite",
-        name=name,
+        name=section.name,
         tests=str(max(cases, 1)),
         failures=str(len(report.findings)),
         errors="0",
-        skipped=str(len(report.suppressed) + bool(left_out)),
+        skipped=str(len(report.suppressed) + bool(section.left_out)),
         time=f"{report.seconds:.3f}",
     )
     for finding in report.findings:
@@ -46,12 +36,13 @@ def suite(name: str, report: Report, looked_at: str, left_out: str = "") -> Elem
         )
         steps = [f"{step.file}:{step.line}: {step.text}" for step in finding.path]
         failure.text = "\n".join([finding.expression, *steps, finding.guard])
-    for entry in report.suppressed:
-        ElementTree.SubElement(_case(element, entry.finding), "skipped", message=entry.reason)
+    for suppressed in report.suppressed:
+        ElementTree.SubElement(_case(element, suppressed), "skipped", message=suppressed.reason)
     if not cases:
-        case = ElementTree.SubElement(element, "testcase", classname=name.replace(" ", "."), name=looked_at)
-        if left_out:
-            ElementTree.SubElement(case, "skipped", message=left_out)
+        where = section.name.replace(" ", ".")
+        case = ElementTree.SubElement(element, "testcase", classname=where, name=section.title)
+        if section.left_out:
+            ElementTree.SubElement(case, "skipped", message=section.left_out)
     return element
 
 

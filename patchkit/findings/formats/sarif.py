@@ -1,62 +1,54 @@
-"""Write a report as SARIF 2.1.0 that code scanning loads, with paths, suppressions and baseline."""
+"""SARIF 2.1.0 that code scanning loads, with paths, suppressions and baseline."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 from patchkit import __version__
-from patchkit.audit.rules import RULES
 from patchkit.findings.finding import Confidence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from patchkit.findings.answer import Answer
     from patchkit.findings.finding import Finding
-    from patchkit.findings.report import Report
-    from patchkit.findings.rule import Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Confidence.CERTAIN: "error", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "note"}
 _RANKS = {Confidence.CERTAIN: 95.0, Confidence.LIKELY: 70.0, Confidence.POSSIBLE: 30.0}
 
 
-def log(
-    report: Report, prefix: str = "", tool: str = "patchkit audit", rules: Mapping[str, Rule] = RULES
-) -> dict[str, Any]:
-    """Return the SARIF log of ``tool`` as plain data.
-
-    ``prefix`` leads from the root of the repository, against which code scanning resolves locations, to the
-    package folder (``python/sglang/``); ``rules`` are those that the findings are about.
-    """
-    ids = sorted(rules)
-    results = [_result(finding, ids, prefix) for finding in report.findings]
-    for finding in report.known:
-        results.append({**_result(finding, ids, prefix), "baselineState": "unchanged"})
-    for entry in report.suppressed:
-        suppression = {"kind": "inSource", "justification": entry.reason}
-        results.append({**_result(entry.finding, ids, prefix), "suppressions": [suppression]})
+def document(answer: Answer) -> str:
+    """Return the log; its locations start at the repository's root, against which code scanning resolves them."""
+    ids = sorted(answer.rules)
+    results = [_result(finding, ids, answer.prefix) for finding in answer.findings]
+    for finding in answer.known:
+        results.append({**_result(finding, ids, answer.prefix), "baselineState": "unchanged"})
+    for suppressed in answer.suppressed:
+        suppression = {"kind": "inSource", "justification": suppressed.reason}
+        results.append({**_result(suppressed, ids, answer.prefix), "suppressions": [suppression]})
+    rules = [answer.rules[name] for name in ids]
     driver = {
-        "name": tool,
+        "name": answer.tool,
         "version": __version__,
         "rules": [
             {
-                "id": rule,
-                "name": rules[rule].name,
-                "shortDescription": {"text": rules[rule].summary},
-                "defaultConfiguration": {"level": "error" if rules[rule].fatal else "warning"},
+                "id": rule.id,
+                "name": rule.name,
+                "shortDescription": {"text": rule.summary},
+                "defaultConfiguration": {"level": "error" if rule.fatal else "warning"},
             }
-            for rule in ids
+            for rule in rules
         ],
     }
-    notes = [{"level": "note", "message": {"text": note}} for note in report.notes]
+    notes = [{"level": "note", "message": {"text": note}} for note in answer.notes]
     run: dict[str, Any] = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "results": results,
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
     }
-    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
 def _result(finding: Finding, ids: list[str], prefix: str) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""One check a file."""
+"""One check a file, with the rules that its findings break."""

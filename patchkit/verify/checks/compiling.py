@@ -5,24 +5,25 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from patchkit.verify import rules
-from patchkit.verify.result import Outcome, Result
+from patchkit.findings.rule import Rule
+from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
     from patchkit.verify.subject import Subject
 
-CHECK, TITLE = "compile", "Changed files compile"
+OBSTACLE = "a file does not compile"
+COMPILE = Rule("PV101", "does-not-compile", "a file that patches change is not valid Python")
 
 
-def check(subject: Subject) -> Result:
+@register("compile", "Changed files compile", COMPILE, order=10)
+def check(subject: Subject) -> Found:
     """Compile the files that patches name, and those that the ledger or a patch's comment names."""
     named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}
     recorded = {file for layer in subject.ledger.layers for file in layer.files}
     files = sorted(file for file in named.union(recorded, subject.signed) if file in subject.sources)
-    findings = tuple(broken for file in files if (broken := _broken(file, subject.sources[file])))
-    outcome = Outcome.FAILED if findings else Outcome.PASSED
-    return Result(CHECK, TITLE, outcome, f"{len(files)} files", findings)
+    findings = tuple(one for file in files if (one := _broken(file, subject.sources[file])))
+    return Found(f"{len(files)} files", findings, obstacle=OBSTACLE if findings else "")
 
 
 def _broken(file: str, source: bytes) -> Finding | None:
@@ -32,7 +33,7 @@ def _broken(file: str, source: bytes) -> Finding | None:
             compile(source, file, "exec", dont_inherit=True)
     except SyntaxError as error:
         line = error.lineno or 1
-        return rules.broken(rules.COMPILE, file, line, f"not valid Python: {error.msg}", "mend the file")
+        return broken(COMPILE, file, line, f"not valid Python: {error.msg}", "mend the file")
     except ValueError as error:
-        return rules.broken(rules.COMPILE, file, 1, f"not valid Python: {error}", "mend the file")
+        return broken(COMPILE, file, 1, f"not valid Python: {error}", "mend the file")
     return None

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from patchkit.audit import facts
-from patchkit.audit.reach import Reach
+from patchkit.findings.rule import Rule
+from patchkit.tree import mirror
 from patchkit.tree.index import Class, last_name
-from patchkit.verify import rules
-from patchkit.verify.result import Outcome, Result
+from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,34 +17,33 @@ if TYPE_CHECKING:
     from patchkit.tree.index import Function, Module
     from patchkit.verify.subject import Subject
 
-CHECK, TITLE = "hooks", "Backends have the overlap hook"
+MISSING = Rule("PV401", "hook-missing", "the overlap plan stream can reach a backend without its hook")
 HOOK = "update_verify_buffers_to_fill_after_draft"
 _NAMED = 3
 _START_CHECK = "require_overlap_hook"
 
 
-def check(subject: Subject) -> Result:
+@register("hooks", "Backends have the overlap hook", MISSING, order=60)
+def check(subject: Subject) -> Found:
     """Look at the backends that opted out of the mirror or that a worker names; otherwise at all.
 
     A worker that calls the hook without such a check may meet any backend of the tree.
     """
     program = subject.program
     callers = [f for module in program.core for f in module.all_functions() if _calls(f, HOOK)]
-    workers = [f for f in callers if facts.BACKEND_ROOT not in _ancestors(subject, f)]
+    workers = [f for f in callers if mirror.BACKEND_ROOT not in _ancestors(subject, f)]
     if not workers:
-        return Result(CHECK, TITLE, Outcome.SKIPPED, "no worker of this tree calls the hook")
-    reach = Reach(program)
-    backends = [cls for cls in reach.backends if facts.BACKEND_ROOT in program.ancestors(cls)]
+        return Found("no worker of this tree calls the hook", skipped=True)
+    backends = [cls for cls in subject.backends.all if subject.backends.derived(cls)]
     named = {name for worker in workers for name in _named(worker.module)}
-    close = [cls for cls in backends if reach.opted_out(cls) or cls.name in named]
+    close = [cls for cls in backends if subject.backends.opted_out(cls) or cls.name in named]
     refused = all(_checked(subject, worker) for worker in workers)
     findings = [_missing(cls, refused=refused) for cls in close if not _has(subject, cls)]
     for worker in workers:
         if not _checked(subject, worker):
             rest = [cls for cls in backends if cls not in close and not _has(subject, cls)]
             findings += _unchecked(worker, rest)
-    outcome = Outcome.FAILED if findings else Outcome.PASSED
-    return Result(CHECK, TITLE, outcome, f"{len(close)} backends", tuple(findings))
+    return Found(f"{len(close)} backends", tuple(findings))
 
 
 def _calls(function: Function, name: str) -> bool:
@@ -66,7 +64,7 @@ def _named(module: Module) -> Iterator[str]:
 
 def _has(subject: Subject, cls: Class) -> bool:
     owner = subject.program.method(cls, HOOK)
-    return owner is not None and owner.owner is not None and owner.owner.name != facts.BACKEND_ROOT
+    return owner is not None and owner.owner is not None and owner.owner.name != mirror.BACKEND_ROOT
 
 
 def _checked(subject: Subject, worker: Function) -> bool:
@@ -77,8 +75,8 @@ def _checked(subject: Subject, worker: Function) -> bool:
 
 def _missing(cls: Class, *, refused: bool) -> Finding:
     then = "a server refuses to start" if refused else "its call raises in the middle of a verify"
-    return rules.broken(
-        rules.HOOK,
+    return broken(
+        MISSING,
         cls.module.file,
         cls.node.lineno,
         f"{cls.name} defines no {HOOK}: with the overlap plan stream {then}",
@@ -91,8 +89,8 @@ def _unchecked(worker: Function, without: list[Class]) -> Iterator[Finding]:
     if without:
         names = ", ".join(sorted({cls.name for cls in without})[:_NAMED])
         names += f" and {len(without) - _NAMED} more" if len(without) > _NAMED else ""
-        yield rules.broken(
-            rules.HOOK,
+        yield broken(
+            MISSING,
             worker.module.file,
             worker.node.lineno,
             f"{names} define no {HOOK}: its call here raises in the middle of a verify",

@@ -6,8 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from patchkit.verify import rules
-from patchkit.verify.result import Outcome, Result
+from patchkit.findings.rule import Rule
+from patchkit.tree.sglang import files_of, imported_from, package_of
+from patchkit.verify.check import Found, broken, register
 from patchkit.verify.runtime import PACKAGE, Runtime, bound_names, is_api
 
 if TYPE_CHECKING:
@@ -16,12 +17,15 @@ if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
     from patchkit.verify.subject import Subject
 
-CHECK, TITLE = "imports", "Imports resolve and the runtime fits"
-_ROOT = "sglang"
+IMPORT = Rule("PV301", "import-unresolved", "an import of a patched file leads nowhere in the tree")
+RUNTIME = Rule("PV302", "runtime-missing", "the runtime that patched code imports is not there")
+OLDER = Rule("PV303", "runtime-older", "the runtime is older than what patched code imports")
+NAME = Rule("PV304", "runtime-name", "the runtime API lacks a name that patched code uses")
 _INSTALL = "pip install --upgrade 'sglang-patchkit[runtime]' in the server's environment"
 
 
-def check(subject: Subject, runtime: Runtime) -> Result:
+@register("imports", "Imports resolve and the runtime fits", IMPORT, RUNTIME, OLDER, NAME, order=40)
+def check(subject: Subject) -> Found:
     """Follow the imports of every file with a patch's edit, and each name taken from the runtime's API."""
     findings: list[Finding] = []
     apis: set[str] = set()
@@ -30,10 +34,9 @@ def check(subject: Subject, runtime: Runtime) -> Result:
         findings += _unresolved(subject, file, module)
         for name, local, line in _apis(module):
             apis.add(name)
-            findings += _misfits(runtime, file, module, name=name, local=local, line=line)
+            findings += _misfits(subject.runtime, file, module, name=name, local=local, line=line)
     needs = f", runtime {', '.join(sorted(apis))}" if apis else ""
-    outcome = Outcome.FAILED if findings else Outcome.PASSED
-    return Result(CHECK, TITLE, outcome, f"{len(subject.files)} files{needs}", _once(findings))
+    return Found(f"{len(subject.files)} files{needs}", _once(findings))
 
 
 def _apis(module: ast.Module) -> Iterator[tuple[str, str, int]]:
@@ -49,13 +52,13 @@ def _misfits(
 ) -> Iterator[Finding]:
     if not runtime.present:
         message = f"{PACKAGE}, which patched files import, is not installed in {runtime.place}"
-        yield rules.broken(rules.RUNTIME, file, line, message, _INSTALL)
+        yield broken(RUNTIME, file, line, message, _INSTALL)
         return
     api = runtime.api(name)
     if api is None:
         message = f"the runtime in {runtime.place} has no {name}, which patched files import"
-        rule = rules.OLDER if is_api(name) else rules.NAME
-        yield rules.broken(rule, file, line, f"{message}: it is older than the patches", _INSTALL)
+        rule = OLDER if is_api(name) else NAME
+        yield broken(rule, file, line, f"{message}: it is older than the patches", _INSTALL)
         return
     names = bound_names(api)
     for node in ast.walk(module):
@@ -64,12 +67,12 @@ def _misfits(
         if isinstance(node.value, ast.Name) and node.value.id == local:
             message = f"the runtime's {name} in {runtime.place} has no `{node.attr}`"
             expression = ast.unparse(node)
-            yield rules.broken(rules.NAME, file, node.lineno, message, _INSTALL, expression=expression)
+            yield broken(NAME, file, node.lineno, message, _INSTALL, expression=expression)
 
 
 def _once(findings: list[Finding]) -> tuple[Finding, ...]:
     """Say of the runtime as a whole what is wrong with it once, not in every file that imports it."""
-    whole = {rules.RUNTIME.id, rules.OLDER.id}
+    whole = {RUNTIME.id, OLDER.id}
     seen: dict[object, Finding] = {}
     for finding in findings:
         seen.setdefault(finding.message if finding.rule in whole else finding, finding)
@@ -77,20 +80,18 @@ def _once(findings: list[Finding]) -> tuple[Finding, ...]:
 
 
 def _unresolved(subject: Subject, file: str, module: ast.Module) -> Iterator[Finding]:
-    package = [_ROOT, *file.split("/")[:-1]]
+    package = package_of(file)
     for node in _unguarded(module.body):
-        base = node.module or ""
-        if node.level:
-            base = ".".join([*package[: len(package) - node.level + 1], *([base] if base else [])])
-        if base != _ROOT and not base.startswith(f"{_ROOT}."):
+        base = imported_from(node.module, node.level, package)
+        if base is None or not files_of(base):
             continue
         home = _file(subject, base)
         for alias in node.names:
             if _is_module(subject, f"{base}.{alias.name}") or (home and _binds(subject, home, alias.name)):
                 continue
             missing = f"{home} defines no `{alias.name}`" if home else f"the tree has no module {base}"
-            yield rules.broken(
-                rules.IMPORT,
+            yield broken(
+                IMPORT,
                 file,
                 node.lineno,
                 missing,
@@ -108,17 +109,13 @@ def _unguarded(body: list[ast.stmt]) -> Iterator[ast.ImportFrom]:
             yield from _unguarded(statement.body)
 
 
-def _file(subject: Subject, dotted: str) -> str | None:
-    path = dotted.removeprefix(_ROOT).removeprefix(".").replace(".", "/")
-    places = (f"{path}.py", f"{path}/__init__.py".lstrip("/"))
-    return next((place for place in places if place in subject.sources), None)
+def _file(subject: Subject, module: str) -> str | None:
+    return next((file for file in files_of(module) if file in subject.sources), None)
 
 
-def _is_module(subject: Subject, dotted: str) -> bool:
-    folder = dotted.removeprefix(f"{_ROOT}.").replace(".", "/")
-    return _file(subject, dotted) is not None or any(
-        file.startswith(f"{folder}/") for file in subject.sources
-    )
+def _is_module(subject: Subject, module: str) -> bool:
+    folder = files_of(module)[-1].removesuffix("__init__.py")
+    return _file(subject, module) is not None or any(file.startswith(folder) for file in subject.sources)
 
 
 def _binds(subject: Subject, home: str, name: str) -> bool:

@@ -8,23 +8,26 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from patchkit.verify import rules, stand_ins
-from patchkit.verify.result import Outcome, Result
+from patchkit.findings.rule import Rule
+from patchkit.tree.sglang import module_of, serves
+from patchkit.verify import stand_ins
+from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
     from patchkit.verify.subject import Subject
 
-CHECK, TITLE = "import", "Patched modules can be imported"
+LOADING = Rule("PV601", "import-error", "a patched module cannot be imported")
 _SECONDS = 300
 
 
-def check(subject: Subject) -> Result:
+@register("import", "Patched modules can be imported", LOADING, order=90, runs_code=True)
+def check(subject: Subject) -> Found:
     """Import the modules that hold a patch's edits, tests left out, with this interpreter."""
     if find_spec("torch") is None:
         remedy = "pip install torch there; its CPU build will do"
         return _impossible(f"importing takes torch, which is not installed in {sys.prefix}", remedy)
-    files = [file for file in subject.files if file.startswith("srt/")]
-    modules = {f"sglang.{file.removesuffix('.py').replace('/', '.')}": file for file in files}
+    files = [file for file in subject.files if serves(file)]
+    modules = {module_of(file): file for file in files}
     request = {"path": str(subject.tree.package.parent), "modules": list(modules)}
     command = (sys.executable, stand_ins.__file__)
     try:
@@ -39,16 +42,13 @@ def check(subject: Subject) -> Result:
         return _impossible(f"the process that imports the modules ended: {said}", "mend what it names")
     answer = json.loads(lines[-1])
     findings = tuple(
-        rules.broken(
-            rules.LOADING, modules[name], line, message, "mend what the message names", expression=name
-        )
+        broken(LOADING, modules[name], line, message, "mend what the message names", expression=name)
         for name, (line, message) in answer["errors"].items()
     )
     notes = (f"stand-ins for {', '.join(answer['absent'])}",) if answer["absent"] else ()
-    outcome = Outcome.FAILED if findings else Outcome.PASSED
-    return Result(CHECK, TITLE, outcome, f"{len(modules)} modules", findings, notes)
+    return Found(f"{len(modules)} modules", findings, notes)
 
 
-def _impossible(message: str, remedy: str) -> Result:
-    broken = rules.broken(rules.LOADING, "__init__.py", 1, message, remedy)
-    return Result(CHECK, TITLE, Outcome.FAILED, "not made", (broken,))
+def _impossible(message: str, remedy: str) -> Found:
+    reason = broken(LOADING, "__init__.py", 1, message, remedy)
+    return Found("not made", (reason,))

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.verify.result import Outcome, Result
+from patchkit.verify.check import Found, register
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from patchkit.findings.finding import Confidence, Finding
-    from patchkit.findings.report import Report
-
-CHECK, TITLE = "audit", "The audit is clean"
+    from patchkit.verify.subject import Subject
 
 
-def check(report: Report, confidence: Confidence, baseline: Iterable[Finding]) -> Result:
-    """Judge an audit's report: findings at least as sure as ``confidence`` and not in ``baseline`` fail."""
-    judged = report.at_least(confidence).against(baseline)
+@register("audit", "The audit is clean", order=80)
+def check(subject: Subject) -> Found:
+    """Judge an audit's report: findings that are sure enough for the terms and not in the baseline fail."""
+    report, terms = subject.audit(subject.tree), subject.terms
+    judged = report.at_least(terms.confidence).against(terms.baseline)
     left_out = len(report.findings) - len(judged.findings) - len(judged.known)
     notes = list(report.notes)
     for count, what in (
-        (left_out, f"less sure than {confidence.value}: patchkit audit shows them"),
+        (left_out, f"less sure than {terms.confidence.value}: patchkit audit shows them"),
         (len(judged.known), "in the baseline"),
         (len(judged.suppressed), "suppressed with a reason"),
     ):
         if count:
             notes.append(f"{count} {'finding' if count == 1 else 'findings'} {what}")
-    outcome = Outcome.FAILED if judged.findings else Outcome.PASSED
-    return Result(CHECK, TITLE, outcome, f"{judged.files_scanned} files", judged.findings, tuple(notes))
+    return Found(f"{judged.files_scanned} files", judged.findings, tuple(notes))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.findings.rule import Rule
 from patchkit.plan.status import State
-from patchkit.verify import rules
-from patchkit.verify.result import Outcome, Result
+from patchkit.verify.check import Found, broken, register
+from patchkit.verify.checks.compiling import COMPILE, OBSTACLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,16 +17,19 @@ if TYPE_CHECKING:
     from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.verify.subject import Subject
 
-CHECK, TITLE = "postconditions", "Every edit is in place"
+PENDING = Rule("PV201", "patch-pending", "no patch is in the tree")
+EDIT = Rule("PV202", "edit-missing", "an edit of a patch that the tree has is not in place")
+CONFLICT = Rule("PV203", "edit-conflict", "code around an edit is not what the patch describes")
 _DONE = {State.APPLIED, State.UPSTREAM}
 
 
-def check(subject: Subject) -> Result:
+@register("postconditions", "Every edit is in place", PENDING, EDIT, CONFLICT, order=30)
+def check(subject: Subject) -> Found:
     """Look for the edits of each patch that the tree has or the ledger records; other patches are noted."""
     try:
         statuses = subject.statuses
     except TreeError as error:
-        return Result(CHECK, TITLE, Outcome.FAILED, str(error), (_unreadable(error),))
+        return Found(str(error), (_unreadable(error),), obstacle=OBSTACLE)
     recorded = subject.ledger.patches
     findings: list[Finding] = []
     notes = []
@@ -39,7 +43,9 @@ def check(subject: Subject) -> Result:
             findings += _missing(subject, status)
         elif status.patch.default:
             notes.append(f"{status.patch.id} is {status.state.value}: patchkit apply {status.patch.id}")
+    obstacle = ""
     if not present and not findings:
+        obstacle = "no patch is in the tree"
         pending = [
             status.patch.id
             for status in statuses
@@ -47,12 +53,10 @@ def check(subject: Subject) -> Result:
         ]
         message = f"no patch is in the tree; {', '.join(pending)} could be"
         notes = [note for note in notes if "patchkit apply" not in note]
-        findings.append(rules.broken(rules.PENDING, "__init__.py", 1, message, "patchkit apply"))
+        findings.append(broken(PENDING, "__init__.py", 1, message, "patchkit apply"))
     edits = sum(edit.state in _DONE for status in statuses for edit in status.edits)
     summary = f"{present} of {len(statuses)} patches, {edits} edits"
-    return Result(
-        CHECK, TITLE, Outcome.FAILED if findings else Outcome.PASSED, summary, tuple(findings), tuple(notes)
-    )
+    return Found(summary, tuple(findings), tuple(notes), obstacle=obstacle)
 
 
 def _expected(status: PatchStatus) -> bool:
@@ -67,14 +71,14 @@ def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
         yield _lost(subject, status, edit)
     if not lost:
         message = f"{status.patch.id}: {status.reason or status.state.value}"
-        yield rules.broken(rules.CONFLICT, "__init__.py", 1, message, "patchkit status says more")
+        yield broken(CONFLICT, "__init__.py", 1, message, "patchkit status says more")
 
 
 def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
     conflict = edit.state is State.CONFLICT
     why = edit.reason or "the code is as before the patch"
-    return rules.broken(
-        rules.CONFLICT if conflict else rules.EDIT,
+    return broken(
+        CONFLICT if conflict else EDIT,
         edit.file,
         subject.line(edit.file, edit.site),
         f"{status.patch.id}: {edit.name} is not in place: {why}",
@@ -86,4 +90,4 @@ def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
 def _unreadable(error: TreeError) -> Finding:
     file, _, rest = str(error).partition(":")
     line = rest.partition(":")[0]
-    return rules.broken(rules.COMPILE, file, int(line) if line.isdigit() else 1, str(error), "mend the file")
+    return broken(COMPILE, file, int(line) if line.isdigit() else 1, str(error), "mend the file")

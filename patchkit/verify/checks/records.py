@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.findings.rule import Rule
 from patchkit.transaction.ledger import FOLDER
 from patchkit.transaction.swap import digest_of
-from patchkit.verify import rules
-from patchkit.verify.result import Outcome, Result
+from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,41 +15,41 @@ if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
     from patchkit.verify.subject import Subject
 
-CHECK, TITLE = "ledger", "The ledger agrees with the bytes"
+LEDGER = Rule("PV501", "ledger-bytes", "the ledger and the tree's bytes disagree")
 _FILE = f"{FOLDER}/ledger.json"
 _AGAIN = "put the file back, or take the change in: patchkit revert, then patchkit apply"
 _RESTORE = "restore the folder from a copy, or put the tree back with git and apply again"
 
 
-def check(subject: Subject) -> Result:
+@register("ledger", "The ledger agrees with the bytes", LEDGER, order=20, always=True)
+def check(subject: Subject) -> Found:
     """Compare the digest of every recorded file and of every content that a revert would take."""
     if subject.ledger_error is not None:
-        broken = rules.broken(rules.LEDGER, _FILE, 1, str(subject.ledger_error), _RESTORE)
-        return Result(CHECK, TITLE, Outcome.FAILED, "unreadable", (broken,))
+        unreadable = broken(LEDGER, _FILE, 1, str(subject.ledger_error), _RESTORE)
+        return Found("unreadable", (unreadable,))
     files = {file for layer in subject.ledger.layers for file in layer.files}
     if not files:
-        return Result(CHECK, TITLE, Outcome.SKIPPED, "the tree has no ledger, so revert is up to git")
+        return Found("the tree has no ledger, so revert is up to git", skipped=True)
     findings = (*_changed(subject, files), *_lost(subject), *_at_odds(subject))
     unrecorded = len(set(subject.signed) - files)
     notes = (f"{unrecorded} files were patched elsewhere: git takes those edits back",) if unrecorded else ()
-    outcome = Outcome.FAILED if findings else Outcome.PASSED
-    return Result(CHECK, TITLE, outcome, f"{len(files)} files", findings, notes)
+    return Found(f"{len(files)} files", findings, notes)
 
 
 def _changed(subject: Subject, files: set[str]) -> Iterator[Finding]:
     for file in sorted(files):
         source = subject.sources.get(file)
         if source is None:
-            yield rules.broken(rules.LEDGER, file, 1, "patchkit changed this file, and it is gone", _AGAIN)
+            yield broken(LEDGER, file, 1, "patchkit changed this file, and it is gone", _AGAIN)
         elif digest_of(source) != subject.ledger.files[file].applied:
-            yield rules.broken(rules.LEDGER, file, 1, "not as patchkit left it: changed since", _AGAIN)
+            yield broken(LEDGER, file, 1, "not as patchkit left it: changed since", _AGAIN)
 
 
 def _lost(subject: Subject) -> Iterator[Finding]:
     for digest in sorted(subject.ledger.contents):
         if not subject.store.holds(digest):
             message = f"the ledger keeps no whole {FOLDER}/objects/{digest[:12]}…, so revert cannot take it"
-            yield rules.broken(rules.LEDGER, _FILE, 1, message, _RESTORE)
+            yield broken(LEDGER, _FILE, 1, message, _RESTORE)
 
 
 def _at_odds(subject: Subject) -> Iterator[Finding]:
@@ -60,4 +60,4 @@ def _at_odds(subject: Subject) -> Iterator[Finding]:
         names = sorted((made - layer.files.keys()) | (listed - {patch.id for patch in layer.patches}))
         for name in names:
             message = f"the ledger contradicts itself about {name}: an entry was taken out or added"
-            yield rules.broken(rules.LEDGER, _FILE, 1, message, _RESTORE)
+            yield broken(LEDGER, _FILE, 1, message, _RESTORE)

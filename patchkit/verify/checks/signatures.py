@@ -8,10 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchkit.audit import facts
+from patchkit.findings.rule import Rule
+from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
-from patchkit.verify import rules
-from patchkit.verify.result import Outcome, Result
+from patchkit.tree.sglang import serves
+from patchkit.verify.check import Found, broken, register
 from patchkit.verify.runtime import PACKAGE, is_api
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from patchkit.verify.runtime import Runtime
     from patchkit.verify.subject import Subject
 
-CHECK, TITLE = "signatures", "Functions accept what callers pass"
+SIGNATURE = Rule("PV402", "signature", "a function does not accept what a caller in the tree passes")
 # A draft's backend plans several steps in one call, so that its methods take other parameters.
 _STEPS = "MultiStep"
 # A model calls these with what its own backend takes.
@@ -31,20 +32,20 @@ _CLASS = re.compile(rb"^class \w*Backend", re.MULTILINE)
 _RECEIVERS = {"attn_backend": False, "draft_attn_backend": True}
 
 
-def check(subject: Subject, runtime: Runtime) -> Result:
+@register("signatures", "Functions accept what callers pass", SIGNATURE, order=70)
+def check(subject: Subject) -> Found:
     """Match calls with the functions that they can mean, where the tree shows which those are.
 
     A call on something named ``attn_backend`` can mean the override of any backend. In a file with a patch's
     edit, calls on ``self``, of classes, of functions and of the runtime are followed by name.
     """
-    calls = list(_calls(subject, runtime))
+    calls = list(_calls(subject, subject.runtime))
     findings = {
         (call.module.file, call.node.lineno, mismatch): call.finding(mismatch)
         for call in calls
         for mismatch in call.mismatches()
     }
-    outcome = Outcome.FAILED if findings else Outcome.PASSED
-    return Result(CHECK, TITLE, outcome, f"{len(calls)} calls", tuple(findings.values()))
+    return Found(f"{len(calls)} calls", tuple(findings.values()))
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ class _Call:
                 yield f"{callee.name} ({callee.place}) {wrong}"
 
     def finding(self, mismatch: str) -> Finding:
-        return rules.broken(
-            rules.SIGNATURE,
+        return broken(
+            SIGNATURE,
             self.module.file,
             self.node.lineno,
             mismatch,
@@ -115,7 +116,7 @@ def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
     sign = re.compile(b"|".join(wanted))
     for file, text in subject.sources.items():
         followed = file in subject.files
-        if not file.startswith("srt/") or not (followed or sign.search(text)):
+        if not serves(file) or not (followed or sign.search(text)):
             continue
         module = subject.program.module(file)
         if module is None:
@@ -143,15 +144,15 @@ def _all_calls(module: Module) -> Iterator[tuple[str, Class | None, ast.Call]]:
 def _overrides(subject: Subject) -> dict[bool, dict[str, list[_Callee]]]:
     """Return, by name, the overrides of the abstract backend's methods, those of multi-step drafts apart."""
     found: dict[bool, dict[str, list[_Callee]]] = {False: {}, True: {}}
-    roots = subject.program.classes_named(facts.BACKEND_ROOT)
+    roots = subject.program.classes_named(mirror.BACKEND_ROOT)
     names = {name for root in roots for name in root.methods if not name.startswith(_OF_MODELS)}
     for file, text in subject.sources.items():
-        if not file.startswith("srt/") or not _CLASS.search(text):
+        if not serves(file) or not _CLASS.search(text):
             continue
         module = subject.program.module(file)
         for cls in module.classes.values() if module is not None else ():
             steps = _STEPS in cls.name
-            if steps or facts.BACKEND_ROOT in subject.program.ancestors(cls):
+            if steps or mirror.BACKEND_ROOT in subject.program.ancestors(cls):
                 for name in names & cls.methods.keys():
                     found[steps].setdefault(name, []).append(_callee(cls.methods[name]))
     return found

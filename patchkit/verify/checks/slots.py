@@ -6,9 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from patchkit.findings.rule import Rule
 from patchkit.tree.index import Class
-from patchkit.verify import rules
-from patchkit.verify.result import Outcome, Result
+from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from patchkit.tree.index import Function
     from patchkit.verify.subject import Subject
 
-CHECK, TITLE = "slots", "Backend slots of the decision exist"
+SLOT = Rule("PV403", "backend-slot", "the decision reads a backend slot that does not exist")
 _PROPERTY = "spec_v2_attn_backends"
 _PLAIN = frozenset({"ABC", "object", "Protocol", "Generic"})
 
 
-def check(subject: Subject) -> Result:
+@register("slots", "Backend slots of the decision exist", SLOT, order=50)
+def check(subject: Subject) -> Found:
     """Follow each attribute that a worker's ``spec_v2_attn_backends`` reads to where it is set."""
     workers = [
         cls for module in subject.program.core for cls in module.classes.values() if _PROPERTY in cls.methods
     ]
     if not workers:
-        return Result(CHECK, TITLE, Outcome.SKIPPED, "no worker of this tree names its backends")
+        return Found("no worker of this tree names its backends", skipped=True)
     chains = [(cls, chain) for cls in workers for chain in _chains(cls.methods[_PROPERTY])]
     findings = tuple(finding for cls, chain in chains for finding in _broken(subject, cls, chain))
-    outcome = Outcome.FAILED if findings else Outcome.PASSED
-    return Result(CHECK, TITLE, outcome, f"{len(chains)} reads in {len(workers)} workers", findings)
+    return Found(f"{len(chains)} reads in {len(workers)} workers", findings)
 
 
 def _chains(function: Function) -> list[ast.Attribute]:
@@ -68,8 +68,8 @@ def _broken(subject: Subject, cls: Class, chain: ast.Attribute) -> Iterator[Find
     for name in _names(function, chain):
         if not (_sets(subject, owner, name) if owner is not None else _anyone_sets(subject, name)):
             where = owner.name if owner is not None else "any class of the tree"
-            yield rules.broken(
-                rules.SLOT,
+            yield broken(
+                SLOT,
                 cls.module.file,
                 chain.lineno,
                 f"the decision reads `{name}`, which is no attribute of {where}",

@@ -1,4 +1,4 @@
-"""Show a report to a person: grouped by file, with source lines, and one line that sums it up."""
+"""An audit as a person reads it: grouped by file, with source lines, and one line that sums it up."""
 
 from __future__ import annotations
 

@@ -1,0 +1,27 @@
+"""The names by which sglang's source speaks of the CPU mirror of sequence lengths and of who can do without."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+FLAG = "needs_cpu_seq_lens"
+"""What an attention backend says that can run without the mirror."""
+
+MIRROR = ("seq_lens_cpu", "seq_lens_sum")
+EXTEND_MIRROR = ("extend_seq_lens_cpu", "extend_prefix_lens_cpu")
+TRACKED = frozenset(MIRROR + EXTEND_MIRROR)
+
+BATCH_CLASSES = frozenset({"ScheduleBatch", "ModelWorkerBatch", "ForwardBatch"})
+"""Classes whose instances carry the mirror of one step."""
+
+BACKEND_ROOT = "AttentionBackend"
+RUNTIME = "patchkit.runtime"
+"""Where patched code finds what it calls, unless the tree carries it itself."""
+
+
+@cache
+def pattern() -> re.Pattern[bytes]:
+    """Return a pattern of the files that matter: they name the mirror, the flag or the runtime."""
+    names = "|".join(sorted(TRACKED | {FLAG}))
+    return re.compile(rf"\b(?:{names})\b|\bpatchkit\.runtime\b|\b_patchkit\b".encode())

@@ -1,1 +1,0 @@
-"""The formats in which a verification answers; what the audit's formats have, they take from there."""

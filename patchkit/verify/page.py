@@ -1,0 +1,111 @@
+"""One page that needs nothing else: the checks, and each patch with its state, why, and what it changed."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import jinja2
+
+from patchkit import __version__
+from patchkit.errors import TreeError
+from patchkit.plan.build import make_plan
+from patchkit.plan.status import State
+from patchkit.tree.git import git
+from patchkit.tree.tree import OverlayTree
+from patchkit.verify.result import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from patchkit.plan.status import FileChange, PatchStatus
+    from patchkit.verify.result import Verdict
+    from patchkit.verify.subject import Subject
+
+_CONTEXT = 3
+
+
+@dataclass(frozen=True)
+class _Cell:
+    number: int
+    text: str
+
+
+@dataclass(frozen=True)
+class _Row:
+    kind: str
+    before: _Cell | None
+    after: _Cell | None
+
+
+def document(verdict: Verdict) -> str:
+    """Return the page; whatever it says of the tree and of patches is text there, never markup."""
+    subject = verdict.subject
+    changes = _changes(subject, verdict.statuses)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(files(__package__).joinpath("page.html.j2").read_text("utf-8"))
+    return template.render(
+        version=subject.tree.version or "version unknown",
+        package=subject.tree.package,
+        commit=_commit(subject.tree.root),
+        date=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        results=verdict.results,
+        failed=[result.check for result in verdict.results if result.outcome is Outcome.FAILED],
+        made=sum(result.outcome is not Outcome.SKIPPED for result in verdict.results),
+        patches=[
+            (status, [(change.file, list(_rows(change))) for change in changes.get(status.patch.id, ())])
+            for status in verdict.statuses
+        ],
+        patchkit=__version__,
+        seconds=verdict.seconds,
+    )
+
+
+def _commit(root: Path) -> str:
+    """Return the commit that a checkout stands on; empty for a tree that is none."""
+    if not (root / ".git").exists():
+        return ""
+    return git(root, "rev-parse", "--verify", "--short=12", "HEAD").stdout.decode().strip()
+
+
+def _changes(subject: Subject, statuses: Sequence[PatchStatus]) -> dict[str, tuple[FileChange, ...]]:
+    """Return, by patch, what it changed or would change, made again from what the ledger kept."""
+    try:
+        layers = reversed(subject.ledger.layers)
+        contents = {
+            file: None if known.original is None else subject.store.get(known.original)
+            for layer in layers
+            for file, known in layer.files.items()
+        }
+    except TreeError:
+        return {}
+    found = {}
+    for status in statuses:
+        if status.patch.id in subject.ledger.patches or status.state in {State.PENDING, State.PARTIAL}:
+            planned = make_plan(OverlayTree(subject.tree, contents), (status.patch,))
+            found[status.patch.id] = planned.changes
+            contents |= {change.file: change.after for change in planned.changes}
+    return found
+
+
+def _rows(change: FileChange) -> Iterator[_Row | None]:
+    """Yield the rows of a change side by side, None between two places of the file."""
+    old, new = ((text or b"").decode(errors="replace").splitlines() for text in (change.before, change.after))
+    groups = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT)
+    for place, group in enumerate(groups):
+        if place:
+            yield None
+        for tag, i1, i2, j1, j2 in group:
+            for offset in range(max(i2 - i1, j2 - j1)):
+                kind = "same" if tag == "equal" else "changed"
+                yield _Row(kind, _cell(old, i1 + offset, i2), _cell(new, j1 + offset, j2))
+
+
+def _cell(lines: Sequence[str], at: int, end: int) -> _Cell | None:
+    return _Cell(at + 1, lines[at]) if at < end else None
