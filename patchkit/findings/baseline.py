@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit.errors import UsageError
-from patchkit.findings.finding import Finding
+from patchkit.findings.finding import Finding  # noqa: TC001  # read when a baseline is decoded
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from patchkit.findings.finding import Confidence, Finding, Suppressed
+from patchkit.findings.finding import Confidence, Finding, Suppressed  # noqa: TC001  # read when a report is decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
