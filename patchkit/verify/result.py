@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-
 if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
     from patchkit.plan.status import PatchStatus

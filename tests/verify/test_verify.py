@@ -6,12 +6,12 @@ import functools
 import json
 import re
 import shutil
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
+from markupsafe import escape
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
 from support.releases import PATCHES, REFERENCE, Releases, answer, run
 
