@@ -125,13 +125,17 @@ def verify(
     return engine.verify(Subject(tree, tuple(patches), terms, auditing.audit_cached), watch)
 
 
-def audit(tree: CheckoutTree, baseline: Sequence[Finding] = ()) -> Report:
-    """Return the reads of the CPU mirror that break when it is None, those in ``baseline`` as known."""
-    from patchkit.audit.engine import audit_cached
+def audit(tree: CheckoutTree, baseline: Sequence[Finding] = (), *, allow_unread: bool = False) -> Report:
+    """Return the reads of the CPU mirror that break when it is None, those in ``baseline`` as known.
+
+    A folder that cannot be read is a finding too; with ``allow_unread`` it is a note.
+    """
+    from patchkit.audit.engine import audit_cached, unread_noted
     from patchkit.transaction.write import require_settled
 
     require_settled(tree)
-    return audit_cached(tree).against(baseline)
+    report = audit_cached(tree)
+    return (unread_noted(report) if allow_unread else report).against(baseline)
 
 
 def matrix(

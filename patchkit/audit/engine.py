@@ -6,17 +6,19 @@ import ast
 import time
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from patchkit.audit import cache
 from patchkit.audit.interpreter.values import NONE
 from patchkit.audit.reach import Reach
-from patchkit.audit.rules import Use, guard
+from patchkit.audit.rules import UNREAD, Use, guard
 from patchkit.audit.solver import Solver
 from patchkit.findings import suppress
 from patchkit.findings.finding import Confidence, Finding
 from patchkit.findings.report import Report
 from patchkit.tree import mirror
 from patchkit.tree.index import Program, read_sources
-from patchkit.tree.sglang import served, serves
+from patchkit.tree.sglang import SERVING, served, serves
 
 if TYPE_CHECKING:
     from patchkit.audit.interpreter.context import Context, Hit
@@ -29,7 +31,7 @@ _MAX_EXPRESSION = 120
 def audit(tree: SourceTree) -> Report:
     """Audit the ``srt`` package of a tree; files that do not parse are notes, not errors."""
     started = time.perf_counter()
-    return audit_program(Program(read_sources(tree)), started)
+    return _with_unread(audit_program(Program(read_sources(tree)), started), tree)
 
 
 def audit_cached(tree: SourceTree) -> Report:
@@ -41,7 +43,34 @@ def audit_cached(tree: SourceTree) -> Report:
     if report is None:
         report = audit_program(Program(sources), started)
         cache.save(name, report)
-    return report
+    return _with_unread(report, tree)
+
+
+def _with_unread(report: Report, tree: SourceTree) -> Report:
+    """Add a finding for each folder that could not be read; which those are is not up to the sources."""
+    found = tuple(
+        Finding(
+            rule=UNREAD.id,
+            file=folder,
+            line=1,
+            function="module",
+            expression="",
+            message="a linked or unreadable folder, so what it holds was not audited",
+            confidence=Confidence.CERTAIN,
+            path=(),
+            guard="put the files there and make them readable, or let it pass with --allow-unread",
+        )
+        for folder in tree.unread(SERVING)
+    )
+    return replace(report, findings=(*found, *report.findings)) if found else report
+
+
+def unread_noted(report: Report) -> Report:
+    """Return the report with a note for each folder that could not be read, instead of a finding."""
+    unread = [finding for finding in report.findings if finding.rule == UNREAD.id]
+    notes = tuple(f"{finding.file} is {finding.message}" for finding in unread)
+    rest = tuple(finding for finding in report.findings if finding.rule != UNREAD.id)
+    return replace(report, findings=rest, notes=(*report.notes, *notes))
 
 
 def audit_program(program: Program, started: float) -> Report:

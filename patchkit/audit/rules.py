@@ -38,7 +38,9 @@ class Use(enum.Enum):
         return self.value.fatal
 
 
-RULES = {use.rule: use.value for use in Use}
+UNREAD = Rule("PK100", "not-read", "a folder that cannot be read, so that nobody knows what its code reads")
+
+RULES = {UNREAD.id: UNREAD} | {use.rule: use.value for use in Use}
 
 
 def guard(use: Use, expression: str, value: str) -> str:

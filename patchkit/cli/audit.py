@@ -35,6 +35,7 @@ FORMATS = ("text", "json", *formats.names())
     help="Leave out findings less sure than this; they do not count for the exit code either.",
 )
 @options.baseline
+@click.option("--allow-unread", is_flag=True, help="Only note folders that cannot be read, links among them.")
 @click.option(
     "--suggest-opt-out", is_flag=True, help="Say of every attention backend whether it could do without."
 )
@@ -49,6 +50,7 @@ def command(
     explain: bool,
     min_confidence: str,
     baseline: Path | None,
+    allow_unread: bool,
     suggest_opt_out: bool,
 ) -> None:
     """Find the reads of the CPU mirror that break when it is None.
@@ -61,7 +63,7 @@ def command(
     style = options.style_of(style, as_json=as_json)
     opened = options.Words(tree, installed).open()
     known = baselines.load(baseline) if baseline is not None else ()
-    report = api.audit(opened, known).at_least(Confidence(min_confidence))
+    report = api.audit(opened, known, allow_unread=allow_unread).at_least(Confidence(min_confidence))
     entries = _opt_outs(opened) if suggest_opt_out else None
     _answer(report, entries, opened, style, explain=explain)
     if report.findings:

@@ -172,6 +172,15 @@ class GitTree:
         start = f"{folder}/" if folder else ""
         return sorted(start + name for name in self._below(entry.id) if name.endswith(suffix))
 
+    def unread(self, folder: str) -> list[str]:
+        """Return the links below ``folder`` that lead to no file of the package, sorted."""
+        links = (file for file in self.files(folder, "") if self._kind(file) == "link")
+        return [file for file in links if self.read(file) is None]
+
+    def _kind(self, file: str) -> str | None:
+        entry = self.repository.at(self.id, file)
+        return entry.kind if entry is not None else None
+
     def _below(self, tree: str) -> Iterator[str]:
         for name, entry in self.repository.entries(tree).items():
             if entry.kind in ("blob", "link"):

@@ -29,6 +29,9 @@ class SourceTree(Protocol):
     def files(self, folder: str, suffix: str) -> Sequence[str]:
         """Return the files below ``folder`` that end in ``suffix``."""
 
+    def unread(self, folder: str) -> Sequence[str]:
+        """Return what ``files`` has to leave out below ``folder``."""
+
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -46,6 +46,9 @@ class Tree(Protocol):
         ``""`` is the package folder itself. Folders whose name starts with a dot are left out.
         """
 
+    def unread(self, folder: str) -> list[str]:
+        """Return what ``files`` has to leave out below ``folder``: linked folders and unreadable ones, sorted."""
+
 
 @dataclass(frozen=True)
 class CheckoutTree:
@@ -82,6 +85,18 @@ class CheckoutTree:
             found += [(below / name).as_posix() for name in names if name.endswith(suffix)]
         return sorted(found)
 
+    def unread(self, folder: str) -> list[str]:
+        """Return the folders below ``folder`` that are links or cannot be read, sorted."""
+        found: list[str] = []
+        unreadable: list[OSError] = []
+        for where, folders, _ in os.walk(self.package / folder, onerror=unreadable.append):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found += [
+                path for name in folders if (path := os.path.join(where, name)) and os.path.islink(path)
+            ]
+        found += [os.fsdecode(error.filename) for error in unreadable]
+        return sorted(Path(path).relative_to(self.package).as_posix() for path in found)
+
     def _project_file(self) -> bytes | None:
         return _read(self.package.parent / "pyproject.toml")
 
@@ -113,6 +128,10 @@ class OverlayTree:
         laid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
         gone = {file for file in laid if self.contents[file] is None}
         return sorted(laid.union(self.below.files(folder, suffix)) - gone)
+
+    def unread(self, folder: str) -> list[str]:
+        """Return what the tree below has to leave out."""
+        return self.below.unread(folder)
 
 
 def open_tree(path: Path) -> CheckoutTree:

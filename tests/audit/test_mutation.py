@@ -13,13 +13,12 @@ import msgspec
 import pytest
 from support.releases import PATCHES, REFERENCE, Releases, after
 
-from patchkit.audit import facts
 from patchkit.audit.engine import audit
 from patchkit.codemods.kinds.argument_value import ArgumentValue
 from patchkit.codemods.kinds.none_guard import NoneGuard
 from patchkit.codemods.kinds.rewrite import Rewrite
 from patchkit.plan.build import make_plan
-from patchkit.tree import index
+from patchkit.tree import index, mirror
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
-_LOAD = re.compile(rf"\.(?:{'|'.join(facts.TRACKED)})\b(?!\s*=[^=])")
-_NAME = re.compile(rf"\b(?:{'|'.join(facts.TRACKED)})\b")
+_LOAD = re.compile(rf"\.(?:{'|'.join(mirror.TRACKED)})\b(?!\s*=[^=])")
+_NAME = re.compile(rf"\b(?:{'|'.join(mirror.TRACKED)})\b")
 _TEST = re.compile(r"([\w.]+) is (?:not )?None")
 _HELPER = re.compile(r"\bpatchkit_api\.\w+\(|\b_decode_total_seq_lens\(")
 GUARDING = (Rewrite, NoneGuard, ArgumentValue)

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -10,9 +11,6 @@ from support.audited import prelude
 from patchkit import cache
 from patchkit.cli.audit import command as audit
 from patchkit.errors import TreeError, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 READ = "def total(batch):\n    return batch.seq_lens_sum + 1\n"
 
@@ -162,3 +160,43 @@ def test_a_folder_that_is_not_sglang_is_refused(tmp_path: Path) -> None:
 def test_two_formats_are_refused(tree: Path) -> None:
     with pytest.raises(UsageError, match="two formats"):
         run(tree, "--json", "--format", "sarif")
+
+
+def test_a_linked_folder_that_hides_a_finding_fails_unless_it_is_allowed(tree: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "example.py").write_text(READ)
+    link = tree / "python/sglang/srt/managers/own"
+    link.symlink_to(folder, target_is_directory=True)
+    code, output = run(tree)
+    assert code == 1
+    assert "srt/managers/own" in output
+    assert "not audited" in output
+    code, output = run(tree, "--allow-unread")
+    assert code == 0
+    assert "srt/managers/own is a linked or unreadable folder" in output
+
+
+def test_an_unreadable_folder_is_reported(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tree / "python/sglang/srt/managers/own"
+    folder.mkdir()
+    scan = os.scandir
+
+    def scandir(path: str) -> object:
+        if Path(path) == folder:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    code, output = run(tree)
+    assert code == 1
+    assert "srt/managers/own" in output
+
+
+def test_what_could_not_be_read_is_not_remembered_with_the_report(tree: Path, tmp_path: Path) -> None:
+    link = tree / "python/sglang/srt/own"
+    (tmp_path / "elsewhere").mkdir()
+    link.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    assert run(tree)[0] == 1
+    link.unlink()
+    assert run(tree)[0] == 0
