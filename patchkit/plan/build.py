@@ -8,13 +8,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from patchkit.codemods.language.layout import Style, lay_out
 from patchkit.errors import ConflictError
 from patchkit.plan.interest import interest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    import libcst as cst
 
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
@@ -23,6 +22,7 @@ from patchkit.plan.evaluate import evaluate
 from patchkit.plan.locate import Workspace
 from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree.modules import Modules
+from patchkit.tree.sglang import NAME
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def make_series(
     contents: dict[str, bytes] = {}
 
     def watch(patch: Patch, space: Workspace) -> None:
-        after = {file: _encoded(file, module, [patch.id]) for file, module in space.edited.items()}
+        after = {file: _written(tree, space, file, [patch.id]) for file in space.edited}
         changes = []
         # A patch that conflicts takes its edits back, and what the others made stays as it was.
         for file, text in after.items():
@@ -111,15 +111,19 @@ def _planned(
     tree: Tree, space: Workspace, statuses: tuple[PatchStatus, ...], touched: dict[str, list[str]]
 ) -> Plan:
     changes = []
-    for file, module in space.edited.items():
-        before, after = space.modules.source(file), _encoded(file, module, touched[file])
+    for file in space.edited:
+        before, after = space.modules.source(file), _written(tree, space, file, touched[file])
         if before is not None and before != after:
             changes.append(FileChange(file, before, after, tuple(touched[file])))
             _require_valid(changes[-1])
     return Plan(tree, statuses, tuple(changes))
 
 
-def _encoded(file: str, module: cst.Module, patches: Sequence[str]) -> bytes:
+def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -> bytes:
+    """Return the bytes of an edited file, what the patches wrote laid out as the tree's formatter does."""
+    read, module = space.modules.get(file), space.edited[file]
+    if read is not None:
+        module = lay_out(read, module, Style(tree.line_length, NAME))
     try:
         return module.bytes
     except UnicodeEncodeError as error:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.tree import project
 from patchkit.tree.sglang import PLACES, SERVING, stated_version
 
 if TYPE_CHECKING:
@@ -143,10 +144,13 @@ class GitTree:
     @cached_property
     def version(self) -> str | None:
         """The release that the package, its project file or a tag at the ref names."""
-        beside = posixpath.join(posixpath.dirname(self._place), "pyproject.toml")
-        project = self.repository.object(f"{self.ref}:{beside}")
-        stated = stated_version(self.read, project[1] if project else None)
+        stated = stated_version(self.read, self._project(posixpath.dirname(self._place)))
         return stated if stated is not None else tag_version(self.repository.path, self.ref)
+
+    @cached_property
+    def line_length(self) -> int:
+        """How wide the package's project file, or else the root's, lets a line be."""
+        return project.line_length(map(self._project, (posixpath.dirname(self._place), "")))
 
     def blob(self, file: str) -> str | None:
         """Return the id of the blob that ``file`` or a link of that name inside the package stands for."""
@@ -180,6 +184,10 @@ class GitTree:
     def _kind(self, file: str) -> str | None:
         entry = self.repository.at(self.id, file)
         return entry.kind if entry is not None else None
+
+    def _project(self, folder: str) -> bytes | None:
+        found = self.repository.object(f"{self.ref}:{posixpath.join(folder, project.FILE)}")
+        return found[1] if found else None
 
     def _below(self, tree: str) -> Iterator[str]:
         for name, entry in self.repository.entries(tree).items():

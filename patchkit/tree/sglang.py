@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from importlib.util import resolve_name
 from typing import TYPE_CHECKING
 
+from patchkit.tree.project import project_version
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 NAME = "sglang"
 SERVING = "srt"
@@ -31,11 +26,7 @@ def stated_version(read: Callable[[str], bytes | None], project: bytes | None) -
         stated = _VERSION.search(read(file) or b"")
         if stated:
             return stated[1].decode()
-    try:
-        version = tomllib.loads((project or b"").decode()).get("project", {}).get("version")
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError):
-        return None
-    return version if isinstance(version, str) else None
+    return project_version(project)
 
 
 def serves(file: str) -> bool:

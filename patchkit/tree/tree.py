@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import TreeError
+from patchkit.tree import project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,6 +37,10 @@ class Tree(Protocol):
     @property
     def version(self) -> str | None:
         """The tree's release, such as ``0.5.12.post1``; None where the tree does not say."""
+
+    @property
+    def line_length(self) -> int:
+        """How wide the tree's own formatter lets a line be."""
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, or None where there is no such file."""
@@ -65,12 +70,19 @@ class CheckoutTree:
     @cached_property
     def version(self) -> str | None:
         """The release that the package, its project file, its metadata or the tag at HEAD names."""
-        stated = stated_version(self.read, self._project_file())
+        stated = stated_version(self.read, _read(self.package.parent / project.FILE))
         if stated is not None:
             return stated
         for installed in importlib.metadata.distributions(name=NAME, path=[str(self.package.parent)]):
             return installed.version
         return tag_version(self.root, "HEAD") if (self.root / ".git").exists() else None
+
+    @cached_property
+    def line_length(self) -> int:
+        """How wide the package's project file, or else the root's, lets a line be."""
+        return project.line_length(
+            _read(folder / project.FILE) for folder in (self.package.parent, self.root)
+        )
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, None where there is no such file; TreeError if it is unreadable."""
@@ -97,9 +109,6 @@ class CheckoutTree:
         found += [os.fsdecode(error.filename) for error in unreadable]
         return sorted(Path(path).relative_to(self.package).as_posix() for path in found)
 
-    def _project_file(self) -> bytes | None:
-        return _read(self.package.parent / "pyproject.toml")
-
 
 @dataclass(frozen=True)
 class OverlayTree:
@@ -117,6 +126,11 @@ class OverlayTree:
     def version(self) -> str | None:
         """The version of the tree below."""
         return self.below.version
+
+    @property
+    def line_length(self) -> int:
+        """How wide a line of the tree below may be."""
+        return self.below.line_length
 
     def read(self, file: str) -> bytes | None:
         """Return the laid-over bytes of ``file``, or those of the tree below; None where there is no such file."""

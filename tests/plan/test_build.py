@@ -53,6 +53,7 @@ class MemoryTree:
 
     contents: dict[str, str | bytes]
     package_label = "memory"
+    line_length = 88
     version = None
 
     def read(self, file: str) -> bytes | None:
@@ -493,7 +494,7 @@ def test_edit_that_would_match_its_own_result_is_a_conflict() -> None:
 def test_import_that_an_edit_needs_comes_with_it() -> None:
     toy = patch({**FINE, "code": "shop.charge($r, $b)", "imports": ["from sglang.srt import shop"]})
     text = after(make_plan(library(), [toy]), DESK)
-    assert text.startswith("from sglang.srt.shelf import Shelf\nfrom sglang.srt import shop\n")
+    assert text.startswith("from sglang.srt import shop\nfrom sglang.srt.shelf import Shelf\n")
 
 
 def test_import_that_is_there_is_not_repeated() -> None:
@@ -527,7 +528,8 @@ def test_import_of_a_class_that_has_moved_is_from_where_it_is() -> None:
 def test_import_of_what_an_earlier_edit_brings_is_from_there() -> None:
     brought = edit("module-code", SHELF, code="class Till:\n    coins = 0\n")
     asked = {**TILL, "imports": ["from sglang.srt.shelf import Till"]}
-    assert "from sglang.srt.shelf import Till\n" in after(make_plan(library(), [patch(brought, asked)]), DESK)
+    text = after(make_plan(library(), [patch(brought, asked)]), DESK)
+    assert "from sglang.srt.shelf import Shelf, Till\n" in text
 
 
 @pytest.mark.parametrize("homes", [(), ("front/till", "back/till")])

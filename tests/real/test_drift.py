@@ -296,6 +296,7 @@ class MovedTree:
     new: str
 
     package_label = "moved"
+    line_length = 88
     version = None
 
     def read(self, file: str) -> bytes | None:

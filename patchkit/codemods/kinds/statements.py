@@ -12,7 +12,6 @@ import libcst as cst
 from patchkit.codemods import examination
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import annotate, lost, put_above
-from patchkit.codemods.language.layout import fit, fit_statement
 from patchkit.codemods.language.pattern import Bindings, Match, Pattern, render, render_expression
 from patchkit.codemods.language.precedence import in_place_of
 
@@ -199,11 +198,7 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
         first = _with_lead(first, (*_lead(first), *_lead(fresh[0])))
         new = (annotate(first, note), *fresh[1:])
     new_block = block.with_changes(body=(*body[: match.start], *new, *body[match.end :]))
-    changed = cast("cst.Module", syntax.replace_at(module, match.path, new_block))
-    for offset, statement in enumerate(new):
-        if statement not in found:
-            changed = fit_statement(changed, (*match.path, ("body", match.start + offset)))
-    return changed
+    return cast("cst.Module", syntax.replace_at(module, match.path, new_block))
 
 
 def _shares_line(scope: Scope, match: Match) -> bool:
@@ -256,10 +251,10 @@ def _from_first_comment(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, 
 
 
 def replace_expression(module: cst.Module, path: Path, new: cst.BaseExpression, note: str) -> cst.Module:
-    """Return the module with the expression at ``path`` replaced, laid out, and noted above its statement."""
+    """Return the module with the expression at ``path`` replaced, and noted above its statement."""
     old = cast("cst.BaseExpression", syntax.node_at(module, path))
     written = in_place_of(old, new, syntax.node_at(module, path[:-1]))
-    changed = fit(cast("cst.Module", syntax.replace_at(module, path, written)), path)
+    changed = cast("cst.Module", syntax.replace_at(module, path, written))
     gone = lost([old], [syntax.node_at(changed, path)])
     where = _noted_statement(changed, path)
     statement = cast("cst.BaseStatement", syntax.node_at(changed, where))

@@ -1,59 +1,35 @@
-"""What a codemod writes is laid out as black does: broken where too long, appended as its list is."""
+"""What a codemod writes is laid out as black does, wherever black laid out what stood there before.
+
+Statements that nobody rewrote stay as they are, byte for byte; so do all in a file laid out otherwise.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import libcst as cst
 
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import comments_in
+from patchkit.codemods.language.formatter import formatted, sorted_imports
+from patchkit.codemods.language.precedence import as_operand
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from patchkit.codemods.language.syntax import Path
 
 Item = TypeVar("Item", cst.Arg, cst.Param, cst.Element)
 
-LINE_LENGTH = 88
-_SENTINEL = "_patchkit_here_"
-
-
-def fit(module: cst.Module, path: Path) -> cst.Module:
-    """Return the module, the expression at ``path`` broken over lines where its statement is too wide.
-
-    An expression with comments inside stays as it is.
-    """
-    cut = next(
-        end
-        for end in range(len(path), -1, -1)
-        if isinstance(syntax.node_at(module, path[:end]), cst.BaseStatement)
-    )
-    statement = _bare(syntax.node_at(module, path[:cut]))
-    depth = sum(isinstance(syntax.node_at(module, path[:end]), cst.IndentedBlock) for end in range(cut))
-    indent = depth * len(module.default_indent)
-    if indent + max(map(len, syntax.code_of(statement).splitlines())) <= LINE_LENGTH:
-        return module
-    old = cast("cst.BaseExpression", syntax.node_at(statement, path[cut:]))
-    if comments_in([old]):
-        return module
-    mark = cst.Name(_SENTINEL, lpar=old.lpar, rpar=old.rpar)
-    marked = syntax.replace_at(statement, path[cut:], mark)
-    line = next(line for line in syntax.code_of(marked).splitlines() if _SENTINEL in line)
-    extra = len(line) - len(line.lstrip())
-    broken = _break(old, indent, extra)
-    return cast("cst.Module", syntax.replace_at(module, path, broken))
-
-
-def fit_statement(module: cst.Module, path: Path) -> cst.Module:
-    """Return the module with what a simple statement assigns or calls broken over lines if it is too long."""
-    statement = syntax.node_at(module, path)
-    if isinstance(statement, cst.SimpleStatementLine) and isinstance(
-        statement.body[0], (cst.Assign, cst.AnnAssign, cst.Expr)
-    ):
-        return fit(module, (*path, ("body", 0), ("value", None)))
-    return module
+_BLOCKS = ("body", "handlers", "orelse", "finalbody")
+_WITH_HEADER = (cst.FunctionDef, cst.ClassDef, cst.If, cst.While, cst.For, cst.With)
+_PASS = cst.IndentedBlock([cst.SimpleStatementLine([cst.Pass()])])
+_INDENT = "    "
+_CHOICE = re.compile(r"^\s+(if|else) .*[^:]$", re.MULTILINE)
+_BETWEEN = "0\n"
 
 
 def append(
@@ -93,57 +69,238 @@ def append(
     return (*before, kept, fresh.with_changes(comma=cst.Comma()) if has_comma else fresh), end
 
 
-def _bare(statement: cst.CSTNode) -> cst.CSTNode:
-    """Return a statement without what stands above it and, for a compound one, with an empty body."""
-    bare = statement.with_changes(leading_lines=())
-    if isinstance(bare, cst.BaseCompoundStatement):
-        bare = bare.with_changes(body=cst.SimpleStatementSuite([cst.Pass()]))
-        if isinstance(bare, cst.If):
-            bare = bare.with_changes(orelse=None)
-    return bare
+@dataclass(frozen=True)
+class Style:
+    """How a tree's own formatter is set."""
+
+    width: int
+    first_party: str
 
 
-def _line(width: int) -> cst.ParenthesizedWhitespace:
-    return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * width))
+@dataclass(frozen=True)
+class _Line:
+    """A simple statement, or the header of a compound one, that stands in ``depth`` blocks."""
 
+    path: Path
+    depth: int
+    node: cst.SimpleStatementLine | cst.BaseCompoundStatement
 
-def _break(node: cst.BaseExpression, indent: int, extra: int) -> cst.BaseExpression:
-    if isinstance(node, cst.Call) and node.args:
-        last = node.args[-1]
-        # A bare generator is a call's only argument and takes no comma.
-        is_bare = isinstance(last.value, cst.GeneratorExp) and not last.value.lpar
-        args = [
-            arg.with_changes(
-                value=_break_if_long(arg.value, indent, extra + 4, arg.keyword),
-                comma=cst.MaybeSentinel.DEFAULT
-                if is_bare
-                else cst.Comma(whitespace_after=_line(extra if arg is last else extra + 4)),
-                whitespace_after_arg=_line(extra) if is_bare else cst.SimpleWhitespace(""),
-            )
-            for arg in node.args
+    @property
+    def _is_elif(self) -> bool:
+        return self.path[-1] == ("orelse", None)
+
+    @property
+    def _fields(self) -> tuple[str, ...]:
+        if isinstance(self.node, cst.SimpleStatementLine):
+            return ("body",)
+        return tuple(name for name in syntax.meaning_fields(type(self.node)) if name not in _BLOCKS)
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """The identity of the nodes that the line is made of, which is what a rewrite of others leaves."""
+        values = [getattr(self.node, name) for name in self._fields]
+        nodes = [
+            each for value in values for each in (value if isinstance(value, (tuple, list)) else [value])
         ]
-        return node.with_changes(args=args, whitespace_before_args=_line(extra + 4))
-    if isinstance(node, cst.IfExp) and not node.lpar:
-        return node.with_changes(
-            lpar=[cst.LeftParen(whitespace_after=_line(extra + 4))],
-            whitespace_before_if=_line(extra + 4),
-            whitespace_before_else=_line(extra + 4),
-            rpar=[cst.RightParen(whitespace_before=_line(extra))],
-        )
-    if isinstance(node, cst.Tuple) and node.lpar and node.elements:
-        elements = [
-            element.with_changes(
-                comma=cst.Comma(whitespace_after=_line(extra if element is node.elements[-1] else extra + 4))
-            )
-            for element in node.elements
-        ]
-        return node.with_changes(elements=elements, lpar=[cst.LeftParen(whitespace_after=_line(extra + 4))])
-    return node
+        return (self.depth, *(id(node) for node in nodes if isinstance(node, cst.CSTNode)))
+
+    @property
+    def _alone(self) -> cst.BaseStatement:
+        """The line with nothing above it and nothing in its block."""
+        if isinstance(self.node, cst.SimpleStatementLine):
+            return self.node.with_changes(leading_lines=())
+        bare = self.node.with_changes(body=_PASS, leading_lines=())
+        return bare.with_changes(orelse=None) if hasattr(bare, "orelse") else bare
+
+    @property
+    def code(self) -> str:
+        """A statement that holds nothing but this line, as deep as it stands."""
+        node = self._alone
+        if self._is_elif:
+            node = cst.If(cst.Integer("0"), _PASS, orelse=cst.ensure_type(node, cst.If))
+        for _ in range(self.depth):
+            node = cst.If(cst.Integer("0"), cst.IndentedBlock([node]))
+        return syntax.code_of(node)
+
+    def found_in(self, statement: cst.CSTNode) -> cst.CSTNode:
+        """Return this line in what ``code`` became."""
+        for _ in range(self.depth):
+            statement = syntax.node_at(statement, (("body", None), ("body", 0)))
+        node = syntax.node_at(statement, (("orelse", None),)) if self._is_elif else statement
+        return node.with_changes(leading_lines=())
+
+    def is_laid_out_in(self, statement: cst.CSTNode) -> bool:
+        """Tell whether this line is written as in what ``code`` became."""
+        return syntax.code_of(self.found_in(statement)) == syntax.code_of(self._alone)
+
+    def laid_out(self, node: cst.CSTNode, form: cst.CSTNode) -> cst.CSTNode:
+        """Return ``node``, which is this line with its blocks, its own code laid out as ``form``."""
+        if isinstance(form, cst.SimpleStatementLine):
+            return node.with_changes(body=form.body, trailing_whitespace=form.trailing_whitespace)
+        kept = {*_BLOCKS, "leading_lines"}
+        names = [field.name for field in dataclasses.fields(form) if field.name not in kept]
+        return node.with_changes(**{name: getattr(form, name) for name in names})
 
 
-def _break_if_long(
-    node: cst.BaseExpression, indent: int, extra: int, keyword: cst.Name | None
-) -> cst.BaseExpression:
-    name = 0 if keyword is None else len(keyword.value) + 1
-    is_long = indent + extra + name + len(syntax.code_of(node)) + 1 > LINE_LENGTH
-    return _break(node, indent, extra) if is_long else node
+def lay_out(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
+    """Return ``after``, in which codemods rewrote parts of ``before``, with what they wrote laid out.
+
+    Where the lines that are gone were laid out otherwise than ``style`` says, those in their place stay too.
+    """
+    if before.default_indent != _INDENT:
+        return after
+    after = _with_sorted_imports(before, after, style)
+    standing = _members(before) & _members(after)
+    old, new = ([*_lines(module, (), 0, standing)] for module in (before, after))
+    was, now = ({line.key for line in lines} for lines in (old, new))
+    gone = [line for line in old if line.key not in now]
+    fresh = [line for line in new if line.key not in was]
+    forms = _formatted([line.code for line in (*gone, *fresh)], style.width)
+    if not all(line.is_laid_out_in(form) for line, form in zip(gone, forms, strict=False)):
+        return after
+    for line, form in zip(fresh, _with_parentheses(forms[len(gone) :], style.width), strict=True):
+        node = line.laid_out(syntax.node_at(after, line.path), line.found_in(form))
+        after = cast("cst.Module", syntax.replace_at(after, line.path, node))
+    return after
+
+
+def _with_parentheses(forms: Sequence[cst.CSTNode], width: int) -> Sequence[cst.CSTNode]:
+    codes = [syntax.code_of(form) for form in forms]
+    chosen = {at: form for at, form in enumerate(forms) if _CHOICE.search(codes[at])}
+    if not chosen:
+        return forms
+    parted = [syntax.code_of(cast("cst.CSTNode", form.visit(_Parentheses()))) for form in chosen.values()]
+    again = dict(zip(chosen, _formatted(parted, width), strict=True))
+    return [again.get(at, form) for at, form in enumerate(forms)]
+
+
+class _Parentheses(cst.CSTTransformer):
+    """Put a conditional expression that needs several lines in parentheses, as black does and ruff keeps."""
+
+    def leave_IfExp(  # noqa: N802
+        self, original_node: cst.IfExp, updated_node: cst.IfExp
+    ) -> cst.BaseExpression:
+        is_long = not original_node.lpar and "\n" in syntax.code_of(original_node)
+        return as_operand(updated_node) if is_long else updated_node
+
+
+def _members(module: cst.Module) -> set[tuple[int, int]]:
+    """Return depth and identity of what a module and its classes define, most of which no patch touches."""
+    inside = [
+        each
+        for statement in module.body
+        if isinstance(statement, cst.ClassDef)
+        for each in statement.body.body
+    ]
+    return {(0, id(statement)) for statement in module.body} | {(1, id(statement)) for statement in inside}
+
+
+def _lines(
+    node: cst.CSTNode, path: Path, depth: int, standing: Collection[tuple[int, int]]
+) -> Iterator[_Line]:
+    for index, statement in enumerate(syntax.statements_of(node) or ()):
+        if (depth, id(statement)) not in standing:
+            yield from _lines_of(statement, (*path, ("body", index)), depth, standing)
+
+
+def _lines_of(
+    node: cst.CSTNode, path: Path, depth: int, standing: Collection[tuple[int, int]]
+) -> Iterator[_Line]:
+    if isinstance(node, cst.SimpleStatementLine):
+        if not _is_string(node):
+            yield _Line(path, depth, node)
+        return
+    if isinstance(node, _WITH_HEADER):
+        yield _Line(path, depth, node)
+    for name in _BLOCKS:
+        value = getattr(node, name, None)
+        parts = enumerate(value) if isinstance(value, (tuple, list)) else [(None, value)]
+        for index, part in parts:
+            where = (*path, (name, index))
+            if isinstance(part, cst.IndentedBlock):
+                yield from _lines(part, where, depth + 1, standing)
+            elif isinstance(part, (cst.If, cst.Else, cst.Finally, cst.ExceptHandler)):
+                yield from _lines_of(part, where, depth, standing)
+
+
+def _is_string(statement: cst.SimpleStatementLine) -> bool:
+    """Tell whether it is a docstring, whose lines a formatter moves."""
+    first = statement.body[0]
+    return isinstance(first, cst.Expr) and isinstance(first.value, (cst.SimpleString, cst.ConcatenatedString))
+
+
+def _formatted(codes: Sequence[str], width: int) -> Sequence[cst.CSTNode]:
+    """Return each statement as the formatter lays it out; all as they are where it cannot."""
+    made = formatted("".join(codes), width) if codes else ""
+    statements = cst.parse_module("".join(codes) if made is None else made).body
+    return [statement.with_changes(leading_lines=()) for statement in statements]
+
+
+def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
+    """Return ``after`` with each run of imports that got new ones sorted, if it was sorted before."""
+    was = {id(statement) for statement in before.body}
+    body = list(after.body)
+    for start, end in reversed([*_runs_of_imports(body)]):
+        run = cast("list[cst.SimpleStatementLine]", body[start:end])
+        kept = [statement for statement in run if id(statement) in was]
+        if len(kept) < len(run):
+            body[start:end] = _sorted(kept, run, style)
+    return after.with_changes(body=body)
+
+
+def _sorted(
+    kept: list[cst.SimpleStatementLine], run: list[cst.SimpleStatementLine], style: Style
+) -> list[cst.SimpleStatementLine]:
+    """Return the imports of ``run`` sorted, or as they are if ``kept``, those that were there, are not."""
+    lead, first = _parted(run[0])
+    run = [first, *run[1:]]
+    before = [_parted(kept[0])[1], *kept[1:]] if kept else []
+    there, whole = ("".join(map(syntax.code_of, each)) for each in (before, run))
+    made = sorted_imports(there + _BETWEEN + whole, style.width, style.first_party)
+    if made is None or not made.startswith(there):
+        return [_above(run[0], lead), *run[1:]]
+    statements = cst.parse_module(made).body
+    cut = next(index for index, statement in enumerate(statements) if not _is_import(statement))
+    if cut != len(before):
+        return [_above(run[0], lead), *run[1:]]
+    # What stays is the same nodes, so that nothing takes them for rewritten.
+    nodes = {_code_alone(statement): statement for statement in run}
+    found = cast("list[cst.SimpleStatementLine]", statements[cut + 1 :])
+    placed = [
+        nodes.get(_code_alone(each), each).with_changes(leading_lines=each.leading_lines) for each in found
+    ]
+    return [_above(placed[0], lead), *placed[1:]]
+
+
+def _parted(
+    statement: cst.SimpleStatementLine,
+) -> tuple[Sequence[cst.EmptyLine], cst.SimpleStatementLine]:
+    """Take off what stands above a statement up to the last blank line there."""
+    lines = statement.leading_lines
+    cut = max((index + 1 for index, line in enumerate(lines) if line.comment is None), default=0)
+    return lines[:cut], statement.with_changes(leading_lines=lines[cut:])
+
+
+def _above(statement: cst.SimpleStatementLine, lines: Sequence[cst.EmptyLine]) -> cst.SimpleStatementLine:
+    own = _parted(statement)[1].leading_lines
+    return statement.with_changes(leading_lines=[*lines, *own])
+
+
+def _code_alone(statement: cst.SimpleStatementLine) -> str:
+    return syntax.code_of(statement.with_changes(leading_lines=()))
+
+
+def _runs_of_imports(body: Sequence[cst.CSTNode]) -> Iterator[tuple[int, int]]:
+    """Yield where each unbroken run of import statements begins and ends."""
+    start = 0
+    for index, statement in enumerate([*body, None]):
+        if not _is_import(statement):
+            if start < index:
+                yield start, index
+            start = index + 1
+
+
+def _is_import(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.SimpleStatementLine) and all(
+        isinstance(small, (cst.Import, cst.ImportFrom)) for small in node.body
+    )

@@ -36,27 +36,6 @@ def test_argument_comes_last(before: str, after: str) -> None:
     check_transformed(LEND, f"{before}\n", f"# toy: so that it shows\n{after}\n")
 
 
-def test_long_call_gets_an_argument_a_line() -> None:
-    name = "the_book_that_everybody_asks_for"
-    check_transformed(
-        LEND,
-        f"""
-        def morning(desk):
-            loan = desk.lend({name}, the_reader_who_asks_for_it)
-        """,
-        f"""
-        def morning(desk):
-            # toy: so that it shows
-            loan = desk.lend(
-                {name},
-                the_reader_who_asks_for_it,
-                days=14,
-            )
-        """,
-        at="morning",
-    )
-
-
 @pytest.mark.parametrize(
     "call", ["desk.lend(days=14)", "desk.lend(book, days = 14, to=reader)", "desk.lend(days=(14))"]
 )

@@ -153,14 +153,6 @@ def test_site_inside_a_known_one_is_no_other_site() -> None:
     check_noop(edit, "if verbose:\n    log(reader)\n", Standing.PRESENT)
 
 
-def test_long_replacement_is_broken() -> None:
-    name = "the_reader_who_never_brings_anything_back"
-    source = f"{name}.debt += {name}.days_since_due * RATE\n"
-    assert rewritten(rewrite("$who.debt += $days * RATE", "$who.charge(since=$days, rate=RATE)"), source) == (
-        f"# toy: so that it shows\n{name}.charge(\n    since={name}.days_since_due,\n    rate=RATE,\n)\n"
-    )
-
-
 # ---- the statements found, with others around them
 
 
@@ -288,26 +280,6 @@ def test_comments_inside_an_expression_go_above() -> None:
             total(book, cover)  # both sides
         )
         """,
-    )
-
-
-def test_long_expression_is_broken() -> None:
-    x, y = "the_first_book_on_the_second_shelf_upstairs", "the_pages_of_the_cover_and_the_index"
-    check_transformed(
-        TOTAL,
-        f"""
-        def count():
-            return {x}.pages + {y}
-        """,
-        f"""
-        def count():
-            # toy: so that it shows
-            return total(
-                {x},
-                {y},
-            )
-        """,
-        at="count",
     )
 
 

@@ -1,98 +1,310 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import libcst as cst
 import pytest
 from support.programs import program
 
+from patchkit.codemods.kinds.definitions import Import
+from patchkit.codemods.kinds.statements import Statements, Variant
 from patchkit.codemods.language import syntax
-from patchkit.codemods.language.layout import LINE_LENGTH, append, fit, fit_statement
+from patchkit.codemods.language.layout import Style, append, lay_out
+from patchkit.codemods.language.pattern import Pattern
+from patchkit.codemods.language.scope import resolve
 
-LONG = "some_rather_long_name_of_a_reader"
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-
-def fitted(source: str) -> str:
-    """Fit what the last statement, however deep, assigns."""
-    module = cst.parse_module(program(source))
-    path, _ = [(path, node) for path, node in syntax.descend(module) if isinstance(node, cst.Assign)][-1]
-    return fit(module, (*path, ("value", None))).code
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "due = lend(book, reader)\n",
-        f"due = lend({LONG}, {LONG}, abcd)\n",
-        f"due = {LONG} + {LONG} + {LONG}\n",
-        f"due = lend()  # {LONG} {LONG} {LONG}\n",
-        f"due = lend(\n    {LONG},  # who\n    {LONG}, {LONG}, {LONG}\n)\n",
-    ],
-)
-def test_what_fits_or_cannot_be_broken_or_has_comments_stays(source: str) -> None:
-    assert fitted(source) == source
+LONG = "some_rather_long_name_of_the_reader"
+STYLE = Style(88, "library")
 
 
-def test_line_of_the_longest_allowed_length_stays() -> None:
-    source = "due = lend(" + "x" * (LINE_LENGTH - 12) + ")\n"
-    assert len(source) - 1 == LINE_LENGTH
-    assert fitted(source) == source
-    assert fitted(source.replace("lend", "lends")) != source.replace("lend", "lends")
+def laid_out(source: str, change: Callable[[cst.Module], cst.Module], style: Style = STYLE) -> str:
+    """Return the source with a change to its syntax tree, laid out."""
+    before = cst.parse_module(program(source))
+    return lay_out(before, change(before), style).code
 
 
-def test_long_call_gets_an_argument_a_line() -> None:
-    assert fitted(f"due = lend({LONG}, days={LONG}, note={LONG})\n") == program(f"""
+def rewriting(find: str, code: str) -> Callable[[cst.Module], cst.Module]:
+    """Have a rewrite of the one match, wherever it is."""
+
+    def change(module: cst.Module) -> cst.Module:
+        (scope,) = resolve(module, "")
+        finding = Statements((Variant(Pattern.compile(find), code),)).examine(scope, "")
+        assert finding.rewrite is not None, finding.reason
+        return finding.rewrite()
+
+    return change
+
+
+def importing(*codes: str) -> Callable[[cst.Module], cst.Module]:
+    """Have imports added."""
+
+    def change(module: cst.Module) -> cst.Module:
+        for code in codes:
+            module = Import(code).add(module)
+        return module
+
+    return change
+
+
+# ---- statements
+
+
+def test_long_call_is_hung() -> None:
+    change = rewriting("lend($book)", f"lend($book, {LONG}, {LONG})")
+    assert laid_out("due = lend(book)\n", change) == program(f"""
         due = lend(
+            book, {LONG}, {LONG}
+        )
+    """)
+
+
+def test_call_too_long_to_hang_gets_an_argument_a_line() -> None:
+    change = rewriting("lend($book)", f"lend($book, {LONG}, days={LONG}, late=True)")
+    assert laid_out("due = lend(book)\n", change) == program(f"""
+        due = lend(
+            book,
             {LONG},
             days={LONG},
-            note={LONG},
+            late=True,
         )
     """)
 
 
 def test_depth_counts() -> None:
-    source = f"""
+    source = """
         class Desk:
             def lend(self):
                 if self.open:
-                    due = lend({LONG}, {LONG})
+                    due = lend(1)
+                elif self.late:
+                    pass
     """
-    assert fitted(source) == program(f"""
+    change = rewriting("lend(1)", f"lend({LONG}, {LONG})")
+    assert laid_out(source, change) == program(f"""
         class Desk:
             def lend(self):
                 if self.open:
                     due = lend(
-                        {LONG},
-                        {LONG},
+                        {LONG}, {LONG}
                     )
+                elif self.late:
+                    pass
     """)
 
 
-def test_long_argument_of_a_long_call_is_broken_too() -> None:
-    assert fitted(f"due = lend(find({LONG}, {LONG}, {LONG}), 1)\n") == program(f"""
+def test_what_fits_on_a_line_is_on_one() -> None:
+    source = f"""
         due = lend(
-            find(
-                {LONG},
-                {LONG},
-                {LONG},
-            ),
-            1,
+            {LONG}, {LONG}, reader
+        )
+    """
+    change = rewriting(f"lend($_, {LONG}, $reader)", "lend($reader)")
+    assert laid_out(source, change) == "due = lend(reader)\n"
+
+
+def test_statement_that_moved_deeper_is_broken_where_it_is_now_too_long() -> None:
+    line = "due = lend(" + "x" * 40 + ", " + "y" * 32 + ")"
+    assert len(line) + 4 > STYLE.width >= len(line)
+    change = rewriting("due = $value", "if desk.open:\n    $$found")
+    assert laid_out(f"{line}\n", change).splitlines()[:2] == ["if desk.open:", "    due = lend("]
+
+
+def test_long_header_is_broken_and_its_body_stays() -> None:
+    source = """
+        if late(1):
+            a  =  1   # as it was
+        elif late(2):
+            b  =  2
+    """
+    change = rewriting("late(2)", f"late({LONG}) and late({LONG}, 2)")
+    assert laid_out(source, change) == program(f"""
+        if late(1):
+            a  =  1   # as it was
+        elif late({LONG}) and late(
+            {LONG}, 2
+        ):
+            b  =  2
+    """)
+
+
+def test_long_choice_of_an_argument_is_in_parentheses() -> None:
+    change = rewriting("lend(days=$n)", f"lend(days=$n if {LONG} is not None else {LONG})")
+    assert laid_out("due = lend(days=14)\n", change) == program(f"""
+        due = lend(
+            days=(
+                14
+                if {LONG} is not None
+                else {LONG}
+            )
         )
     """)
 
 
-def test_long_choice_gets_a_line_a_branch() -> None:
-    assert fitted(f"due = {LONG} if {LONG} is None else {LONG}\n") == program(f"""
-        due = (
-            {LONG}
-            if {LONG} is None
-            else {LONG}
+def test_line_length_is_the_style_s() -> None:
+    change = rewriting("lend($book)", f"lend($book, {LONG}, {LONG})")
+    wide = laid_out("due = lend(book)\n", change, Style(120, "library"))
+    assert wide == f"due = lend(book, {LONG}, {LONG})\n"
+
+
+def test_comments_inside_stay() -> None:
+    source = """
+        due = lend(
+            book,  # which
+            reader,
         )
+    """
+    change = rewriting("lend($book, $reader)", "lend($book, $reader, 1)")
+    assert "# which" in laid_out(source, change)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "due = lend( book )\n",
+        "due = lend(book ,1)\n",
+        "due = lend('book')\n",
+        "due = lend(\n  book)\n",
+        "due=lend(book); late = 1\n",
+    ],
+)
+def test_place_that_was_laid_out_otherwise_is_left_to_its_owner(source: str) -> None:
+    change = rewriting("lend($book, ...)", f"lend($book, {LONG}, {LONG})")
+    before = cst.parse_module(source)
+    assert lay_out(before, change(before), STYLE).code == change(before).code
+
+
+@pytest.mark.parametrize(
+    "neighbour",
+    [
+        "a  =  1",
+        "b = {'x':1}",
+        f"c = {LONG} + {LONG} + {LONG}",
+        "def f( x ): return x",
+        '"""  A note.\n  """',
+    ],
+)
+def test_neighbours_stay_byte_for_byte(neighbour: str) -> None:
+    change = rewriting("lend($book)", f"lend($book, {LONG}, {LONG})")
+    source = f"{neighbour}\ndue = lend(book)\n{neighbour}\n"
+    made = laid_out(source, change)
+    assert made.startswith(f"{neighbour}\ndue = lend(\n")
+    assert made.endswith(f")\n{neighbour}\n")
+
+
+def test_tabs_are_left_alone() -> None:
+    source = "if desk:\n\tdue = lend(book)\n"
+    before = cst.parse_module(source)
+    changed = rewriting("lend($book)", f"lend($book, {LONG}, {LONG})")(before)
+    assert lay_out(before, changed, STYLE).code == changed.code
+
+
+def test_what_nothing_was_done_to_stays() -> None:
+    before = cst.parse_module("import b\nimport a\nx  =  1\n")
+    assert lay_out(before, before, STYLE).code == before.code
+
+
+# ---- imports
+
+
+SORTED = """
+    import logging
+
+    import torch
+    from numpy import array
+
+    from library.desk import Desk
+    from library.shelf import Shelf
+
+    logger = logging.getLogger(__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "above"),
+    [
+        ("from patchkit.runtime import api_1 as patchkit_api", "from numpy import array"),
+        ("from library.reader import Reader", "from library.desk import Desk"),
+        ("import os", "import logging"),
+        ("import numpy", "\nimport numpy\nimport torch"),
+    ],
+)
+def test_import_goes_to_its_section(code: str, above: str) -> None:
+    made = laid_out(SORTED, importing(code))
+    assert code in made
+    assert above in made
+    lines = [line for line in made.splitlines() if line]
+    if not above.startswith("\n"):
+        assert lines[lines.index(code) - 1] == above
+    assert sorted(lines) == sorted([*(line for line in program(SORTED).splitlines() if line), code])
+
+
+def test_section_that_is_not_there_is_made() -> None:
+    source = """
+        import logging
+
+        from library.desk import Desk
+    """
+    assert laid_out(source, importing("from patchkit.runtime import api_1")) == program("""
+        import logging
+
+        from patchkit.runtime import api_1
+
+        from library.desk import Desk
     """)
 
 
-def test_statement_that_assigns_nothing_stays() -> None:
-    module = cst.parse_module(f"return_to({LONG}, {LONG}, {LONG})\nimport {LONG}{LONG}{LONG}\n")
-    assert fit_statement(module, (("body", 1),)).code == module.code
-    assert fit_statement(module, (("body", 0),)).code.count("\n") == 6
+def test_names_of_one_module_are_imported_together() -> None:
+    made = laid_out(SORTED, importing("from library.desk import Clerk"))
+    assert "from library.desk import Clerk, Desk\n" in made
+    assert made.count("library.desk") == 1
+
+
+def test_what_opens_the_file_stays_at_its_top() -> None:
+    source = """
+        # Licence.
+
+        from library.desk import Desk
+    """
+    made = laid_out(source, importing("import torch"))
+    assert made.startswith("# Licence.\n")
+    assert made.endswith("import torch\n\nfrom library.desk import Desk\n")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\nimport logging\n",
+        "from library.desk import Desk\nimport torch\n",
+        "import logging\n\n\n\nimport torch\n",
+        "import logging, torch\n",
+    ],
+)
+def test_imports_that_were_not_sorted_are_left_to_their_owner(source: str) -> None:
+    before = cst.parse_module(source)
+    changed = importing("from patchkit.runtime import api_1")(before)
+    assert lay_out(before, changed, STYLE).code == changed.code
+
+
+def test_only_the_run_that_got_an_import_is_sorted() -> None:
+    source = """
+        import torch
+
+        if torch.cuda:
+            pass
+        import z
+        import a
+    """
+    made = laid_out(
+        source, lambda m: m.with_changes(body=(*cst.parse_module("import numpy\n").body, *m.body))
+    )
+    assert made.startswith("import numpy\nimport torch\n")
+    assert made.endswith("import z\nimport a\n")
+
+
+# ---- lists
 
 
 def appended(source: str) -> str:
