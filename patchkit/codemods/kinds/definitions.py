@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
@@ -199,13 +200,23 @@ class ModuleCode:
 
         def rewrite() -> cst.Module:
             at = after_imports(scope.module)
-            body = scope.body
-            blank = cst.EmptyLine(indent=False)
-            gap = (blank, blank) if isinstance(missing[0], (cst.FunctionDef, cst.ClassDef)) else (blank,)
-            first = annotate(missing[0].with_changes(leading_lines=gap), note)
-            return scope.with_body((*body[:at], first, *missing[1:], *body[at:]))
+            above, below = scope.body[:at], scope.body[at:]
+            first = annotate(_apart(missing[0].with_changes(leading_lines=(_BLANK,)), missing[0]), note)
+            spaced = [_apart(each, last, each) for last, each in pairwise([*missing, *below[:1]])]
+            return scope.with_body((*above, first, *spaced, *below[1:]))
 
         return examination.ready(rewrite)
+
+
+_BLANK = cst.EmptyLine(indent=False)
+
+
+def _apart(statement: cst.BaseStatement, *beside: cst.BaseStatement) -> cst.BaseStatement:
+    """Return a module's statement with two blank lines above it if one of those beside the gap is a definition."""
+    lead = statement.leading_lines  # type: ignore[attr-defined]
+    blank = next((index for index, line in enumerate(lead) if line.comment is not None), len(lead))
+    is_wide = any(isinstance(each, (cst.FunctionDef, cst.ClassDef)) for each in beside)
+    return statement.with_changes(leading_lines=[*(_BLANK,) * (2 - blank if is_wide else 0), *lead])
 
 
 def _imports(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:

@@ -146,6 +146,7 @@ def lay_out(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
     """Return ``after``, in which codemods rewrote parts of ``before``, with what they wrote laid out.
 
     Where the lines that are gone were laid out otherwise than ``style`` says, those in their place stay too.
+    What they show of a larger width counts.
     """
     if before.default_indent != _INDENT:
         return after
@@ -155,13 +156,19 @@ def lay_out(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
     was, now = ({line.key for line in lines} for lines in (old, new))
     gone = [line for line in old if line.key not in now]
     fresh = [line for line in new if line.key not in was]
-    forms = _formatted([line.code for line in (*gone, *fresh)], style.width)
-    if not all(line.is_laid_out_in(form) for line, form in zip(gone, forms, strict=False)):
-        return after
-    for line, form in zip(fresh, _with_parentheses(forms[len(gone) :], style.width), strict=True):
-        node = line.laid_out(syntax.node_at(after, line.path), line.found_in(form))
-        after = cast("cst.Module", syntax.replace_at(after, line.path, node))
+    shown = max((len(text) for line in gone for text in line.code.splitlines()), default=0)
+    for width in sorted({style.width, max(style.width, shown)}):
+        forms = _formatted([line.code for line in (*gone, *fresh)], width)
+        if all(line.is_laid_out_in(form) for line, form in zip(gone, forms, strict=False)):
+            return _with_forms(after, fresh, _with_parentheses(forms[len(gone) :], width))
     return after
+
+
+def _with_forms(module: cst.Module, lines: Sequence[_Line], forms: Sequence[cst.CSTNode]) -> cst.Module:
+    for line, form in zip(lines, forms, strict=True):
+        node = line.laid_out(syntax.node_at(module, line.path), line.found_in(form))
+        module = cast("cst.Module", syntax.replace_at(module, line.path, node))
+    return module
 
 
 def _with_parentheses(forms: Sequence[cst.CSTNode], width: int) -> Sequence[cst.CSTNode]:

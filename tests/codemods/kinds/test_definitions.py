@@ -369,8 +369,10 @@ def test_code_goes_below_the_imports() -> None:
         # toy: so that it shows
         OPEN = 9
 
+
         def is_open(hour):
             return hour >= OPEN
+
 
         SHELVES = 5
         ''',

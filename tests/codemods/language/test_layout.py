@@ -149,6 +149,11 @@ def test_line_length_is_the_style_s() -> None:
     assert wide == f"due = lend(book, {LONG}, {LONG})\n"
 
 
+def test_lines_that_are_wider_show_the_width() -> None:
+    change = rewriting("lend($book, ...)", f"lend($book, {LONG}, {LONG})")
+    assert laid_out(f"due = lend(book, {'x' * 90})\n", change) == f"due = lend(book, {LONG}, {LONG})\n"
+
+
 def test_comments_inside_stay() -> None:
     source = """
         due = lend(
