@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.findings.finding import Confidence, Finding
-from patchkit.verify import checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,10 +59,8 @@ def register(
     return add
 
 
-def all_checks() -> tuple[Check, ...]:
-    """Return every check in this package's folder of checks, in order."""
-    for module in pkgutil.iter_modules(checks.__path__):
-        importlib.import_module(f"{checks.__name__}.{module.name}")
+def registered() -> tuple[Check, ...]:
+    """Return every check whose module has been imported, in order."""
     return tuple(sorted(_CHECKS.values(), key=lambda check: check.order))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import time
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.verify.check import Check, all_checks
+from patchkit.verify import checks
+from patchkit.verify.check import Check, registered
 from patchkit.verify.result import Outcome, Result, Verdict
 
 if TYPE_CHECKING:
@@ -16,6 +19,13 @@ if TYPE_CHECKING:
     from patchkit.verify.subject import Subject
 
 
+def all_checks() -> tuple[Check, ...]:
+    """Return the check of each module of the folder of checks, in order."""
+    for module in pkgutil.iter_modules(checks.__path__):
+        importlib.import_module(f"{checks.__name__}.{module.name}")
+    return registered()
+
+
 def rules() -> dict[str, Rule]:
     """Return the rules of all checks by their ids."""
     return {rule.id: rule for check in all_checks() for rule in check.rules}
@@ -23,12 +33,12 @@ def rules() -> dict[str, Rule]:
 
 def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) -> Verdict:
     """Make every check; ``watch`` is told each one's title before it is made, and of how many it is one."""
-    checks = [check for check in all_checks() if subject.terms.importing or not check.runs_code]
+    chosen = [check for check in all_checks() if subject.terms.importing or not check.runs_code]
     results: list[Result] = []
     obstacle = ""
-    for check in checks:
+    for check in chosen:
         if watch is not None:
-            watch(check.title, len(checks))
+            watch(check.title, len(chosen))
         if obstacle and not check.always:
             results.append(Result(check.name, check.title, Outcome.SKIPPED, f"left out: {obstacle}"))
             continue
