@@ -51,11 +51,11 @@ def examine(repository: str, row: Row) -> Result:
         before = {status.patch.id: status for status in inspect(tree, patches)}
         plan = make_plan(tree, patches)
         changed = {change.file: change.after for change in plan.changes}
-        for change in plan.changes:
+        for file, text in changed.items():
             try:
-                compile(change.after, change.file, "exec")
+                compile(text or b"", file, "exec")
             except SyntaxError as error:
-                faults.append(f"{change.file} does not compile: {error}")
+                faults.append(f"{file} does not compile: {error}")
         patched = OverlayTree(tree, changed)
         after = {status.patch.id: status for status in inspect(patched, patches)}
         again = make_plan(patched, patches).changes

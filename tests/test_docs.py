@@ -34,7 +34,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
-STRUCTS = (schema.PatchFile, schema.FactTable, Kind, Site, Variant, *KINDS.values())
+STRUCTS: tuple[type[msgspec.Struct], ...] = (
+    schema.PatchFile,
+    schema.FactTable,
+    Kind,
+    Site,
+    Variant,
+    *KINDS.values(),
+)
 
 
 def words_of(page: str) -> set[str]:

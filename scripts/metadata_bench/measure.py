@@ -50,7 +50,7 @@ def take_turns(calls: Mapping[str, Callable[[int], None]], rounds: int, repeats:
             call(number)
     for _ in range(rounds):
         for name, call in calls.items():
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             torch.cuda.synchronize()
             began = time.perf_counter()
             start.record()

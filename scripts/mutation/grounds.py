@@ -43,7 +43,7 @@ class Ground:
         plan = make_plan(self.tree, chosen)
         if any(status.state is State.CONFLICT for status in plan.patches):
             return None
-        return {change.file: change.after for change in plan.changes}
+        return {change.file: change.after or b"" for change in plan.changes}
 
 
 def _part(patch: Patch, files: Sequence[str]) -> Patch:

@@ -61,7 +61,7 @@ def breaks(code: str) -> list[Break]:
     """Return every way to break ``code``, in the order of its text."""
     module = cst.parse_module(code)
     return [
-        Break(operator, unit, module.deep_replace(old, new).code)  # type: ignore[arg-type]
+        Break(operator, unit, cst.ensure_type(module.deep_replace(old, new), cst.Module).code)
         for unit, old, operator, new in _walk(module, ())
     ]
 

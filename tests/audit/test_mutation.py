@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from support.releases import PATCHES, REFERENCE, Releases, after
+from support.releases import PATCHES, REFERENCE, Releases, after, texts
 
 from patchkit.audit.engine import audit
 from patchkit.codemods.kinds.argument_value import ArgumentValue
@@ -21,7 +21,7 @@ from patchkit.plan.build import make_plan
 from patchkit.tree import index, mirror
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from patchkit.findings.finding import Finding
     from patchkit.findings.report import Report
@@ -47,7 +47,7 @@ class Mutant:
     lines: frozenset[int]
     tree: Tree
 
-    def reported_in(self, report: Report, known: set[tuple[str, ...]]) -> bool:
+    def reported_in(self, report: Report, known: set[tuple[str, str, str, str]]) -> bool:
         """Tell whether a finding that the whole tree does not have is at the site, or comes by it."""
         return any(self._at_site(one) for one in report.findings if one.fingerprint not in known)
 
@@ -76,8 +76,8 @@ def mutants(releases: Releases, whole: OverlayTree) -> Iterator[Mutant]:
             ):
                 continue
             tree = after(make_plan(releases.tree(REFERENCE), without(patch, edit)))
-            for file, text in whole.contents.items():
-                lines = unguarded(text.decode(), tree.contents.get(file, text).decode())
+            for file, text in texts(whole).items():
+                lines = unguarded(text.decode(), texts(tree).get(file, text).decode())
                 if lines:
                     yield Mutant(f"{patch.id} {edit.name}", file, lines, tree)
 
@@ -106,7 +106,7 @@ def _statement(text: str, first: int, last: int) -> range:
 
 
 def test_the_audit_reports_the_site_of_every_guard_that_is_taken_out(
-    releases: Releases, record_property: pytest.RecordProperty
+    releases: Releases, record_property: Callable[[str, object], None]
 ) -> None:
     whole = releases.patched(REFERENCE)
     known = {finding.fingerprint for finding in audit(whole).findings}
@@ -123,5 +123,5 @@ def test_the_audit_reports_the_site_of_every_guard_that_is_taken_out(
 
 
 def test_a_file_with_its_guards_has_no_line_without_one(releases: Releases) -> None:
-    for text in releases.patched(REFERENCE).contents.values():
+    for text in texts(releases.patched(REFERENCE)).values():
         assert unguarded(text.decode(), text.decode()) == frozenset()

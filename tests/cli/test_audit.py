@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 from support.audited import prelude
 
-from patchkit import cache
 from patchkit.cli.audit import command as audit
 from patchkit.errors import TreeError, UsageError
 
@@ -18,7 +17,7 @@ READ = "def total(batch):\n    return batch.seq_lens_sum + 1\n"
 @pytest.fixture(autouse=True)
 def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
-    monkeypatch.setattr(cache.platformdirs, "user_cache_dir", lambda _name: str(folder))
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(folder))
     return folder
 
 

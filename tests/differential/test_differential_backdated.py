@@ -236,7 +236,7 @@ def test_a_map_that_gathers_on_the_host_copies_nothing_there_without_the_mirror(
     for needed in (True, False):
         *_, resolved = gathering_on_host.ask("backdated.resolves", needed, "cpu", steps)
         known = {"mirror": lens, "sum": sum(lens), "reads": ["cpu"]}
-        unknown = {"mirror": None, "sum": None, "reads": []}
+        unknown: dict[str, Any] = {"mirror": None, "sum": None, "reads": []}
         assert resolved == {"lens": [7, 7], "waits": waits} | (known if needed else unknown)
 
 

@@ -18,7 +18,7 @@ SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": 4}
 Sessions = list[dict[str, Any]]
 
 # An interpreted kernel runs for every step, request and graph.
-FEW = {"sizes": (1, 2, 3), "most": 2, "steps": st.integers(2, 4)}
+FEW: dict[str, Any] = {"sizes": (1, 2, 3), "most": 2, "steps": st.integers(2, 4)}
 several = st.lists(sessions(["draft decode"], (32, 64), **FEW), min_size=2, max_size=3)
 several_mha = st.lists(sessions(["draft decode"], (16, 64), swa=st.booleans(), **FEW), min_size=2, max_size=3)
 

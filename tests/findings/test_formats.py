@@ -109,9 +109,10 @@ def test_text_shows_the_source_line_and_explains_on_request() -> None:
     report = found()
     shown = []
     for explain in (False, True):
-        console = Console(file=io.StringIO(), width=200, soft_wrap=True)
+        page = io.StringIO()
+        console = Console(file=page, width=200, soft_wrap=True)
         text.show(report, console, lambda _file: ["def longest(values):", "    return values.max()"], explain)
-        shown.append(console.file.getvalue())
+        shown.append(page.getvalue())
     assert "return values.max()" in shown[0]
     assert "1 finding (1 certain)" in shown[0]
     assert "1 suppressed" in shown[0]

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.toys import open_tree, write_package
+from support.releases import texts
+from support.toys import write_package
 
 from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
 from patchkit.plan.status import State, marker
-from patchkit.tree.tree import OverlayTree
+from patchkit.tree.tree import OverlayTree, open_tree
 
 if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
@@ -63,6 +64,10 @@ class MemoryTree:
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         return sorted(file for file in self.contents if file.startswith(folder) and file.endswith(suffix))
 
+    def unread(self, folder: str) -> list[str]:
+        del folder
+        return []
+
 
 def library(**changes: str | bytes) -> MemoryTree:
     """Return the library with some files changed, named without folder and ending."""
@@ -99,8 +104,9 @@ def edits(found: PatchStatus) -> dict[str, EditStatus]:
 
 
 def after(plan: Plan, file: str) -> str:
-    (change,) = [change for change in plan.changes if change.file == file]
-    return change.after.decode()
+    (text,) = [change.after for change in plan.changes if change.file == file]
+    assert text is not None
+    return text.decode()
 
 
 def applied(tree: Any, *patches: Patch) -> OverlayTree:
@@ -127,7 +133,7 @@ def test_patch_that_is_missing_is_pending_and_its_files_change() -> None:
     plan = make_plan(library(), [toy])
     assert [(change.file, change.patches) for change in plan.changes] == [(SHELF, ("toy",)), (DESK, ("toy",))]
     assert "    # patchkit toy: toy\n    lends = True\n" in after(plan, SHELF)
-    assert [change.before.decode() for change in plan.changes] == [LIBRARY[SHELF], LIBRARY[DESK]]
+    assert [change.before for change in plan.changes] == [LIBRARY[SHELF].encode(), LIBRARY[DESK].encode()]
 
 
 def test_planning_reads_and_does_not_write(tmp_path: Path) -> None:
@@ -506,7 +512,7 @@ def test_import_that_was_taken_away_is_brought_back() -> None:
     toy = patch({**FINE, "code": "shop.charge($r, $b)", "imports": ["from sglang.srt import shop"]})
     tree = applied(library(), toy)
     assert tree.contents.keys() == {DESK}
-    without = library(desk=tree.contents[DESK].replace(b"from sglang.srt import shop\n", b""))
+    without = library(desk=texts(tree)[DESK].replace(b"from sglang.srt import shop\n", b""))
     assert status(without, toy).state is State.PENDING
     assert applied(without, toy).contents[DESK] == tree.contents[DESK]
 
@@ -566,12 +572,14 @@ def test_missing_final_newline_stays_missing() -> None:
 def test_coding_line_is_kept_and_obeyed(cookie: str) -> None:
     text = f"# -*- coding: {cookie} -*-\n{LIBRARY[DESK]}\nNAME = 'Café'\n"
     (change,) = make_plan(library(desk=text.encode(cookie)), [patch(FINE)]).changes
+    assert change.after is not None
     assert change.after.decode(cookie).endswith("NAME = 'Café'\n")
     assert change.after.startswith(f"# -*- coding: {cookie} -*-\n".encode())
 
 
 def test_byte_order_mark_is_kept() -> None:
     (change,) = make_plan(library(desk=b"\xef\xbb\xbf" + LIBRARY[DESK].encode()), [patch(FINE)]).changes
+    assert change.after is not None
     assert change.after.startswith(b"\xef\xbb\xbffrom sglang")
 
 

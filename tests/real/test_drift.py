@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import drift
-from support.releases import PATCHES, REFERENCE, Releases, after, fingerprints, run, states, without_ledger
+from support.releases import (
+    PATCHES,
+    REFERENCE,
+    Releases,
+    after,
+    fingerprints,
+    run,
+    states,
+    texts,
+    without_ledger,
+)
 
 from patchkit.codemods.kinds.none_guard import NoneGuard
 from patchkit.codemods.language.variants import StatementKind
@@ -129,13 +139,13 @@ class Fork:
     @functools.cache  # noqa: B019
     def states_of_drifted_patched(self, kind: str) -> dict[str, str]:
         change = self.drifts[kind].change
-        files = {file: change(code) for file, code in self.patched.contents.items()}
+        files = {file: change(code) for file, code in texts(self.patched).items()}
         return states(OverlayTree(self.tree, files))
 
     @functools.cache  # noqa: B019
     def same(self, kind: str, file: str) -> bool:
         form = self.drifts[kind].form
-        return form(after(self.plan_of(kind)).read(file) or b"") == form(self.patched.contents[file])
+        return form(after(self.plan_of(kind)).read(file) or b"") == form(texts(self.patched)[file])
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +252,7 @@ def test_methods_that_moved_to_a_base_in_another_file_are_found(fork: Fork) -> N
     assert set(states(patched).values()) == {"applied"}
     assert {change.file for change in plan.changes} >= homes.keys()
     here = [patched.read(file) or b"" for file in moved.contents]
-    assert methods_of(here) == methods_of(list(fork.patched.contents.values()))
+    assert methods_of(here) == methods_of(list(texts(fork.patched).values()))
 
 
 def test_bases_that_moved_behind_a_class_in_another_file_change_nothing(fork: Fork) -> None:
@@ -304,6 +314,9 @@ class MovedTree:
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         return sorted(self.new if file == self.old else file for file in self.below.files(folder, suffix))
+
+    def unread(self, folder: str) -> list[str]:
+        return self.below.unread(folder)
 
 
 # Of the other targets, two get code at their top level, which no name leads to, and one is imported by name.

@@ -56,11 +56,9 @@ def passing(files: Mapping[str, bytes], command: tuple[str, ...], width: int, fo
 def before_and_after(
     plan: Plan, command: tuple[str, ...], width: int, folder: Path
 ) -> tuple[set[str], set[str]]:
-    before = passing(
-        {change.file: change.before for change in plan.changes}, command, width, folder / "before"
-    )
-    after = passing({change.file: change.after for change in plan.changes}, command, width, folder / "after")
-    return before, after
+    old = {change.file: change.before for change in plan.changes if change.before is not None}
+    new = {change.file: change.after for change in plan.changes if change.after is not None}
+    return passing(old, command, width, folder / "before"), passing(new, command, width, folder / "after")
 
 
 @pytest.fixture(scope="module", params=[REFERENCE, "0.5.13", "backdated"])

@@ -24,6 +24,7 @@ from support.releases import (
     run,
     states,
     states_in,
+    texts,
     without_ledger,
 )
 
@@ -430,7 +431,7 @@ def test_a_patch_that_others_require_is_not_reverted_alone(
 def test_apply_in_two_steps_equals_apply_in_one(releases: Releases, count: int) -> None:
     first = after(make_plan(releases.tree(REFERENCE), PATCHES[:count]))
     both = after(make_plan(first, PATCHES))
-    for file, code in releases.patched(REFERENCE).contents.items():
+    for file, code in texts(releases.patched(REFERENCE)).items():
         assert both.read(file) == code, file
 
 
@@ -439,7 +440,7 @@ def test_apply_of_one_patch_and_then_of_all_comes_to_the_same_code(releases: Rel
     first = after(make_plan(releases.tree(REFERENCE), load.patches().select([name], only=True)))
     assert states(first)[name] == "applied"
     both = after(make_plan(first, PATCHES))
-    for file, code in releases.patched(REFERENCE).contents.items():
+    for file, code in texts(releases.patched(REFERENCE)).items():
         assert unordered(both.read(file)) == unordered(code), file
 
 
@@ -516,7 +517,7 @@ def reads_as(code: bytes | None) -> tuple[list[str], list[bytes]]:
 def test_a_tree_without_one_of_the_imports_is_partial_and_apply_completes_it(releases: Releases) -> None:
     patched = releases.patched(REFERENCE)
     faults = []
-    for file, code in patched.contents.items():
+    for file, code in texts(patched).items():
         lines = code.splitlines(keepends=True)
         old = (patched.below.read(file) or b"").splitlines(keepends=True)
         for line in [line for line in lines if b"import " in line and line not in old]:
@@ -536,7 +537,7 @@ def uncommented(code: bytes) -> bytes:
 
 def test_a_tree_whose_comments_were_removed_needs_nothing(releases: Releases) -> None:
     patched = releases.patched(REFERENCE)
-    bare = OverlayTree(patched, {file: uncommented(code) for file, code in patched.contents.items()})
+    bare = OverlayTree(patched, {file: uncommented(code) for file, code in texts(patched).items()})
     assert bare.contents != patched.contents
     plan = make_plan(bare, PATCHES)
     assert plan.changes == ()
@@ -547,7 +548,7 @@ def test_revert_of_a_tree_whose_comments_were_removed_loses_nobodys_edit(
     releases: Releases, patched_copy: Callable[[Path], CheckoutTree], tmp_path: Path
 ) -> None:
     tree = patched_copy(tmp_path)
-    for file, code in releases.patched(REFERENCE).contents.items():
+    for file, code in texts(releases.patched(REFERENCE)).items():
         (tree.package / file).write_bytes(uncommented(code))
     before = fingerprints(tree.root)
     refused = run("revert", tree.root, code=3)

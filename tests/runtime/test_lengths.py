@@ -108,7 +108,8 @@ def test_the_longest_is_the_same_on_the_host_and_on_the_device(lens: list[int]) 
 
 
 def test_the_longest_on_the_host_reads_no_device_tensor() -> None:
-    assert lengths.longest([3, 8, 5], Unread()) == 8
+    unread: Any = Unread()
+    assert lengths.longest([3, 8, 5], unread) == 8
 
 
 @given(LENS)
@@ -139,7 +140,8 @@ def test_only_lists_are_a_host_mirror() -> None:
 @given(st.integers(1, 16), LENS)
 def test_draft_extend_lens_agree_with_and_without_the_mirror(stride: int, prefix: list[int]) -> None:
     on_device = torch.tensor(prefix)
-    lens, prefix_lens = lengths.draft_extend_lens(stride, torch.tensor(prefix), Shape(len(prefix)))
+    shape: Any = Shape(len(prefix))
+    lens, prefix_lens = lengths.draft_extend_lens(stride, torch.tensor(prefix), shape)
     device_lens, device_prefix_lens = lengths.draft_extend_lens(stride, None, on_device)
     assert (lens, prefix_lens) == ([stride] * len(prefix), prefix)
     assert (device_lens.tolist(), device_prefix_lens.tolist()) == (lens, prefix_lens)

@@ -21,6 +21,7 @@ from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, resolve
 from patchkit.codemods.language.syntax import code_of
 from patchkit.tree.tree import CheckoutTree, OverlayTree
+from support.releases import texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -158,7 +159,7 @@ def backdate(tree: Tree, patches: Sequence[str] = LAST_FIRST) -> OverlayTree:
 def lay_out(tree: OverlayTree, releases: Releases, folder: Path) -> CheckoutTree:
     """Write a backdated release below ``folder``."""
     copy = releases.copy(str(tree.version), folder)
-    for file, content in tree.contents.items():
+    for file, content in texts(tree).items():
         (copy.package / file).write_bytes(content)
     return copy
 

@@ -155,7 +155,7 @@ def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 def add_statements(module: ast.Module) -> None:
     """Put a harmless call before and after every statement of every function."""
     for block in list(blocks(module)):
-        spread = []
+        spread: list[ast.stmt] = []
         for statement in block:
             is_elif = len(block) == 1 and isinstance(statement, ast.If) and statement.col_offset > 0
             if not spread and not is_docstring(statement) and not is_elif:
@@ -198,7 +198,7 @@ class _Names(ast.NodeVisitor):
             self.fixed.add(node.name)
         self.generic_visit(node)
 
-    def visit_Global(self, node: ast.Global) -> None:
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
         self.fixed |= set(node.names)
 
     visit_Nonlocal = visit_Global  # noqa: N815

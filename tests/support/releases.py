@@ -122,6 +122,13 @@ def after(plan: Plan) -> OverlayTree:
     return OverlayTree(plan.tree, {change.file: change.after for change in plan.changes})
 
 
+def texts(tree: OverlayTree) -> dict[str, bytes]:
+    """Return what a tree lays over files, none of which it takes away."""
+    laid = {file: text for file, text in tree.contents.items() if text is not None}
+    assert laid.keys() == tree.contents.keys()
+    return laid
+
+
 def states(tree: Tree, patches: tuple[Patch, ...] = PATCHES) -> dict[str, str]:
     """Return each patch's state on a tree."""
     return {status.patch.id: status.state.value for status in make_plan(tree, patches).patches}

@@ -160,7 +160,7 @@ def instrument(scheduler: Any, record: str) -> None:
         @functools.wraps(forward)
         def paused(*arguments: Any, **options: Any) -> Any:
             if gate.pause:
-                torch.cuda._sleep(gate.pause)  # type: ignore[no-untyped-call]
+                torch.cuda._sleep(gate.pause)
             return forward(*arguments, **options)
 
         paused.pausing = True  # type: ignore[attr-defined]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import libcst as cst
 import pytest
 from support.programs import program
@@ -202,9 +204,14 @@ def test_loose_expression_is_the_expression() -> None:
 
 
 def test_search_of_a_long_block_tries_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = []
+    tried: list[Any] = []
     whole = pattern.match_node
-    monkeypatch.setattr(pattern, "match_node", lambda *args: tried.append(args) or whole(*args))
+
+    def noting(*args: Any) -> Any:
+        tried.append(args)
+        return whole(*args)
+
+    monkeypatch.setattr(pattern, "match_node", noting)
     module = cst.parse_module("if late:\n" + "    fine()\n" * 100)
     assert Pattern.compile("if late:\n    ...\n    fine()\n    fine()\n    tell()").loose.find(module) == []
     calls = [node for _, node, *_ in tried if isinstance(node, cst.SimpleStatementLine)]
@@ -250,7 +257,7 @@ def test_placeholders_are_listed_as_they_are_written() -> None:
 
 
 def written(template: str, **expressions: str) -> str:
-    bindings = {name: cst.parse_expression(text) for name, text in expressions.items()}
+    bindings: dict[str, Any] = {name: cst.parse_expression(text) for name, text in expressions.items()}
     return "".join(map(syntax.code_of, render(template, bindings)))
 
 

@@ -44,6 +44,7 @@ def batches(draw: st.DrawFn, graph: int, stride: int, named: bool) -> dict[str, 
 @st.composite
 def sessions(
     draw: st.DrawFn,
+    /,
     modes: Sequence[str],
     page_sizes: Sequence[int],
     *,

@@ -8,13 +8,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from probes.batches import keep_mirror, make_batch
-from probes.recorders import DeviceTensor, Events, on_device, plain
 from sglang.srt.managers import overlap_utils
 from sglang.srt.managers.overlap_utils import FutureMap
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from torch.overrides import TorchFunctionMode
+
+from .batches import keep_mirror, make_batch
+from .recorders import DeviceTensor, Events, on_device, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ def future_map(needed: bool, device: str, events: Events) -> FutureMap:
     """Return a map on a ``cuda`` device, a ``hip`` one or a plain one; it is told the decision where it asks."""
     overlap_utils._is_cuda, overlap_utils._is_hip = device == "cuda", device == "hip"
     module = _device_module(events)
-    torch.get_device_module = lambda _: module
+    setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
     keywords = {"needs_cpu_seq_lens": needed}
     asked = inspect.signature(FutureMap.__init__).parameters
     with _Unpinned():

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from probes.recorders import DeviceTensor, Events, on_device, plain
 from sglang.srt.managers import overlap_utils
 from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+from .recorders import DeviceTensor, Events, on_device, plain
 
 FIELDS = {field.name for field in fields(ScheduleBatch)}
 INPUT_FIELDS = {field.name for field in fields(EagleDraftInput)}
@@ -26,7 +27,7 @@ def keep_mirror(needed: bool) -> None:
 class Request(SimpleNamespace):
     """What a batch asks of a request; each is itself alone."""
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
     __eq__ = object.__eq__
 
     def finished(self) -> bool:

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from probes import attention_backends as backends
-from probes import trtllm_mha, trtllm_mla
 from sglang.srt.layers.attention.trtllm_mha_backend import TRTLLMHAAttnMultiStepDraftBackend
 from sglang.srt.layers.attention.trtllm_mla_backend import TRTLLMMLAMultiStepDraftBackend
 
 from patchkit.backends.trtllm import fill_trtllm_mla, share_draft_block_indices
+
+from . import attention_backends as backends
+from . import trtllm_mha, trtllm_mla
 
 if TYPE_CHECKING:
     from collections.abc import Callable

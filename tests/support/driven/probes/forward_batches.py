@@ -8,15 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from probes.batches import Request
-from probes.lengths import set_server
-from probes.recorders import DeviceTensor, PretendedCuda, on_device, plain
 from sglang.srt.managers import schedule_batch
 from sglang.srt.model_executor import forward_batch_info
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
 from sglang.srt.speculative import eagle_info_v2
 from sglang.srt.speculative.eagle_info import EagleDraftInput, EagleVerifyInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+from .batches import Request
+from .lengths import set_server
+from .recorders import DeviceTensor, PretendedCuda, on_device, plain
 
 BATCH = getattr(schedule_batch, "ModelWorkerBatch", schedule_batch.ScheduleBatch)
 
@@ -64,9 +65,9 @@ def make_batch(case: dict[str, Any]) -> Any:
     lens, count = case["lens"], len(case["lens"])
     extend, prefix = case.get("extend"), case.get("prefix")
     if case.get("on_device") and extend is not None:
-        extend, prefix = on_device(extend, torch.int32), on_device(prefix, torch.int32)
+        extend, prefix = on_device(extend, torch.int32), on_device(case["prefix"], torch.int32)
     if case.get("as_tuples") and extend is not None:
-        extend, prefix = tuple(extend), tuple(prefix)
+        extend, prefix = tuple(extend), tuple(case["prefix"])
     tokens = sum(case["extend"]) if case.get("extend") is not None else count
     requests = [
         Request(rid=str(at), lora_id=None, token_type_ids=None, grammar=None, dllm_block_offset=0)

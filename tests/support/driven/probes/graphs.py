@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from probes.recorders import DeviceTensor, on_device, plain
 from sglang.srt.layers.logits_processor import LogitsProcessorOutput
 from sglang.srt.model_executor import cuda_graph_runner
 from sglang.srt.model_executor.cuda_graph_runner import CudaGraphRunner
@@ -17,6 +16,8 @@ from sglang.srt.speculative.multi_layer_eagle_draft_extend_cuda_graph_runner imp
     MultiLayerEagleDraftExtendCudaGraphRunner,
 )
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+from .recorders import DeviceTensor, on_device, plain
 
 CAPTURED = (1, 2, 4, 8)
 STALE = 77

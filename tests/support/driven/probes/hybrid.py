@@ -5,12 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from probes import attention_backends as backends
-from probes import trtllm_mha
 from sglang.srt.layers.attention.hybrid_linear_attn_backend import HybridLinearAttnBackend
 from sglang.srt.layers.attention.tbo_backend import TboAttnBackend
 
 from patchkit.runtime.overlap import require_overlap_hook
+
+from . import attention_backends as backends
+from . import trtllm_mha
 
 
 def _backend(kind: str, server: dict[str, Any]) -> Any:

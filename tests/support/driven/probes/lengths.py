@@ -8,13 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from probes.batches import keep_mirror, make_batch, state
-from probes.recorders import DeviceTensor, Events, PretendedCuda, on_device, plain
 from sglang.srt import server_args as server_settings
 from sglang.srt.managers import overlap_utils
 from sglang.srt.managers.overlap_utils import FutureMap
 from sglang.srt.speculative import eagle_info_v2, spec_utils
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+from .batches import keep_mirror, make_batch, state
+from .recorders import DeviceTensor, Events, PretendedCuda, on_device, plain
 
 POOL_ROWS = 64
 
@@ -132,7 +133,7 @@ def new_map(keywords: dict[str, Any], *, algorithm: str | None) -> dict[str, Any
 def mirror_buffers(needed: bool) -> dict[str, bool]:
     """Return what a map on a device with its own memory has for the mirror."""
     overlap_utils._is_cuda = True
-    torch.get_device_module = lambda _: SimpleNamespace(Stream=SimpleNamespace)
+    setattr(torch, "get_device_module", lambda _: SimpleNamespace(Stream=SimpleNamespace))  # noqa: B010
     with PretendedCuda():
         made = FutureMap(
             "cpu",

@@ -9,10 +9,11 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import torch
-from probes.recorders import DeviceTensor, on_device
 from sglang.srt.managers.schedule_batch import Req
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+from .recorders import DeviceTensor, on_device
 
 _PLACES = {
     "sglang.srt.observability.scheduler_metrics_mixin": "SchedulerMetricsMixin",

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from probes import attention_backends as backends
 from sglang.srt.speculative import eagle_utils, eagle_worker_v2, multi_layer_eagle_worker_v2
 from sglang.srt.speculative.eagle_utils import TreeMaskMode
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleDraftWorker
+
+from . import attention_backends as backends
 
 WORKERS = {
     "eagle": (EagleDraftWorker, eagle_worker_v2),

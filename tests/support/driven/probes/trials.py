@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 import sglang
 import torch
-from probes.recorders import DeviceTensor, PretendedCuda, on_device
 from sglang.srt.speculative import base_spec_worker
+
+from .recorders import DeviceTensor, PretendedCuda, on_device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LEFT: list[int] = []
 
@@ -47,7 +52,7 @@ def kill_worker() -> None:
 def reads_of(lens: list[int]) -> dict[str, list[str]]:
     """Return what is written down when device tensors are read, and when they are only computed with."""
     result = {}
-    for how, act in {
+    acts: dict[str, Callable[[Any], Any]] = {
         "item": lambda tensor: tensor.sum().item(),
         "tolist": lambda tensor: (tensor + 1).tolist(),
         "cpu": lambda tensor: tensor.cpu().tolist(),
@@ -55,7 +60,8 @@ def reads_of(lens: list[int]) -> dict[str, list[str]]:
         "empty": lambda tensor: torch.empty(tensor[-1]),
         "condition": lambda tensor: bool(tensor[0] > 0),
         "compute": lambda tensor: torch.cumsum(torch.cat([tensor, torch.tensor(lens)]), 0)[1:] * 2,
-    }.items():
+    }
+    for how, act in acts.items():
         DeviceTensor.reads.clear()
         act(on_device(lens))
         result[how] = sorted(set(DeviceTensor.reads))
@@ -69,7 +75,8 @@ def copies_of(lens: list[int]) -> list[tuple[bool, bool]]:
         torch.tensor(lens).to(device=torch.device("cuda"), non_blocking=True)
         torch.tensor(lens).pin_memory().to(device="cuda", non_blocking=True)
         torch.tensor(lens, device="cuda").to("cuda")
-    return cuda.copies
+    copies: list[tuple[bool, bool]] = cuda.copies
+    return copies
 
 
 def answer_with_a_tensor() -> torch.Tensor:

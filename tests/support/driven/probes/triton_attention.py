@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from probes import attention_backends as backends
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend, TritonMultiStepDraftBackend
+
+from . import attention_backends as backends
 
 if TYPE_CHECKING:
     import torch

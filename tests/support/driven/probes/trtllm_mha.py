@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes import attention_backends as backends
 from sglang.srt.layers.attention.trtllm_mha_backend import (
     TRTLLMHAAttnBackend,
     TRTLLMHAAttnMultiStepDraftBackend,
 )
 
 from patchkit.backends.trtllm import fill_trtllm_mha
+
+from . import attention_backends as backends
 
 FIELDS = (
     "cache_seqlens_int32",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from probes import attention_backends as backends
 from sglang.srt.layers.attention.flashinfer_mla_backend import FlashInferMLAAttnBackend
 from sglang.srt.layers.attention.trtllm_mla_backend import TRTLLMMLABackend, TRTLLMMLAMultiStepDraftBackend
 
 from patchkit.backends.trtllm import fill_trtllm_mla
+
+from . import attention_backends as backends
 
 FIELDS = (
     "block_kv_indices",

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from probes.decisions import backend, bare
-from probes.recorders import DeviceTensor, on_device, plain
 from sglang.srt.layers.attention.trtllm_mha_backend import TRTLLMHAAttnBackend
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative import eagle_worker_v2, multi_layer_eagle_worker_v2, standalone_worker_v2
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleDraftWorker
+
+from .decisions import backend, bare
+from .recorders import DeviceTensor, on_device, plain
 
 MODULES = {
     "eagle": eagle_worker_v2,
