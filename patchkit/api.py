@@ -5,6 +5,7 @@ Nothing here prints, asks or exits. Trees come from ``tree.tree.open_tree``, pat
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, UsageError
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from patchkit.findings.rule import Rule
     from patchkit.matrix.answer import Diff, Matrix
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus, Plan
+    from patchkit.plan.status import PatchStatus, Plan, Step
+    from patchkit.series.commit import Committed
     from patchkit.transaction.apply import Applied
     from patchkit.transaction.recover import Recovery
     from patchkit.transaction.revert import Reverted
@@ -34,6 +36,14 @@ class PlanConflictError(ConflictError):
     def __init__(self, message: str, plan: Plan) -> None:
         super().__init__(message)
         self.plan = plan
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Each patch's status on the commit that is checked out, and the files written, in order."""
+
+    patches: tuple[PatchStatus, ...]
+    files: tuple[Path, ...]
 
 
 def status(tree: CheckoutTree, patches: PatchSet) -> tuple[PatchStatus, ...]:
@@ -75,6 +85,59 @@ def apply(
         )
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
     return transaction.check(planned) if dry_run else transaction.commit(planned)
+
+
+def commit(
+    tree: CheckoutTree,
+    patches: PatchSet,
+    ids: Sequence[str] = (),
+    *,
+    only: bool = False,
+    keep_going: bool = False,
+) -> Committed:
+    """Apply as ``apply`` does, in one commit a patch on the current branch.
+
+    TreeError, and nothing written, if the files have uncommitted changes or git cannot commit now;
+    RefusedCommitError if a hook refuses one: that patch is taken back, those before it stay committed.
+    """
+    from patchkit.series.commit import commit as committing
+    from patchkit.transaction import revert as reverting
+
+    planned, steps = _series(tree, patches, ids, only=only)
+    conflicts = describe_conflicts(planned.patches)
+    if conflicts and not keep_going:
+        raise PlanConflictError(
+            f"{conflicts}, so nothing was written: --keep-going applies the others.", planned
+        )
+    replay = _replay(tree, patches)
+    return committing(
+        tree,
+        planned,
+        steps,
+        patches.digest,
+        lambda name: reverting.revert(tree, frozenset({name}), replay),
+    )
+
+
+def export(
+    tree: CheckoutTree, patches: PatchSet, folder: Path, ids: Sequence[str] = (), *, only: bool = False
+) -> Exported:
+    """Write to ``folder`` what ``git am`` needs to apply ``ids`` to the commit that is checked out.
+
+    What is in the working tree and not committed does not count. PlanConflictError, and nothing written, if a
+    patch conflicts; TreeError if the tree is in no git checkout.
+    """
+    from patchkit.plan.build import make_series
+    from patchkit.series.export import export as exporting
+    from patchkit.tree.git import GitRepository, GitTree
+
+    with GitRepository(tree.root) as repository:
+        head = GitTree(repository, "HEAD")
+        planned, steps = make_series(head, patches.select(ids, only=only))
+        conflicts = describe_conflicts(planned.patches)
+        if conflicts:
+            raise PlanConflictError(f"{conflicts}, so nothing was written: name the others.", planned)
+        return Exported(planned.patches, exporting(head, steps, folder))
 
 
 def describe_conflicts(statuses: Sequence[PatchStatus]) -> str:
@@ -167,6 +230,16 @@ def audit_rules() -> dict[str, Rule]:
     from patchkit.audit.rules import RULES
 
     return RULES
+
+
+def _series(
+    tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool
+) -> tuple[Plan, tuple[Step, ...]]:
+    from patchkit.plan.build import make_series
+    from patchkit.transaction.write import require_settled
+
+    require_settled(tree)
+    return make_series(tree, patches.select(ids, only=only))
 
 
 def _plan(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool) -> Plan:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from patchkit.cli import options
+from patchkit.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from patchkit.series.commit import Commit
     from patchkit.transaction.apply import Applied
     from patchkit.tree.tree import CheckoutTree
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     click.option("--keep-going", is_flag=True, help="Leave out what conflicts, apply the rest, and exit 1."),
     click.option("--only", is_flag=True, help="Do not bring along the patches that harden a PATCH."),
     click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
+    click.option(
+        "--commit", "committing", is_flag=True, help="Make one commit a patch on the current branch."
+    ),
     options.installed,
     options.folders,
     options.as_json,
@@ -40,6 +45,7 @@ def command(
     keep_going: bool,
     only: bool,
     allow_dirty: bool,
+    committing: bool,
     installed: bool,
     folders: Sequence[Path],
     as_json: bool,
@@ -52,41 +58,60 @@ def command(
 
     patches = load.patches(folders)
     words = options.understood(arguments, installed, folders, patches, everything=everything)
+    if committing and (dry_run or allow_dirty):
+        raise UsageError(
+            "--commit commits what apply changes and no more: leave out --dry-run and --allow-dirty."
+        )
     tree = words.open()
+    commits: tuple[Commit, ...] = ()
     try:
         with console.working(tree):
-            applied = api.apply(
-                tree,
-                patches,
-                words.ids,
-                only=only,
-                keep_going=keep_going,
-                allow_dirty=allow_dirty,
-                dry_run=dry_run,
-            )
+            if committing:
+                done = api.commit(tree, patches, words.ids, only=only, keep_going=keep_going)
+                applied, commits = done.applied, done.commits
+            else:
+                applied = api.apply(
+                    tree,
+                    patches,
+                    words.ids,
+                    only=only,
+                    keep_going=keep_going,
+                    allow_dirty=allow_dirty,
+                    dry_run=dry_run,
+                )
     except api.PlanConflictError as error:
         _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
         raise
-    _print(tree, applied, words, as_json=as_json, dry_run=dry_run)
+    _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits)
     if api.describe_conflicts(applied.patches):
         context.exit(1)
 
 
 def _print(
-    tree: CheckoutTree, applied: Applied, words: options.Words, *, as_json: bool, dry_run: bool
+    tree: CheckoutTree,
+    applied: Applied,
+    words: options.Words,
+    *,
+    as_json: bool,
+    dry_run: bool,
+    commits: Sequence[Commit] = (),
 ) -> None:
     from patchkit.cli import console
     from patchkit.plan.answer import place, states
     from patchkit.plan.status import State
 
     if as_json:
-        console.emit(place(tree) | states(applied.patches) | {"changed_files": list(applied.files)})
+        made = {"commits": [{"patch": one.patch, "commit": one.commit} for one in commits]} if commits else {}
+        console.emit(place(tree) | states(applied.patches) | {"changed_files": list(applied.files)} | made)
         return
     would = dry_run and bool(applied.files)
     console.say_states(applied.patches, {State.APPLIED: "Would be applied by patchkit"} if would else None)
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{words.whole_tail}", "does it"))
+    elif commits:
+        console.say(f"\nChanged {console.count(applied.files)} in {len(commits)} commits.")
+        console.say_next((f"export{words.tail} -o DIR", "writes such a series for another clone"))
     elif applied.files:
         console.say(f"\nChanged {console.count(applied.files)}.")
         console.say_next((f"revert{words.tail}", "takes it back"))

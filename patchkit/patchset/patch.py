@@ -67,6 +67,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     verify: str
     edits: tuple[Edit, ...]
     upstream: str = ""
+    upstream_commit: str = ""
     default: bool = True
     requires: tuple[str, ...] = ()
     hardens: tuple[str, ...] = ()

@@ -36,7 +36,10 @@ Facts = tuple[str | FactTable, ...]
 
 
 class PatchFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A patch as its file says it; ``imports`` come with each edit whose code has a name that one binds."""
+    """A patch as its file says it; ``imports`` come with each edit whose code has a name that one binds.
+
+    ``upstream`` is a link and ``upstream_commit`` the commit that brought the change there.
+    """
 
     schema: Literal[1]
     id: Annotated[str, msgspec.Meta(pattern=_NAME)]
@@ -45,6 +48,7 @@ class PatchFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     risk: str
     verify: str
     upstream: str = ""
+    upstream_commit: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40})?$")] = ""
     default: bool = True
     requires: tuple[str, ...] = ()
     hardens: tuple[str, ...] = ()
@@ -74,6 +78,7 @@ def patch_of(file: PatchFile) -> Patch:
         risk=file.risk,
         verify=file.verify,
         upstream=file.upstream,
+        upstream_commit=file.upstream_commit,
         default=file.default,
         requires=file.requires,
         hardens=file.hardens,

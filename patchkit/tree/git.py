@@ -133,24 +133,24 @@ class GitTree:
                 break
         else:
             raise TreeError(f"{ref} of {repository.path} is not an sglang tree: it has no python/sglang.")
-        self._place = place
+        self.place = place
         self.id = package.id if package else ""
 
     @property
     def package_label(self) -> str:
         """The repository, the ref and the package folder, as ``git show`` spells them."""
-        return f"{self.repository.path} {self.ref}:{self._place}"
+        return f"{self.repository.path} {self.ref}:{self.place}"
 
     @cached_property
     def version(self) -> str | None:
         """The release that the package, its project file or a tag at the ref names."""
-        stated = stated_version(self.read, self._project(posixpath.dirname(self._place)))
+        stated = stated_version(self.read, self._project(posixpath.dirname(self.place)))
         return stated if stated is not None else tag_version(self.repository.path, self.ref)
 
     @cached_property
     def line_length(self) -> int:
         """How wide the package's project file, or else the root's, lets a line be."""
-        return project.line_length(map(self._project, (posixpath.dirname(self._place), "")))
+        return project.line_length(map(self._project, (posixpath.dirname(self.place), "")))
 
     def blob(self, file: str) -> str | None:
         """Return the id of the blob that ``file`` or a link of that name inside the package stands for."""
@@ -215,8 +215,13 @@ def _entries(content: bytes, width: int) -> Iterator[tuple[str, Entry]]:
         yield name, Entry(_KINDS.get(mode, "blob"), content[null + 1 : at].hex())
 
 
-def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run git in ``folder`` on the repository that the folder is in, taking no lock and writing no index."""
+def git(
+    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git in ``folder`` on the repository that the folder is in, taking no lock that it can do without.
+
+    ``settings`` are environment variables of git's.
+    """
     try:
         return subprocess.run(
             [
@@ -230,7 +235,7 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
             ],
             capture_output=True,
             check=False,
-            env=_environment(),
+            env={**_environment(), **(settings or {})},
         )
     except OSError:
         raise TreeError(f"git is needed to read {folder} and is not on PATH: install git.") from None

@@ -1,0 +1,1 @@
+"""A plan as commits: one a patch, on the current branch or in files for ``git am``."""

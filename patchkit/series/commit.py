@@ -1,0 +1,124 @@
+"""Each patch becomes one commit on the current branch, and nothing else of the index or the tree is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchkit.errors import PatchkitError, TreeError
+from patchkit.plan.status import Plan
+from patchkit.series.message import message
+from patchkit.transaction.apply import Applied, Transaction
+from patchkit.tree.git import git
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from patchkit.plan.status import PatchStatus, Step
+    from patchkit.tree.tree import CheckoutTree
+
+# What git leaves in its folder while something is half done, and what ends it.
+_UNDER_WAY = {
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase or am",
+}
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One patch's commit."""
+
+    patch: str
+    commit: str
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What was applied, and the commits that it was made in, oldest first."""
+
+    applied: Applied
+    commits: tuple[Commit, ...]
+
+
+class RefusedCommitError(PatchkitError):
+    """Git or a hook refused a patch's commit: that patch was taken back, those before it stay committed."""
+
+
+def commit(
+    tree: CheckoutTree,
+    plan: Plan,
+    steps: Sequence[Step],
+    digest: str,
+    take_back: Callable[[str], object],
+) -> Committed:
+    """Write the plan step by step and commit each; ``take_back`` reverts one patch.
+
+    TreeError, and nothing written, unless the package is tracked by git with no change in the files that the
+    plan changes and nothing half done. Hooks run; the author is git's.
+    """
+    transaction = Transaction(tree, digest)
+    applied = transaction.check(plan)
+    require_committable(tree, applied.files)
+    statuses = {status.patch.id: status for status in plan.patches}
+    made: list[Commit] = []
+    for step in steps:
+        status = statuses[step.patch.id]
+        transaction.commit(Plan(tree, (status,), step.changes))
+        files = [change.file for change in step.changes]
+        try:
+            made.append(Commit(step.patch.id, _commit(tree, files, status)))
+        except RefusedCommitError as error:
+            take_back(step.patch.id)
+            before = f"; committed before it: {', '.join(one.patch for one in made)}" if made else ""
+            raise RefusedCommitError(
+                f"{step.patch.id}: {error}, so this patch was taken back{before}: "
+                "mend what refused it, then patchkit apply --commit goes on."
+            ) from None
+    return Committed(applied, tuple(made))
+
+
+def require_committable(tree: CheckoutTree, files: Sequence[str]) -> None:
+    """Raise TreeError unless commits of these files can be made now, with nothing of anyone's in them."""
+    where = tree.package
+    if git(where, "rev-parse", "--verify", "--quiet", "HEAD").returncode != 0:
+        raise TreeError(f"{where} is in no git repository with a commit: leave out --commit.")
+    for name, doing in _UNDER_WAY.items():
+        place = git(where, "rev-parse", "--git-path", name).stdout.decode(errors="surrogateescape").strip()
+        if (where / place).exists():
+            raise TreeError(f"a {doing} is under way in {tree.root}: finish or abort it, then try again.")
+    if git(where, "ls-files", "--unmerged", "--", ":/").stdout:
+        raise TreeError(f"the index of {tree.root} has unmerged files: resolve them, then try again.")
+    for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
+        if git(where, "var", who).returncode != 0:
+            raise TreeError(
+                "git does not know who commits: git config user.name and user.email, then try again."
+            )
+    if not files:
+        return
+    names = _literal(files)
+    if git(where, "ls-files", "--error-unmatch", "--", *names).returncode != 0:
+        raise TreeError(f"git does not track all files to change in {where}: leave out --commit.")
+    changed = git(where, "diff-index", "--name-only", "HEAD", "--", *names).stdout.decode(errors="replace")
+    really = git(where, "diff", "--name-only", "HEAD", "--", *names).stdout
+    if changed and really:
+        raise TreeError(
+            f"{', '.join(changed.split())}: uncommitted changes, patchkit's own included; commit or stash "
+            "them first."
+        )
+
+
+def _commit(tree: CheckoutTree, files: Sequence[str], status: PatchStatus) -> str:
+    where = tree.package
+    options = ("--quiet", "--only", "--message", message(status.patch), "--", *_literal(files))
+    done = git(where, "commit", *options)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        raise RefusedCommitError(f"git refused the commit ({said[0] if said else 'it did not say why'})")
+    return git(where, "rev-parse", "HEAD").stdout.decode().strip()
+
+
+def _literal(files: Sequence[str]) -> list[str]:
+    return [f":(literal){file}" for file in files]

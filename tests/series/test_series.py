@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.toys import CRLF, MIRROR, everything, git, write_package
+
+from patchkit import api
+from patchkit.errors import PatchkitError, TreeError, UsageError
+from patchkit.patchset import load
+from patchkit.series.commit import RefusedCommitError
+from patchkit.tree.tree import CheckoutTree, open_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("patch_folder")
+
+
+@pytest.fixture
+def fork(checkout: CheckoutTree) -> CheckoutTree:
+    """A checkout in which git knows who commits."""
+    git(checkout.root, "config", "user.name", "A Maintainer")
+    git(checkout.root, "config", "user.email", "maintainer@example.com")
+    return checkout
+
+
+def states(tree: CheckoutTree) -> dict[str, str]:
+    return {status.patch.id: status.state.value for status in api.status(tree, load.patches())}
+
+
+def log(tree: CheckoutTree, form: str = "%s") -> list[str]:
+    return git(tree.root, "log", "--reverse", f"--format={form}", "start..HEAD").strip().splitlines()
+
+
+def hook(tree: CheckoutTree, name: str, text: str) -> None:
+    path = tree.root / ".git" / "hooks" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def committed(tree: CheckoutTree, *ids: str) -> list[str]:
+    git(tree.root, "tag", "-f", "start")
+    return [one.patch for one in api.commit(tree, load.patches(), ids).commits]
+
+
+def test_each_patch_is_one_commit_with_its_trailers(fork: CheckoutTree) -> None:
+    assert committed(fork) == ["t-flag", "t-guard", "t-stop"]
+    assert log(fork) == ["Toy t-flag", "Toy t-guard", "Toy t-stop"]
+    assert log(fork, "%(trailers:key=Patchkit-Patch,valueonly,separator=)") == ["t-flag", "t-guard", "t-stop"]
+    assert set(log(fork, "%an <%ae>")) == {"A Maintainer <maintainer@example.com>"}
+    assert git(fork.root, "status", "--porcelain") == ""
+    assert set(states(fork).values()) == {"applied"}
+
+
+def test_the_upstream_commit_is_a_trailer(fork: CheckoutTree, patch_folder: Path) -> None:
+    path = patch_folder / "t-flag" / "patch.toml"
+    path.write_text(path.read_text().replace("risk =", f'upstream_commit = "{"ab" * 20}"\nrisk =', 1))
+    committed(fork, "t-flag")
+    assert log(fork, "%(trailers:key=Upstream-Commit,valueonly,separator=)")[0] == "ab" * 20
+
+
+def test_the_commits_come_to_what_apply_writes(fork: CheckoutTree, tmp_path: Path) -> None:
+    other = write_package(tmp_path / "other" / "sglang")
+    committed(fork)
+    api.apply(open_tree(other), load.patches())
+    assert {f: fork.read(f) for f in (MIRROR, CRLF)} == {f: open_tree(other).read(f) for f in (MIRROR, CRLF)}
+
+
+def test_what_a_person_has_staged_stays_staged_and_out_of_the_commits(fork: CheckoutTree) -> None:
+    (fork.root / "notes.md").write_text("mine")
+    (fork.package / "version.py").write_text("__version__ = '9'\n")
+    git(fork.root, "add", "notes.md")
+    committed(fork)
+    assert git(fork.root, "status", "--porcelain") == "A  notes.md\n M python/sglang/version.py\n"
+    assert "notes.md" not in git(fork.root, "log", "--name-only", "--format=", "start..HEAD")
+
+
+def test_git_revert_of_one_leaves_status_true(fork: CheckoutTree) -> None:
+    committed(fork)
+    git(fork.root, "revert", "--no-edit", "HEAD")
+    assert states(fork) == {"t-flag": "applied", "t-guard": "applied", "t-stop": "pending"}
+    assert committed(fork) == ["t-stop"]
+    assert set(states(fork).values()) == {"applied"}
+
+
+def test_patchkit_revert_leaves_status_true_and_the_first_bytes(fork: CheckoutTree) -> None:
+    before = {file: fork.read(file) for file in fork.files("")}
+    committed(fork)
+    api.revert(fork, load.patches())
+    assert set(states(fork).values()) == {"pending"}
+    assert {file: fork.read(file) for file in fork.files("")} == before
+
+
+def test_a_hook_that_refuses_takes_its_patch_back_and_keeps_those_before(fork: CheckoutTree) -> None:
+    hook(
+        fork,
+        "pre-commit",
+        "git diff --cached | grep -q limit && { echo 'no limits here' >&2; exit 1; } || exit 0",
+    )
+    git(fork.root, "tag", "start")
+    with pytest.raises(RefusedCommitError, match=r"t-stop: .*no limits here.*t-flag, t-guard"):
+        api.commit(fork, load.patches())
+    assert log(fork) == ["Toy t-flag", "Toy t-guard"]
+    assert states(fork) == {"t-flag": "applied", "t-guard": "applied", "t-stop": "pending"}
+    assert git(fork.root, "status", "--porcelain") == ""
+
+
+def test_a_commit_message_hook_may_add_to_the_message(fork: CheckoutTree) -> None:
+    hook(fork, "commit-msg", 'echo "Change-Id: I1" >> "$1"')
+    committed(fork, "t-flag")
+    assert log(fork, "%(trailers:key=Change-Id,valueonly,separator=)") == ["I1", "I1"]
+
+
+def refused(tree: CheckoutTree, match: str, kind: type[PatchkitError] = TreeError) -> None:
+    head, before = git(tree.root, "rev-parse", "HEAD"), everything(tree.root)
+    with pytest.raises(kind, match=match) as caught:
+        api.commit(tree, load.patches())
+    assert "\n" not in str(caught.value)
+    assert (git(tree.root, "rev-parse", "HEAD"), everything(tree.root)) == (head, before)
+
+
+def test_uncommitted_changes_in_a_target_are_refused(fork: CheckoutTree) -> None:
+    (fork.package / MIRROR).write_bytes((fork.read(MIRROR) or b"") + b"\n# mine\n")
+    refused(fork, "uncommitted changes")
+
+
+def test_what_patchkit_applied_and_nobody_committed_is_refused(fork: CheckoutTree) -> None:
+    api.apply(fork, load.patches(), ("t-flag",), only=True)
+    refused(fork, "patchkit's own included")
+
+
+def test_half_a_merge_is_refused(fork: CheckoutTree) -> None:
+    for branch, text in (("one", "x = 1\n"), ("two", "x = 2\n")):
+        git(fork.root, "checkout", "-q", "-b", branch, "HEAD" if branch == "one" else "one~1")
+        (fork.package / "version.py").write_text(text)
+        git(fork.root, "commit", "-qam", branch)
+    with pytest.raises(Exception, match="merge"):
+        git(fork.root, "merge", "one")
+    refused(fork, "a merge is under way")
+
+
+def test_nobodys_name_is_refused(checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(checkout.root, "config", "user.useConfigOnly", "true")
+    for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    refused(checkout, "git does not know who commits")
+
+
+def test_a_tree_in_no_repository_is_refused(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    with pytest.raises(TreeError, match="in no git repository"):
+        api.commit(tree, load.patches())
+    assert everything(tree.root) == before
+
+
+def test_a_repository_without_a_commit_is_refused(tmp_path: Path) -> None:
+    write_package(tmp_path / "fork" / "python" / "sglang")
+    git(tmp_path, "init", "-q", "fork")
+    with pytest.raises(TreeError, match="no git repository with a commit"):
+        api.commit(open_tree(tmp_path / "fork"), load.patches())
+
+
+@pytest.mark.parametrize("shape", ["detached", "worktree", "shallow", "sparse"])
+def test_every_kind_of_checkout_is_committed_to(fork: CheckoutTree, tmp_path: Path, shape: str) -> None:
+    place = tmp_path / "other"
+    if shape == "worktree":
+        git(fork.root, "worktree", "add", "-q", str(place))
+    elif shape == "shallow":
+        git(tmp_path, "clone", "-q", "--depth=1", f"file://{fork.root}", "other")
+    else:
+        place = fork.root
+        command = (
+            ("checkout", "-q", "--detach") if shape == "detached" else ("sparse-checkout", "set", "python")
+        )
+        git(place, *command)
+    git(place, "config", "user.name", "A Maintainer")
+    git(place, "config", "user.email", "maintainer@example.com")
+    tree = open_tree(place)
+    assert committed(tree) == ["t-flag", "t-guard", "t-stop"]
+    assert git(place, "status", "--porcelain") == ""
+
+
+# ---- export --------------------------------------------------------------------------------------------------
+
+
+def exported(tree: CheckoutTree, folder: Path, *ids: str) -> list[Path]:
+    return list(api.export(tree, load.patches(), folder, ids).files)
+
+
+def test_git_am_of_the_series_makes_the_tree_that_commit_makes(fork: CheckoutTree, tmp_path: Path) -> None:
+    files = exported(fork, tmp_path / "series")
+    assert [path.name for path in files] == [
+        "0001-Toy-t-flag.patch",
+        "0002-Toy-t-guard.patch",
+        "0003-Toy-t-stop.patch",
+    ]
+    git(tmp_path, "clone", "-q", str(fork.root), "clone")
+    git(tmp_path / "clone", "am", "-q", "--keep-cr", *map(str, files))
+    committed(fork)
+    assert git(tmp_path / "clone", "rev-parse", "HEAD^{tree}") == git(fork.root, "rev-parse", "HEAD^{tree}")
+    trailers = git(tmp_path / "clone", "log", "--format=%(trailers:key=Patchkit-Patch,valueonly)").split()
+    assert trailers == ["t-stop", "t-guard", "t-flag"]
+
+
+def test_export_writes_nothing_to_the_repository(fork: CheckoutTree, tmp_path: Path) -> None:
+    def state() -> list[tuple[str, bytes]]:
+        return sorted((str(path), path.read_bytes()) for path in fork.root.rglob("*") if path.is_file())
+
+    before = state()
+    exported(fork, tmp_path / "series")
+    assert state() == before
+
+
+def test_what_is_not_committed_does_not_count(fork: CheckoutTree, tmp_path: Path) -> None:
+    api.apply(fork, load.patches())
+    assert len(exported(fork, tmp_path / "series")) == 3
+
+
+def test_export_of_a_patched_commit_is_empty(fork: CheckoutTree, tmp_path: Path) -> None:
+    committed(fork)
+    assert exported(fork, tmp_path / "series") == []
+
+
+def test_an_older_series_is_not_mixed_with_a_new_one(fork: CheckoutTree, tmp_path: Path) -> None:
+    exported(fork, tmp_path / "series", "t-flag")
+    with pytest.raises(UsageError, match="holds a series already"):
+        exported(fork, tmp_path / "series")
+
+
+def test_a_conflict_exports_nothing(fork: CheckoutTree, tmp_path: Path) -> None:
+    (fork.package / MIRROR).write_text("x = 1\n")
+    git(fork.root, "commit", "-qam", "gone")
+    with pytest.raises(api.PlanConflictError):
+        exported(fork, tmp_path / "series")
+    assert not (tmp_path / "series").exists()
+
+
+def test_export_without_git_is_refused(tree: CheckoutTree, tmp_path: Path) -> None:
+    with pytest.raises(TreeError, match="not a git repository"):
+        exported(tree, tmp_path / "series")
