@@ -109,13 +109,13 @@ def commit(
         raise PlanConflictError(
             f"{conflicts}, so nothing was written: --keep-going applies the others.", planned
         )
-    replay = _replay(tree, patches)
+    at_hand = _AtHand(tree, patches)
     return committing(
         tree,
         planned,
         steps,
         patches.digest,
-        lambda name: reverting.revert(tree, frozenset({name}), replay),
+        lambda name: reverting.revert(tree, frozenset({name}), at_hand),
     )
 
 
