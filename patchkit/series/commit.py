@@ -61,14 +61,17 @@ def commit(
     """
     transaction = Transaction(tree, digest)
     applied = transaction.check(plan)
-    require_committable(tree, applied.files)
+    require_committable(tree, [change.file for change in plan.changes if change.before is not None])
     statuses = {status.patch.id: status for status in plan.patches}
     made: list[Commit] = []
     for step in steps:
         status = statuses[step.patch.id]
         transaction.commit(Plan(tree, (status,), step.changes))
         files = [change.file for change in step.changes]
+        fresh = [change.file for change in step.changes if change.before is None]
         try:
+            if fresh:
+                git(tree.package, "add", "--intent-to-add", "--force", "--", *_literal(fresh))
             made.append(Commit(step.patch.id, _commit(tree, files, status)))
         except RefusedCommitError as error:
             take_back(step.patch.id)

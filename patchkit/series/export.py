@@ -36,10 +36,13 @@ def export(tree: GitTree, steps: Sequence[Step], folder: Path) -> tuple[Path, ..
         store.run("read-tree", base)
         for step in steps:
             for change in step.changes:
+                name = f"{tree.place}/{change.file}"
+                if change.after is None:
+                    store.run("update-index", "--force-remove", "--", name)
+                    continue
                 content = Path(scratch, "content")
                 content.write_bytes(change.after)
                 blob = store.run("hash-object", "-w", "--no-filters", "--", str(content))
-                name = f"{tree.place}/{change.file}"
                 mode = store.run("ls-files", "--stage", "--", f":(top,literal){name}")[:6] or "100644"
                 store.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
             written = store.run("write-tree")
