@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from patchkit.findings.rule import Rule
     from patchkit.matrix.answer import Diff, Matrix
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus, Plan, Step
+    from patchkit.plan.status import PatchStatus, Plan, Stage
     from patchkit.series.commit import Committed
     from patchkit.transaction.apply import Applied
     from patchkit.transaction.recover import Recovery
@@ -103,7 +103,7 @@ def commit(
     from patchkit.series.commit import commit as committing
     from patchkit.transaction import revert as reverting
 
-    planned, steps = _series(tree, patches, ids, only=only)
+    planned, stages = _series(tree, patches, ids, only=only)
     conflicts = describe_conflicts(planned.patches)
     if conflicts and not keep_going:
         raise PlanConflictError(
@@ -113,7 +113,7 @@ def commit(
     return committing(
         tree,
         planned,
-        steps,
+        stages,
         patches.digest,
         lambda name: reverting.revert(tree, frozenset({name}), at_hand),
     )
@@ -133,11 +133,11 @@ def export(
 
     with GitRepository(tree.root) as repository:
         head = GitTree(repository, "HEAD")
-        planned, steps = make_series(head, patches.select(ids, only=only))
+        planned, stages = make_series(head, patches.select(ids, only=only))
         conflicts = describe_conflicts(planned.patches)
         if conflicts:
             raise PlanConflictError(f"{conflicts}, so nothing was written: name the others.", planned)
-        return Exported(planned.patches, exporting(head, steps, folder))
+        return Exported(planned.patches, exporting(head, stages, folder))
 
 
 def describe_conflicts(statuses: Sequence[PatchStatus]) -> str:
@@ -234,7 +234,7 @@ def audit_rules() -> dict[str, Rule]:
 
 def _series(
     tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool
-) -> tuple[Plan, tuple[Step, ...]]:
+) -> tuple[Plan, tuple[Stage, ...]]:
     from patchkit.plan.build import make_series
     from patchkit.transaction.write import require_settled
 

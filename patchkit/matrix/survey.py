@@ -255,13 +255,13 @@ class _Worker:
 
         tree = GitTree(self.open(), commit)
         try:
-            _, steps = make_series(tree, self.patches, Modules(tree, parsed=self.parsed))
+            _, stages = make_series(tree, self.patches, Modules(tree, parsed=self.parsed))
         except PatchkitError as error:
             return str(error)
         return tuple(
-            Diff(step.patch.id, change.file, unified(change, change.file).decode(errors="replace"))
-            for step in steps
-            for change in step.changes
+            Diff(stage.patch.id, change.file, unified(change, change.file).decode(errors="replace"))
+            for stage in stages
+            for change in stage.changes
         )
 
     def verify(self, commit: str) -> Verified | str:

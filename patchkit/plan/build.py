@@ -88,7 +88,7 @@ def make_series(
     tree: Tree, patches: Sequence[Patch], modules: Modules | None = None
 ) -> tuple[Plan, tuple[Stage, ...]]:
     """Return the plan, as ``make_plan`` does, and the same changes one patch after the other."""
-    steps: list[Stage] = []
+    stages: list[Stage] = []
     contents: dict[str, bytes] = {}
 
     def watch(patch: Patch, space: Workspace) -> None:
@@ -101,10 +101,10 @@ def make_series(
                 changes.append(FileChange(file, before, text, (patch.id,)))
         contents.update(after)
         if changes:
-            steps.append(Stage(patch, tuple(changes)))
+            stages.append(Stage(patch, tuple(changes)))
 
     plan = _planned(tree, *_run(modules or Modules(tree), patches, watch))
-    return plan, tuple(steps)
+    return plan, tuple(stages)
 
 
 def _planned(

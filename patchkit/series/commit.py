@@ -14,7 +14,7 @@ from patchkit.tree.git import git
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from patchkit.plan.status import PatchStatus, Step
+    from patchkit.plan.status import PatchStatus, Stage
     from patchkit.tree.tree import CheckoutTree
 
 # What git leaves in its folder while something is half done, and what ends it.
@@ -50,11 +50,11 @@ class RefusedCommitError(PatchkitError):
 def commit(
     tree: CheckoutTree,
     plan: Plan,
-    steps: Sequence[Step],
+    stages: Sequence[Stage],
     digest: str,
     take_back: Callable[[str], object],
 ) -> Committed:
-    """Write the plan step by step and commit each; ``take_back`` reverts one patch.
+    """Write the plan stage by stage and commit each; ``take_back`` reverts one patch.
 
     TreeError, and nothing written, unless the package is tracked by git with no change in the files that the
     plan changes and nothing half done. Hooks run; the author is git's.
@@ -64,20 +64,20 @@ def commit(
     require_committable(tree, [change.file for change in plan.changes if change.before is not None])
     statuses = {status.patch.id: status for status in plan.patches}
     made: list[Commit] = []
-    for step in steps:
-        status = statuses[step.patch.id]
-        transaction.commit(Plan(tree, (status,), step.changes))
-        files = [change.file for change in step.changes]
-        fresh = [change.file for change in step.changes if change.before is None]
+    for stage in stages:
+        status = statuses[stage.patch.id]
+        transaction.commit(Plan(tree, (status,), stage.changes))
+        files = [change.file for change in stage.changes]
+        fresh = [change.file for change in stage.changes if change.before is None]
         try:
             if fresh:
                 git(tree.package, "add", "--intent-to-add", "--force", "--", *_literal(fresh))
-            made.append(Commit(step.patch.id, _commit(tree, files, status)))
+            made.append(Commit(stage.patch.id, _commit(tree, files, status)))
         except RefusedCommitError as error:
-            take_back(step.patch.id)
+            take_back(stage.patch.id)
             before = f"; committed before it: {', '.join(one.patch for one in made)}" if made else ""
             raise RefusedCommitError(
-                f"{step.patch.id}: {error}, so this patch was taken back{before}: "
+                f"{stage.patch.id}: {error}, so this patch was taken back{before}: "
                 "mend what refused it, then patchkit apply --commit goes on."
             ) from None
     return Committed(applied, tuple(made))

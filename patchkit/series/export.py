@@ -15,27 +15,27 @@ from patchkit.tree.git import git
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.plan.status import Step
+    from patchkit.plan.status import Stage
     from patchkit.tree.git import GitTree
 
 
-def export(tree: GitTree, steps: Sequence[Step], folder: Path) -> tuple[Path, ...]:
-    """Write one file a step to ``folder`` and return them in order.
+def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, ...]:
+    """Write one file a stage to ``folder`` and return them in order.
 
     The commits are made in a temporary object store, so that git itself writes the files. UsageError if
     ``folder`` has a series already, TreeError if git does not know who commits.
     """
     if folder.is_dir() and any(folder.glob("*.patch")):
         raise UsageError(f"{folder} holds a series already: remove it or name another folder with -o.")
-    if not steps:
+    if not stages:
         return ()
     path = tree.repository.path
     with tempfile.TemporaryDirectory(prefix="patchkit-") as scratch:
         store = _Scratch(path, Path(scratch))
         base = parent = store.run("rev-parse", f"{tree.ref}^{{commit}}")
         store.run("read-tree", base)
-        for step in steps:
-            for change in step.changes:
+        for stage in stages:
+            for change in stage.changes:
                 name = f"{tree.place}/{change.file}"
                 if change.after is None:
                     store.run("update-index", "--force-remove", "--", name)
@@ -46,7 +46,7 @@ def export(tree: GitTree, steps: Sequence[Step], folder: Path) -> tuple[Path, ..
                 mode = store.run("ls-files", "--stage", "--", f":(top,literal){name}")[:6] or "100644"
                 store.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
             written = store.run("write-tree")
-            parent = store.run("commit-tree", written, "-p", parent, "-m", message(step.patch))
+            parent = store.run("commit-tree", written, "-p", parent, "-m", message(stage.patch))
         prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
         signature = f"--signature=patchkit {__version__}"
         target = str(folder.absolute())
