@@ -71,7 +71,7 @@ def commit(
         fresh = [change.file for change in stage.changes if change.before is None]
         try:
             if fresh:
-                git(tree.package, "add", "--intent-to-add", "--force", "--", *_literal(fresh))
+                git(tree.package, "add", "--intent-to-add", "--force", "--", *fresh)
             made.append(Commit(stage.patch.id, _commit(tree, files, status)))
         except RefusedCommitError as error:
             take_back(stage.patch.id)
@@ -92,16 +92,16 @@ def require_committable(tree: CheckoutTree, files: Sequence[str]) -> None:
         place = git(where, "rev-parse", "--git-path", name).stdout.decode(errors="surrogateescape").strip()
         if (where / place).exists():
             raise TreeError(f"a {doing} is under way in {tree.root}: finish or abort it, then try again.")
-    if git(where, "ls-files", "--unmerged", "--", ":/").stdout:
+    if git(tree.root, "ls-files", "--unmerged").stdout:
         raise TreeError(f"the index of {tree.root} has unmerged files: resolve them, then try again.")
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
-        if git(where, "var", who).returncode != 0:
+        if git(where, "var", who, personal=True).returncode != 0:
             raise TreeError(
                 "git does not know who commits: git config user.name and user.email, then try again."
             )
     if not files:
         return
-    names = _literal(files)
+    names = tuple(files)
     if git(where, "ls-files", "--error-unmatch", "--", *names).returncode != 0:
         raise TreeError(f"git does not track all files to change in {where}: leave out --commit.")
     changed = git(where, "diff-index", "--name-only", "HEAD", "--", *names).stdout.decode(errors="replace")
@@ -115,13 +115,9 @@ def require_committable(tree: CheckoutTree, files: Sequence[str]) -> None:
 
 def _commit(tree: CheckoutTree, files: Sequence[str], status: PatchStatus) -> str:
     where = tree.package
-    options = ("--quiet", "--only", "--message", message(status.patch), "--", *_literal(files))
-    done = git(where, "commit", *options)
+    options = ("--quiet", "--only", "--message", message(status.patch), "--", *files)
+    done = git(where, "commit", *options, personal=True)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
         raise RefusedCommitError(f"git refused the commit ({said[0] if said else 'it did not say why'})")
     return git(where, "rev-parse", "HEAD").stdout.decode().strip()
-
-
-def _literal(files: Sequence[str]) -> list[str]:
-    return [f":(literal){file}" for file in files]

@@ -43,7 +43,7 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, 
                 content = Path(scratch, "content")
                 content.write_bytes(change.after)
                 blob = store.run("hash-object", "-w", "--no-filters", "--", str(content))
-                mode = store.run("ls-files", "--stage", "--", f":(top,literal){name}")[:6] or "100644"
+                mode = store.run("ls-files", "--stage", "--", name)[:6] or "100644"
                 store.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
             written = store.run("write-tree")
             parent = store.run("commit-tree", written, "-p", parent, "-m", message(stage.patch))
@@ -68,7 +68,7 @@ class _Scratch:
         }
 
     def run(self, *arguments: str) -> str:
-        done = git(self._path, *arguments, settings=self._settings)
+        done = git(self._path, *arguments, settings=self._settings, personal=True)
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             raise TreeError(

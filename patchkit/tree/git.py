@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Git's variables point it at other repositories, objects and limits than the folder's own; a person's settings stay.
 _GIT_KEPT = ("GIT_CONFIG_", "GIT_EXEC_PATH", "GIT_TEST_")
+_GIT_PERSON = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_ASKPASS", "GIT_SSH")
 _GIT_SET = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -216,26 +217,30 @@ def _entries(content: bytes, width: int) -> Iterator[tuple[str, Entry]]:
 
 
 def git(
-    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None
+    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, personal: bool = False
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in ``folder`` on the repository that the folder is in, taking no lock that it can do without.
 
-    ``settings`` are environment variables of git's.
+    ``settings`` are environment variables of git's. It runs nobody's commands, unless it is ``personal``: what
+    the person who types would do, with their name and their hooks.
     """
+    environment = _environment()
+    if personal:
+        environment |= {key: value for key, value in os.environ.items() if key.startswith(_GIT_PERSON)}
     try:
         return subprocess.run(
             [
                 "git",
                 "--no-optional-locks",
                 "--literal-pathspecs",
-                *_NO_COMMANDS,
+                *(() if personal else _NO_COMMANDS),
                 "-C",
                 str(folder),
                 *arguments,
             ],
             capture_output=True,
             check=False,
-            env={**_environment(), **(settings or {})},
+            env={**environment, **(settings or {})},
         )
     except OSError:
         raise TreeError(f"git is needed to read {folder} and is not on PATH: install git.") from None

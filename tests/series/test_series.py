@@ -141,6 +141,19 @@ def test_half_a_merge_is_refused(fork: CheckoutTree) -> None:
     refused(fork, "a merge is under way")
 
 
+def test_an_unmerged_index_is_refused(fork: CheckoutTree) -> None:
+    (fork.root / "notes.md").write_text("one\n")
+    git(fork.root, "add", "notes.md")
+    git(fork.root, "commit", "-qm", "notes")
+    (fork.root / "notes.md").write_text("mine\n")
+    git(fork.root, "stash")
+    (fork.root / "notes.md").write_text("two\n")
+    git(fork.root, "commit", "-qam", "more notes")
+    with pytest.raises(Exception, match="stash"):
+        git(fork.root, "stash", "pop")
+    refused(fork, "unmerged files")
+
+
 def test_nobodys_name_is_refused(checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
     git(checkout.root, "config", "user.useConfigOnly", "true")
     for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL"):
