@@ -1,7 +1,15 @@
-"""``python -m patchkit`` is ``patchkit``."""
+"""``python -m patchkit`` is ``patchkit``, and nothing in the working folder but patchkit itself is imported."""
 
 from __future__ import annotations
 
-from patchkit.cli import main
+import os
+import sys
+
+_HERE = os.getcwd()
+if sys.path[:1] == [_HERE] and not os.path.realpath(__file__).startswith(os.path.realpath(_HERE) + os.sep):
+    # Python looks in the working folder first, and that is a tree of somebody's.
+    del sys.path[0]
+
+from patchkit.cli import main  # noqa: E402
 
 main(prog_name="patchkit")

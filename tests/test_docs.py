@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
+EVERY_PAGE = sorted(path for folder in (".", "docs", "tests") for path in (REPOSITORY / folder).glob("*.md"))
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
     schema.PatchFile,
     schema.FactTable,
@@ -65,10 +66,26 @@ def test_a_command_that_fails_cannot_become_part_of_a_page() -> None:
         generate_docs.session("patchkit show 99999")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
 def test_links_within_the_repository_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md", "tests/README.md"])
+def test_places_that_a_page_names_exist(page: str) -> None:
+    named = {
+        word
+        for word in words_of(page)
+        if re.fullmatch(r"(?:patchkit|tests|docs|scripts|patches)/[\w./]*", word)
+    }
+    assert named
+    assert [name for name in sorted(named) if not (REPOSITORY / name).exists()] == []
+
+
+def test_the_architecture_names_every_room() -> None:
+    rooms = {f"patchkit/{path.parent.name}/" for path in (REPOSITORY / "patchkit").glob("*/__init__.py")}
+    assert rooms - words_of("docs/architecture.md") == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
