@@ -69,15 +69,18 @@ def apply(
     keep_going: bool = False,
     allow_dirty: bool = False,
     dry_run: bool = False,
+    runtime: str = "",
 ) -> Applied:
     """Apply ``ids`` (none: all that are on) with what they require and, unless ``only``, what hardens them.
 
+    ``runtime`` is where patched code gets its runtime: ``import`` from the installed patchkit, ``vendored`` from
+    a copy in the tree; without it a tree keeps what it has, and a fresh one imports.
     With ``dry_run`` everything is checked and nothing written. PlanConflictError, and nothing written, if a
     patch conflicts; with ``keep_going`` the others are applied all the same. TreeError if the tree refuses.
     """
     from patchkit.transaction.apply import Transaction
 
-    planned = _plan(tree, patches, ids, only=only)
+    planned = _plan(tree, patches, ids, only=only, runtime=runtime)
     conflicts = describe_conflicts(planned.patches)
     if conflicts and not keep_going:
         raise PlanConflictError(
@@ -94,6 +97,7 @@ def commit(
     *,
     only: bool = False,
     keep_going: bool = False,
+    runtime: str = "",
 ) -> Committed:
     """Apply as ``apply`` does, in one commit a patch on the current branch.
 
@@ -103,7 +107,7 @@ def commit(
     from patchkit.series.commit import commit as committing
     from patchkit.transaction import revert as reverting
 
-    planned, stages = _series(tree, patches, ids, only=only)
+    planned, stages = _series(tree, patches, ids, only=only, runtime=runtime)
     conflicts = describe_conflicts(planned.patches)
     if conflicts and not keep_going:
         raise PlanConflictError(
@@ -233,21 +237,44 @@ def audit_rules() -> dict[str, Rule]:
 
 
 def _series(
-    tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool
+    tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool, runtime: str = ""
 ) -> tuple[Plan, tuple[Stage, ...]]:
+    from patchkit.plan import vendor
     from patchkit.plan.build import make_series
     from patchkit.transaction.write import require_settled
 
     require_settled(tree)
-    return make_series(tree, patches.select(ids, only=only))
+    chosen = patches.select(ids, only=only)
+    if not _vendored(tree, patches, runtime):
+        return make_series(tree, chosen)
+    plan, stages = make_series(vendor.laid_over(tree), vendor.pointed(chosen))
+    return vendor.with_runtime(tree, plan), vendor.staged_with_runtime(tree, stages)
 
 
-def _plan(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool) -> Plan:
+def _plan(
+    tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool, runtime: str = ""
+) -> Plan:
+    from patchkit.plan import vendor
     from patchkit.plan.build import make_plan
     from patchkit.transaction.write import require_settled
 
     require_settled(tree)
-    return make_plan(tree, patches.select(ids, only=only))
+    chosen = patches.select(ids, only=only)
+    if not _vendored(tree, patches, runtime):
+        return make_plan(tree, chosen)
+    return vendor.with_runtime(tree, make_plan(vendor.laid_over(tree), vendor.pointed(chosen)))
+
+
+def _vendored(tree: CheckoutTree, patches: PatchSet, runtime: str) -> bool:
+    """Tell whether patched code takes the runtime from the tree; ConflictError if some of it does otherwise."""
+    from patchkit.plan import vendor
+
+    if not runtime:
+        return vendor.is_vendored(tree)
+    vendored = runtime == "vendored"
+    files = sorted({file for patch in patches for edit in patch.edits for file in edit.files})
+    vendor.require_one_runtime(tree, files, vendored=vendored)
+    return vendored
 
 
 def _refuse_unrecorded(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, named: bool) -> None:
@@ -278,6 +305,7 @@ class _AtHand:
 
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
         """Return what the files become under these patches; UsageError if one of them is not at hand."""
+        from patchkit.plan import vendor
         from patchkit.plan.build import make_plan
         from patchkit.tree.tree import OverlayTree
 
@@ -285,7 +313,12 @@ class _AtHand:
         if missing:
             raise UsageError(f"{missing[0]} came from a folder of patches: name it again with --patches DIR.")
         chosen = tuple(patch for patch in self._patches if patch.id in ids)
-        changes = make_plan(OverlayTree(self._tree, contents), chosen).changes
+        there = OverlayTree(self._tree, contents)
+        if any(file.startswith(f"{vendor.FOLDER}/") for file in contents):
+            planned = make_plan(vendor.laid_over(there), vendor.pointed(chosen))
+            changes = vendor.with_runtime(there, planned).changes
+        else:
+            changes = make_plan(there, chosen).changes
         return {**contents, **{change.file: change.after for change in changes}}
 
     def present(self, contents: Contents, ids: Sequence[str]) -> frozenset[tuple[str, str]]:

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     click.option("--only", is_flag=True, help="Do not bring along the patches that harden a PATCH."),
     click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
     click.option(
+        "--runtime",
+        type=click.Choice(["import", "vendored"]),
+        help="Let patched code import the installed patchkit, or a copy inside TREE (default: as TREE has it).",
+    ),
+    click.option(
         "--commit", "committing", is_flag=True, help="Make one commit a patch on the current branch."
     ),
     options.installed,
@@ -45,6 +50,7 @@ def command(
     keep_going: bool,
     only: bool,
     allow_dirty: bool,
+    runtime: str | None,
     committing: bool,
     installed: bool,
     folders: Sequence[Path],
@@ -67,7 +73,9 @@ def command(
     try:
         with console.working(tree):
             if committing:
-                done = api.commit(tree, patches, words.ids, only=only, keep_going=keep_going)
+                done = api.commit(
+                    tree, patches, words.ids, only=only, keep_going=keep_going, runtime=runtime or ""
+                )
                 applied, commits = done.applied, done.commits
             else:
                 applied = api.apply(
@@ -78,6 +86,7 @@ def command(
                     keep_going=keep_going,
                     allow_dirty=allow_dirty,
                     dry_run=dry_run,
+                    runtime=runtime or "",
                 )
     except api.PlanConflictError as error:
         _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)

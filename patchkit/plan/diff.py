@@ -14,8 +14,9 @@ def unified(change: FileChange, name: str) -> bytes:
     """Return the diff of a change to the file that lies at ``name`` below the root of the tree."""
     # Bytes read from a stream break into lines at line feeds alone, as git and patch see them.
     before, after = (list(io.BytesIO(content or b"")) for content in (change.before, change.after))
-    place = name.encode()
-    lines = difflib.diff_bytes(difflib.unified_diff, before, after, b"a/" + place, b"b/" + place)
+    old = b"/dev/null" if change.before is None else b"a/" + name.encode()
+    new = b"/dev/null" if change.after is None else b"b/" + name.encode()
+    lines = difflib.diff_bytes(difflib.unified_diff, before, after, old, new)
     return b"".join(
         line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines
     )

@@ -121,9 +121,9 @@ class Workspace:
     def at_home(self, need: Import) -> Import | None:
         """Return an import of what the tree defines from where it does, ``None`` if no one place does."""
         files = files_of(need.source)
-        if not files or self._provides(files, need.names):
+        if not files or self._provides(files, need.taken):
             return need
-        homes = {home for name in need.names for home in self.modules.defining(name)}
+        homes = {home for name in need.taken for home in self.modules.defining(name)}
         if len(homes) != 1:
             return None
         (home,) = homes

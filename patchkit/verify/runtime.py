@@ -10,31 +10,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchkit.plan.vendor import PACKAGE, VENDORED, is_vendored
+from patchkit.tree.sglang import files_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from patchkit.tree.tree import CheckoutTree
 
-PACKAGE = "patchkit.runtime"
 _API = "api_"
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """Where patched code gets its runtime; ``read`` gives a module's source by dotted name, or None."""
+    """Where patched code gets its runtime; ``read`` gives a module's source by dotted name, or None.
+
+    ``package`` is the name by which patched code imports it.
+    """
 
     place: str
     read: Callable[[str], bytes | None]
+    package: str = PACKAGE
 
     def api(self, name: str) -> ast.Module | None:
         """Return the syntax tree of ``api_N``, None where the runtime has no such API."""
-        source = self.read(f"{PACKAGE}.{name}")
+        source = self.read(f"{self.package}.{name}")
         return None if source is None else ast.parse(source)
 
     @property
     def present(self) -> bool:
         """Whether there is a runtime at all."""
-        return self.read(PACKAGE) is not None
+        return self.read(self.package) is not None
 
     def definition(self, api: ast.Module, name: str) -> ast.FunctionDef | None:
         """Return the function that an API hands on under ``name``, None for what is no function."""
@@ -45,7 +51,7 @@ class Runtime:
                 for alias in statement.names:
                     if (alias.asname or alias.name) == name:
                         said = "." * statement.level + statement.module
-                        home = self.read(importlib.util.resolve_name(said, PACKAGE))
+                        home = self.read(importlib.util.resolve_name(said, self.package))
                         body = ast.parse(home).body if home is not None else []
                         functions = (item for item in body if isinstance(item, ast.FunctionDef))
                         return next((item for item in functions if item.name == alias.name), None)
@@ -80,7 +86,14 @@ def _bound(body: list[ast.stmt]) -> Iterator[str]:
 
 
 def runtime_of(tree: CheckoutTree) -> Runtime:
-    """Return the runtime of the environment that the tree is installed in, otherwise of the running one."""
+    """Return the runtime in the tree, of the environment that it is installed in, or else of the running one."""
+    if is_vendored(tree):
+
+        def read_inside(dotted: str) -> bytes | None:
+            found = (tree.read(file) for file in files_of(dotted))
+            return next((content for content in found if content is not None), None)
+
+        return Runtime(str(tree.package), read_inside, VENDORED)
     installed = tree.root.name in {"site-packages", "dist-packages"}
     paths = _with_links(tree.root) if installed else sys.path
 

@@ -276,6 +276,12 @@ class Import:
         return {bound_as(alias) for alias in cast("Sequence[cst.ImportAlias]", self._import.names)}
 
     @property
+    def taken(self) -> set[str]:
+        """The names that the module it imports from has them under."""
+        aliases = cast("Sequence[cst.ImportAlias]", self._import.names)
+        return {alias.evaluated_name for alias in aliases}
+
+    @property
     def source(self) -> str:
         """The dotted name of the module that the names come from, empty for a plain import."""
         wanted = self._import

@@ -7,9 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
+from patchkit.plan.vendor import PACKAGE, VENDORED
 from patchkit.tree.sglang import files_of, imported_from, package_of
 from patchkit.verify.check import Found, broken, register
-from patchkit.verify.runtime import PACKAGE, Runtime, bound_names, is_api
+from patchkit.verify.runtime import Runtime, bound_names, is_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,7 @@ IMPORT = Rule("PV301", "import-unresolved", "an import of a patched file leads n
 RUNTIME = Rule("PV302", "runtime-missing", "the runtime that patched code imports is not there")
 OLDER = Rule("PV303", "runtime-older", "the runtime is older than what patched code imports")
 NAME = Rule("PV304", "runtime-name", "the runtime API lacks a name that patched code uses")
+_APART = "revert, then apply with one --runtime"
 _INSTALL = "pip install --upgrade 'sglang-patchkit[runtime]' in the server's environment"
 
 
@@ -32,26 +34,30 @@ def check(subject: Subject) -> Found:
     for file in subject.files:
         module = ast.parse(subject.sources[file])
         findings += _unresolved(subject, file, module)
-        for name, local, line in _apis(module):
+        for package, name, local, line in _apis(module):
             apis.add(name)
+            if package != subject.runtime.package:
+                message = f"{package}, which this file imports, is not where the tree's runtime is"
+                findings.append(broken(RUNTIME, file, line, message, _APART))
+                continue
             findings += _misfits(subject.runtime, file, module, name=name, local=local, line=line)
     needs = f", runtime {', '.join(sorted(apis))}" if apis else ""
     return Found(f"{len(subject.files)} files{needs}", _once(findings))
 
 
-def _apis(module: ast.Module) -> Iterator[tuple[str, str, int]]:
-    """Yield each API version that a file imports, the local name of it, and the line."""
+def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
+    """Yield each API version that a file imports: the package, the version, its local name, and the line."""
     for node in ast.walk(module):
-        if isinstance(node, ast.ImportFrom) and node.module == PACKAGE:
+        if isinstance(node, ast.ImportFrom) and node.module in (PACKAGE, VENDORED):
             for alias in node.names:
-                yield alias.name, alias.asname or alias.name, node.lineno
+                yield node.module, alias.name, alias.asname or alias.name, node.lineno
 
 
 def _misfits(
     runtime: Runtime, file: str, module: ast.Module, *, name: str, local: str, line: int
 ) -> Iterator[Finding]:
     if not runtime.present:
-        message = f"{PACKAGE}, which patched files import, is not installed in {runtime.place}"
+        message = f"{runtime.package}, which patched files import, is not installed in {runtime.place}"
         yield broken(RUNTIME, file, line, message, _INSTALL)
         return
     api = runtime.api(name)

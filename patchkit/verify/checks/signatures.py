@@ -13,7 +13,7 @@ from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
 from patchkit.tree.sglang import serves
 from patchkit.verify.check import Found, broken, register
-from patchkit.verify.runtime import PACKAGE, is_api
+from patchkit.verify.runtime import is_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -199,7 +199,7 @@ def _followed(
             method = subject.program.method(owner, function.attr)
             return [_callee(method)] if method is not None else []
         dotted, name = module.imports.get(base, ("", None))
-        if dotted == PACKAGE and name is not None and is_api(name):
+        if dotted == runtime.package and name is not None and is_api(name):
             api = runtime.api(name)
             node = runtime.definition(api, function.attr) if api is not None else None
             return [_Callee(function.attr, f"runtime {name}", node, False)] if node is not None else []

@@ -1,0 +1,124 @@
+"""The runtime inside the tree: with ``--runtime vendored`` a fork needs no new dependency.
+
+The runtime and the backends are copied to ``_patchkit`` in the package folder, and the imports that edits bring
+point there. A tree that has them keeps getting them; each patch that imports them is recorded as theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from patchkit import __version__
+from patchkit.errors import ConflictError
+from patchkit.plan.status import FileChange, Plan, Stage, State
+from patchkit.tree.sglang import NAME
+from patchkit.tree.tree import OverlayTree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from patchkit.patchset.patch import Patch
+    from patchkit.tree.tree import Tree
+
+FOLDER = "_patchkit"
+PACKAGE = "patchkit.runtime"
+VENDORED = f"{NAME}.{FOLDER}.runtime"
+_ROOMS = ("runtime", "backends")
+_HEADER = f"""\
+# Copyright the patchkit authors. SPDX-License-Identifier: Apache-2.0
+# Licensed under the Apache License, Version 2.0: http://www.apache.org/licenses/LICENSE-2.0
+# Copied from sglang-patchkit {__version__} by `patchkit apply --runtime vendored`; do not edit it here.
+"""
+
+
+@cache
+def runtime_files() -> Mapping[str, bytes]:
+    """Return the files of the runtime as they lie in a package folder, by name; nothing is imported."""
+    home = Path(__file__).parents[1]
+    found = {f"{FOLDER}/__init__.py": b'"""What patched code imports at serving time."""\n'}
+    for room in _ROOMS:
+        for path in sorted((home / room).rglob("*.py")):
+            found[f"{FOLDER}/{path.relative_to(home).as_posix()}"] = path.read_bytes()
+    return {file: _HEADER.encode() + content for file, content in found.items()}
+
+
+def is_vendored(tree: Tree) -> bool:
+    """Tell whether a tree has the runtime inside."""
+    return tree.read(f"{FOLDER}/runtime/__init__.py") is not None
+
+
+def require_one_runtime(tree: Tree, files: Sequence[str], *, vendored: bool) -> None:
+    """Raise ConflictError if patched code in ``files`` imports the runtime from the other place."""
+    other = f"from {PACKAGE if vendored else VENDORED} import".encode()
+    there = [file for file in files if other in (tree.read(file) or b"")]
+    if there:
+        raise ConflictError(
+            f"{there[0]}: its patches import {other.decode().split()[1]}: take them back with patchkit revert "
+            f"first, then apply with --runtime {'vendored' if vendored else 'import'}."
+        )
+
+
+def pointed(patches: Sequence[Patch]) -> tuple[Patch, ...]:
+    """Return the patches with their imports of the runtime pointed into the tree."""
+    return tuple(
+        msgspec.structs.replace(
+            patch,
+            edits=tuple(
+                msgspec.structs.replace(
+                    edit,
+                    imports=tuple(
+                        code.replace(f"from {PACKAGE} ", f"from {VENDORED} ") for code in edit.imports
+                    ),
+                )
+                for edit in patch.edits
+            ),
+        )
+        for patch in patches
+    )
+
+
+def laid_over(tree: Tree) -> OverlayTree:
+    """Return the tree with the runtime in it."""
+    return OverlayTree(tree, runtime_files())
+
+
+def with_runtime(tree: Tree, plan: Plan) -> Plan:
+    """Return a plan made on the laid-over tree with the files of the runtime that ``tree`` needs for it."""
+    users = [
+        status.patch.id
+        for status in plan.patches
+        if status.state in {State.PENDING, State.PARTIAL} and _imports_runtime(status.patch)
+    ]
+    return replace(plan, tree=tree, changes=(*_copies(tree, users), *plan.changes))
+
+
+def staged_with_runtime(tree: Tree, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages with the runtime in the first that imports it, and recorded for the others."""
+    found = []
+    below: Tree = tree
+    for stage in stages:
+        if _imports_runtime(stage.patch):
+            copies = _copies(below, [stage.patch.id])
+            found.append(Stage(stage.patch, (*copies, *stage.changes)))
+            below = laid_over(tree)
+        else:
+            found.append(stage)
+    return tuple(found)
+
+
+def _imports_runtime(patch: Patch) -> bool:
+    return any(f"from {VENDORED} " in code for edit in patch.edits for code in edit.imports)
+
+
+def _copies(tree: Tree, users: Sequence[str]) -> list[FileChange]:
+    """Return a change a file, also where it is there already: then it is recorded for its new users."""
+    if not users:
+        return []
+    return [
+        FileChange(file, tree.read(file), content, tuple(users)) for file, content in runtime_files().items()
+    ]

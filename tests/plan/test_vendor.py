@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from support.toys import ABRUPT, MIRROR, add_patch, attribute, everything, git
+
+from patchkit import api
+from patchkit.errors import ConflictError
+from patchkit.findings.finding import Confidence
+from patchkit.patchset import load
+from patchkit.plan.vendor import FOLDER, runtime_files
+from patchkit.verify.subject import Terms
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
+
+IMPORTS = '["from patchkit.runtime import api_1 as patchkit_api"]'
+BLOCKED = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "patchkit":
+            raise ImportError("patchkit is not installed here")
+
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+@pytest.fixture
+def patch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two patches that use the runtime, and one that does not."""
+    folder = tmp_path / "toys"
+    add_patch(
+        folder, "v-longest", attribute(MIRROR, "Mirror", "longest = patchkit_api.longest"), imports=IMPORTS
+    )
+    add_patch(folder, "v-plain", attribute(ABRUPT, "Worker", "limit = 8"))
+    add_patch(
+        folder, "v-total", attribute(ABRUPT, "Worker", "total = patchkit_api.host_total"), imports=IMPORTS
+    )
+    monkeypatch.setattr(load, "BUILT_IN", folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _patches(patch_folder: Path) -> None:
+    del patch_folder
+
+
+def vendor(tree: CheckoutTree, *ids: str) -> tuple[str, ...]:
+    return api.apply(tree, load.patches(), ids, runtime="vendored", only=True).files
+
+
+def states(tree: CheckoutTree) -> dict[str, str]:
+    return {status.patch.id: status.state.value for status in api.status(tree, load.patches())}
+
+
+def test_the_runtime_is_in_the_tree_and_imports_point_there(tree: CheckoutTree) -> None:
+    files = vendor(tree)
+    assert set(runtime_files()) < set(files)
+    assert b"from sglang._patchkit.runtime import api_1 as patchkit_api" in (tree.read(MIRROR) or b"")
+    for file in tree.files(""):
+        assert not re.search(rb"^\s*(from|import) patchkit", tree.read(file) or b"", re.MULTILINE), file
+    assert set(states(tree).values()) == {"applied"}
+    for file in runtime_files():
+        assert b"SPDX-License-Identifier: Apache-2.0" in (tree.read(file) or b"")[:200]
+
+
+def test_patches_that_need_no_runtime_bring_none(tree: CheckoutTree) -> None:
+    assert vendor(tree, "v-plain") == (ABRUPT,)
+
+
+def test_revert_takes_all_of_it_back(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    vendor(tree)
+    api.revert(tree, load.patches())
+    assert everything(tree.root) == before
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_the_runtime_stays_for_as_long_as_a_patch_uses_it(tree: CheckoutTree, together: bool) -> None:
+    before = everything(tree.root)
+    for ids in [("v-longest", "v-total")] if together else [("v-longest",), ("v-total",)]:
+        vendor(tree, *ids)
+    api.revert(tree, load.patches(), ("v-longest",))
+    assert tree.read(f"{FOLDER}/runtime/api_1.py") is not None
+    assert states(tree) == {"v-longest": "pending", "v-plain": "pending", "v-total": "applied"}
+    api.revert(tree, load.patches(), ("v-total",))
+    assert everything(tree.root) == before
+
+
+def test_a_tree_keeps_the_runtime_that_it_has(tree: CheckoutTree) -> None:
+    vendor(tree, "v-longest")
+    api.apply(tree, load.patches(), ("v-total",))
+    assert b"from sglang._patchkit.runtime" in (tree.read(ABRUPT) or b"")
+
+
+@pytest.mark.parametrize(("first", "then"), [("import", "vendored"), ("vendored", "import")])
+def test_two_runtimes_in_one_tree_are_refused(tree: CheckoutTree, first: str, then: str) -> None:
+    api.apply(tree, load.patches(), ("v-longest",), runtime=first)
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=f"--runtime {then}"):
+        api.apply(tree, load.patches(), ("v-total",), runtime=then)
+    assert everything(tree.root) == before
+
+
+def verdict(tree: CheckoutTree) -> dict[str, list[str]]:
+    terms = Terms(Confidence.CERTAIN)
+    results = api.verify(tree, load.patches(), terms).results
+    return {result.check: [finding.message for finding in result.findings] for result in results}
+
+
+def test_verify_knows_the_runtime_in_the_tree(tree: CheckoutTree) -> None:
+    vendor(tree)
+    found = verdict(tree)
+    assert found["imports"] == []
+    assert found["ledger"] == []
+
+
+def test_verify_finds_a_runtime_that_somebody_took_out(tree: CheckoutTree) -> None:
+    vendor(tree)
+    (tree.package / FOLDER / "runtime" / "api_1.py").unlink()
+    assert any("has no api_1" in message for message in verdict(tree)["imports"])
+
+
+def test_commits_and_series_carry_the_runtime(checkout: CheckoutTree, tmp_path: Path) -> None:
+    git(checkout.root, "config", "user.name", "A Maintainer")
+    git(checkout.root, "config", "user.email", "maintainer@example.com")
+    done = api.commit(checkout, load.patches(), runtime="vendored")
+    assert [one.patch for one in done.commits] == ["v-longest", "v-plain", "v-total"]
+    assert git(checkout.root, "status", "--porcelain") == ""
+    assert f"python/sglang/{FOLDER}/runtime/api_1.py" in git(checkout.root, "ls-files")
+    api.revert(checkout, load.patches())
+    assert not (checkout.package / FOLDER).exists()
+
+
+def test_a_wheel_of_the_tree_works_without_patchkit(tree: CheckoutTree, tmp_path: Path) -> None:
+    vendor(tree)
+    (tree.root / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "fork"\nversion = "1"\n[tool.hatch.build.targets.wheel]\npackages = ["sglang"]\n'
+    )
+    build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist"))
+    subprocess.run(build, cwd=tree.root, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    code = f"{BLOCKED}\nsys.path.insert(0, {str(tmp_path / 'site')!r})\n"
+    code += (
+        "from sglang.srt.managers.mirror import Mirror\nfrom sglang.srt.speculative.abrupt import Worker\n"
+    )
+    code += "print(Mirror.longest.__module__, Worker.total.__module__)\n"
+    ran = subprocess.run(
+        (sys.executable, "-c", code), cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert ran.stdout.split() == ["sglang._patchkit.runtime.lengths"] * 2
