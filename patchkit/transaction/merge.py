@@ -1,80 +1,392 @@
-"""A change that was made to a text is undone in a later state of it, where it stands."""
+"""A change is undone where it was made, by the scope's name and the unit's meaning; what is around it stays.
+
+Blank lines, layout and line ends count for nothing in finding a place. A place that a person edited, that is
+there twice, or that is gone while some of the change is not, is a conflict and never a guess.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import ConflictError
+from patchkit.transaction.outline import Imported, outline_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchkit.transaction.outline import Key, Name, Outline, Unit
+
+_SIGN = "patchkit "
+
 
 class Merged(NamedTuple):
-    """A text with a change undone; ``proof`` is the same without what had to stay because a person uses it."""
+    """A text with a change undone; ``proof`` is the same without imports that stay because a person uses them."""
 
     text: bytes | None
     proof: bytes | None
 
 
 def merge(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Merged:
-    """Make in ``ours`` each change from ``base`` to ``theirs``; None stands for no file."""
-    if base in (ours, theirs) or ours == theirs:
-        text = theirs if base == ours else ours
-    else:
-        if base is None or ours is None or theirs is None:
-            raise ConflictError(
-                f"{file}, which patchkit made or took away, was edited since: move it elsewhere."
-            )
-        text = _merge(file, base, ours, theirs)
-    return Merged(text, text)
+    """Make in ``ours`` each change from ``base`` to ``theirs``; None stands for no file.
 
-
-def _merge(file: str, base: bytes, ours: bytes, theirs: bytes) -> bytes:
-    """Make in ``ours`` each change from ``base`` to ``theirs`` where its lines stand as ``base`` has them.
-
-    A three-way merge would take any edit on the line beside a change for a conflict with it; but beside the
-    line that a patch added is where a person adds the next one.
+    ConflictError if one of the changes has no certain place.
     """
     if base in (ours, theirs) or ours == theirs:
-        return theirs if base == ours else ours
-    old, mine, new = (text.splitlines(keepends=True) for text in (base, ours, theirs))
-    as_left, as_was = _Alignment(old, mine), _Alignment(new, mine)
-    merged = list(mine)
-    for tag, start, end, new_start, new_end in reversed(SequenceMatcher(None, old, new).get_opcodes()):
-        if tag == "equal":
-            continue
-        at = as_left.place(start, end)
-        if at is not None:
-            merged[at : at + end - start] = new[new_start:new_end]
-        elif as_was.place(new_start, new_end) is None:
-            raise ConflictError(
-                f"{file}:{as_left.line(start)}: patchkit's edit was itself edited since: put those lines "
-                "back as apply left them, or, if the whole tree was replaced since, remove its .patchkit."
+        text = theirs if base == ours else ours
+        return Merged(text, text)
+    if base is None or ours is None or theirs is None:
+        raise ConflictError(
+            f"{file}, which patchkit made or took away, was edited since: move it elsewhere and revert again."
+        )
+    try:
+        left, mine, was = outline_of(base), outline_of(ours), outline_of(theirs)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise ConflictError(
+            f"{file} was edited since and cannot be read as Python ({error}): mend it and revert again."
+        ) from None
+    proof, unused = _Merge(file, left, mine, was).made()
+    used = frozenset(name for name in unused if _times(name, proof) > _times(name, theirs))
+    return Merged(_Merge(file, left, mine, was, used).made()[0] if used else proof, proof)
+
+
+def _times(name: str, text: bytes) -> int:
+    return len(re.findall(rb"\b" + re.escape(name.encode()) + rb"\b", text))
+
+
+@dataclass
+class _Edits:
+    """Lines to drop and lines to put in, by their numbers; blank lines are counted, not placed."""
+
+    dropped: set[int] = field(default_factory=set)
+    added: dict[int, list[bytes]] = field(default_factory=dict)
+
+    def made(self, lines: Sequence[bytes]) -> bytes:
+        made = []
+        for number in range(len(lines) + 1):
+            made += self.added.get(number, [])
+            made += [lines[number]] if number < len(lines) and number not in self.dropped else []
+        return b"".join(made)
+
+
+class _Change(NamedTuple):
+    """Units ``start`` to ``end`` of a scope as apply left it, and what is to stand there."""
+
+    scope: Name
+    start: int
+    end: int
+    wanted_start: int
+    wanted_end: int
+
+
+class _Merge:
+    """One merge of three outlines; imports of the names in ``keep`` stay."""
+
+    def __init__(
+        self,
+        file: str,
+        base: Outline,
+        ours: Outline,
+        theirs: Outline,
+        keep: frozenset[str] = frozenset(),
+    ) -> None:
+        self._file = file
+        self._base, self._ours, self._theirs = base, ours, theirs
+        self._keep = keep
+        self._edits = _Edits()
+        self._unimported: set[str] = set()
+        ends = Counter(line[len(line.rstrip(b"\r\n")) :] for line in ours.lines)
+        self._newline = max((end for end in ends if end), key=lambda end: ends[end], default=b"\n")
+
+    def made(self) -> tuple[bytes, frozenset[str]]:
+        """Return our text with the changes made, and the names that it no longer imports."""
+        for name, units in self._base.scopes.items():
+            wanted = self._theirs.scopes.get(name)
+            if wanted is not None:
+                self._undo_in(name, units, wanted)
+        return self._edits.made(self._ours.lines), frozenset(self._unimported)
+
+    def _undo_in(self, name: Name, units: list[Unit], wanted: list[Unit]) -> None:
+        keys, wanted_keys = _keys(units), _keys(wanted)
+        codes = SequenceMatcher(None, keys, wanted_keys, autojunk=False).get_opcodes()
+        changes = [_Change(name, *code[1:]) for code in codes if code[0] != "equal"]
+        mine = self._ours.scopes.get(name)
+        if mine is None or self._ours.times(name) != self._base.times(name):
+            if changes:
+                self._require_gone(name, changes)
+            return
+        for change in changes:
+            self._undo(change, mine)
+
+    def _require_gone(self, name: Name, changes: Sequence[_Change]) -> None:
+        """Raise ConflictError unless a scope went together with the changes that were made in it."""
+        dotted, times = ".".join(part for part, _ in name), self._ours.times(name)
+        if times:
+            raise self._conflict(
+                0, f"{dotted} is there {times} times, and one of them was patched: take the others out"
             )
-    return b"".join(merged)
+        left = {unit.key for units in self._ours.scopes.values() for unit in units}
+        for change in changes:
+            if any(key in left for key in self._brought(change)):
+                raise self._conflict(
+                    0, f"{dotted}, which was patched, is gone, but not its code: give it its name back"
+                )
+
+    def _brought(self, change: _Change) -> list[Key]:
+        """Return what a change brought into its scope."""
+        keys = Counter(_keys(self._base.scopes[change.scope][change.start : change.end]))
+        keys.subtract(_keys(self._theirs.scopes[change.scope][change.wanted_start : change.wanted_end]))
+        return [key for key, times in keys.items() if times > 0]
+
+    def _undo(self, change: _Change, mine: list[Unit]) -> None:
+        units = self._base.scopes[change.scope]
+        found = units[change.start : change.end]
+        wanted = self._theirs.scopes[change.scope][change.wanted_start : change.wanted_end]
+        if not found:
+            self._put_in(change, wanted, mine)
+            return
+        at = self._place(units, change, mine)
+        if at is None:
+            parts = [] if wanted else _parts(change, found)
+            if len(parts) > 1:
+                for part in parts:
+                    self._undo(part, mine)
+            elif self._are_imports([*found, *wanted]):
+                self._undo_imports(found, wanted, mine)
+            else:
+                self._require_undone(change, wanted, mine)
+            return
+        for theirs, unit in zip(mine[at:], found, strict=False):
+            if self._ours.deep(theirs) != self._base.deep(unit):
+                raise self._edited(theirs.start)
+        self._replace(change, at, mine)
+
+    # Where a change stands
+
+    def _place(self, units: list[Unit], change: _Change, mine: list[Unit]) -> int | None:
+        """Return where the units of a change stand among ``mine``, None if not together."""
+        size = change.end - change.start
+        wanted = _keys(units[change.start : change.end])
+        places = _occurrences(wanted, _keys(mine))
+        if not places:
+            return None
+        first = _occurrences(wanted, _keys(units))
+        if len(places) == len(first):
+            place = places[first.index(change.start)]
+        else:
+            around = [self._context(units, change.start, size, mine, place) for place in places]
+            best = [
+                place
+                for place, (left, right) in zip(places, around, strict=True)
+                if all(left >= other[0] and right >= other[1] for other in around)
+            ]
+            if len(best) != 1:
+                lines = ", ".join(str(mine[place].start + 1) for place in places)
+                raise self._conflict(
+                    mine[places[0]].start,
+                    f"what was patched is there {len(places)} times (lines {lines}): take the copies out",
+                )
+            place = best[0]
+        named = any(unit.scope is not None or _is_sign(unit) for unit in units[change.start : change.end])
+        if not named and self._context(units, change.start, size, mine, place) == (0, 0):
+            raise self._edited(mine[place].start)
+        return place
+
+    @staticmethod
+    def _context(units: list[Unit], start: int, size: int, mine: list[Unit], place: int) -> tuple[int, int]:
+        """Return how many units before and behind a place are those that were there; an end counts as one."""
+        left = _run(_keys(units[:start])[::-1], _keys(mine[:place])[::-1])
+        right = _run(_keys(units[start + size :]), _keys(mine[place + size :]))
+        return left, right
+
+    def _require_undone(self, change: _Change, wanted: list[Unit], mine: list[Unit]) -> None:
+        """Raise ConflictError unless somebody took all of a change back by hand."""
+        here, before = Counter(_keys(mine)), Counter(_keys(self._theirs.scopes[change.scope]))
+        left = any(here[key] > before[key] for key in self._brought(change))
+        back = not wanted or bool(_occurrences(_keys(wanted), _keys(mine)))
+        if left or not back:
+            raise self._edited(self._near(change, mine))
+
+    def _near(self, change: _Change, mine: list[Unit]) -> int:
+        """Return the line behind the last unit that is still there of those before a change."""
+        units = self._base.scopes[change.scope]
+        blocks = SequenceMatcher(None, _keys(units), _keys(mine), autojunk=False).get_matching_blocks()
+        pairs = [(start + n, other + n) for start, other, size in blocks for n in range(size)]
+        place = max((mine_at + 1 for at, mine_at in pairs if at < change.start), default=0)
+        return mine[min(place, len(mine) - 1)].start if mine else 0
+
+    # Undoing it there
+
+    def _replace(self, change: _Change, at: int, mine: list[Unit]) -> None:
+        units, theirs = self._base.scopes[change.scope], self._theirs.scopes[change.scope]
+        size = change.end - change.start
+        first, last = mine[at], mine[at + size - 1]
+        if (at and mine[at - 1].end > first.start) or (
+            at + size < len(mine) and mine[at + size].start < last.end
+        ):
+            raise self._conflict(first.start, "a line holds both patchkit's code and other code: break it")
+        wanted = theirs[change.wanted_start : change.wanted_end]
+        old_first, old_last = units[change.start], units[change.end - 1]
+        if wanted and self._ours.indent(first) != self._base.indent(old_first):
+            raise self._edited(first.start)
+        before, behind = self._ours.gap_before(first), self._ours.gap_after(last)
+        was_before, was_behind = self._base.gap_before(old_first), self._base.gap_after(old_last)
+        if wanted:
+            lines = self._theirs.lines[wanted[0].start : wanted[-1].end]
+            self._add(first.start, lines)
+            self._stretch(before, len(self._theirs.gap_before(wanted[0])) - len(was_before))
+            self._stretch(behind, len(self._theirs.gap_after(wanted[-1])) - len(was_behind))
+        else:
+            same = _key_at(mine, at - 1) == _key_at(units, change.start - 1) and _key_at(
+                mine, at + size
+            ) == _key_at(units, change.end)
+            gap = self._closed_gap(theirs, change)
+            by = gap - len(was_before) - len(was_behind)
+            least = 0 if same else max(len(before), len(behind))
+            self._stretch(before, max(by, least - len(before) - len(behind)), behind)
+        self._edits.dropped.update(range(first.start, last.end))
+        stay = {name for unit in wanted for name in self._theirs.imported(unit)}
+        for unit in mine[at : at + size]:
+            bound = {_bound(name) for name in self._ours.imported(unit) - stay}
+            self._unimported |= bound
+            if bound & self._keep:
+                self._edits.dropped.difference_update(range(unit.start, unit.end))
+
+    def _closed_gap(self, theirs: list[Unit], change: _Change) -> int:
+        """Return how many blank lines there were where nothing is to stand."""
+        if change.wanted_start < len(theirs):
+            return len(self._theirs.gap_before(theirs[change.wanted_start]))
+        return len(self._theirs.gap_after(theirs[-1])) if theirs else 0
+
+    def _stretch(self, gap: range, by: int, more: range = range(0)) -> None:
+        """Let a gap have that many more blank lines, or fewer, as far as it goes."""
+        if by > 0:
+            self._edits.added.setdefault(gap.start, []).extend([self._newline] * by)
+            return
+        left = [line for line in (*more, *gap) if line not in self._edits.dropped]
+        self._edits.dropped.update(left[: -by if by else 0])
+
+    def _add(self, at: int, lines: Sequence[bytes]) -> None:
+        ended = [line.rstrip(b"\r\n") + self._newline for line in lines]
+        self._edits.added.setdefault(at, []).extend(ended)
+
+    def _put_in(self, change: _Change, wanted: list[Unit], mine: list[Unit]) -> None:
+        """Put back what a patch took out, between the two units that closed over it."""
+        units = self._base.scopes[change.scope]
+        theirs = self._theirs.scopes[change.scope]
+        if len(_occurrences(_keys(wanted), _keys(mine))) >= len(_occurrences(_keys(wanted), _keys(theirs))):
+            return
+        left, right = _key_at(units, change.start - 1), _key_at(units, change.start)
+        places = [
+            at for at in range(len(mine) + 1) if (_key_at(mine, at - 1), _key_at(mine, at)) == (left, right)
+        ]
+        if len(places) != 1:
+            raise self._edited(self._near(change, mine))
+        at = places[0]
+        lines = self._theirs.lines[wanted[0].start : wanted[-1].end]
+        before, behind = self._theirs.gap_before(wanted[0]), self._theirs.gap_after(wanted[-1])
+        if at < len(mine):
+            was = self._base.gap_before(units[change.start])
+            gap = self._ours.gap_before(mine[at])
+            self._stretch(gap, len(before) - len(was))
+            self._add(mine[at].start, [*lines, *([b""] * len(behind))])
+        else:
+            self._add(mine[at - 1].end, [*([b""] * len(before)), *lines])
+
+    # Imports, which a formatter sorts and joins
+
+    @staticmethod
+    def _are_imports(units: Sequence[Unit]) -> bool:
+        return all(unit.is_import or unit.is_comment for unit in units) and any(
+            unit.is_import for unit in units
+        )
+
+    def _undo_imports(self, found: list[Unit], wanted: list[Unit], mine: list[Unit]) -> None:
+        brought = frozenset[Imported]().union(*(self._base.imported(unit) for unit in found))
+        back = frozenset[Imported]().union(*(self._theirs.imported(unit) for unit in wanted))
+        here = [unit for unit in mine if unit.is_import]
+        had = frozenset[Imported]().union(*(self._ours.imported(unit) for unit in here))
+        if back - brought - had:
+            raise self._edited(here[0].start if here else 0)
+        for unit in found:
+            same = [each for each in mine if each.key == unit.key and unit.is_comment]
+            if unit.is_comment and len(same) == 1:
+                self._edits.dropped.add(same[0].start)
+        going = frozenset(name for name in brought - back if _bound(name) not in self._keep)
+        self._unimported |= {_bound(name) for name in brought - back}
+        for name in sorted(going, key=repr):
+            holders = [unit for unit in here if name in self._ours.imported(unit)]
+            if len(holders) > 1:
+                raise self._conflict(
+                    holders[0].start, f"{name[2]} is imported {len(holders)} times: take the copies out"
+                )
+        for unit in here:
+            if self._ours.imported(unit) & going:
+                self._drop_names(unit, going)
+
+    def _drop_names(self, unit: Unit, going: frozenset[Imported]) -> None:
+        """Take names out of an import, the whole of it with the last one."""
+        names = self._ours.names(unit)
+        staying = [name for name in names if name not in going]
+        self._edits.dropped.update(range(unit.start, unit.end))
+        if not staying:
+            return
+        if unit.comments:
+            raise self._edited(unit.start)
+        level, module = staying[0][0], staying[0][1]
+        said = ", ".join(name if name == bound else f"{name} as {bound}" for _, _, name, bound in staying)
+        start = f"from {'.' * level}{module} import " if level or module else "import "
+        self._add(unit.start, [self._ours.indent(unit) + f"{start}{said}".encode()])
+
+    # Refusals
+
+    def _edited(self, line: int) -> ConflictError:
+        return self._conflict(
+            line,
+            "patchkit's edit was itself edited since: put those lines back as apply left them, or, if the "
+            "whole file was replaced since, undo it with git",
+        )
+
+    def _conflict(self, line: int, said: str) -> ConflictError:
+        return ConflictError(f"{self._file}:{line + 1}: {said} and revert again.")
 
 
-class _Alignment:
-    """Where the lines of one text stand in another."""
+def _parts(change: _Change, found: Sequence[Unit]) -> list[_Change]:
+    """Return a change in parts, each of which ends with a definition or with the change."""
+    cuts = [at + 1 for at, unit in enumerate(found) if unit.scope is not None and at + 1 < len(found)]
+    ends = [change.start, *(change.start + cut for cut in cuts), change.end]
+    return [change._replace(start=start, end=end) for start, end in pairwise(ends)]
 
-    def __init__(self, lines: Sequence[bytes], others: Sequence[bytes]) -> None:
-        blocks = SequenceMatcher(None, lines, others).get_matching_blocks()
-        self._places = {start + n: other + n for start, other, size in blocks for n in range(size)}
-        # The ends of the two texts stand beside each other, as lines would.
-        self._places |= {-1: -1, len(lines): len(others)}
 
-    def place(self, start: int, end: int) -> int | None:
-        """Return where the lines from ``start`` to ``end`` stand together, a neighbour beside them, or None.
+def _keys(units: Sequence[Unit]) -> list[Key]:
+    return [unit.key for unit in units]
 
-        No lines stand between two neighbours that touch.
-        """
-        at = self._places.get(start - 1, -2) + 1 if start == end else self._places.get(start, -1)
-        inside = all(self._places.get(start + n) == at + n for n in range(end - start))
-        beside = self._places.get(start - 1) == at - 1, self._places.get(end) == at + end - start
-        return at if inside and (all(beside) if start == end else any(beside)) else None
 
-    def line(self, start: int) -> int:
-        """Return the number of the line that stands behind the last one known before ``start``."""
-        return max(place for line, place in self._places.items() if line < start) + 2
+def _key_at(units: Sequence[Unit], index: int) -> Key | None:
+    return units[index].key if 0 <= index < len(units) else None
+
+
+def _occurrences(wanted: list[Key], keys: list[Key]) -> list[int]:
+    size = len(wanted)
+    return [at for at in range(len(keys) - size + 1) if keys[at : at + size] == wanted]
+
+
+def _run(left: list[Key], right: list[Key]) -> int:
+    """Return how many of two lists agree from the start, one more if both end there."""
+    length = next(
+        (n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
+    )
+    return length + (length == len(left) == len(right))
+
+
+def _is_sign(unit: Unit) -> bool:
+    return unit.is_comment and str(unit.key[1]).startswith(_SIGN)
+
+
+def _bound(name: Imported) -> str:
+    """Return the word that an import binds."""
+    return name[3].partition(".")[0]

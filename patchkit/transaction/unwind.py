@@ -110,8 +110,9 @@ def unwind(
     left = Record(tuple(layers))
     stands = {file: read(file) for file in was}
     merged = {file: _merged(file, was[file], stands[file], will[file]) for file in was}
-    _require_undone(record, gone, at_hand, merged, will)
     changes = {file: (stands[file], result.text) for file, result in merged.items()}
+    _require_unsigned(gone, changes, will)
+    _require_undone(record, gone, at_hand, merged, will)
     emptied = tuple(folder for folder in record.folders if folder not in left.folders)
     return Unwound(left, tuple(kept.values()), changes, emptied)
 
@@ -122,24 +123,29 @@ def _merged(file: str, was: bytes | None, stands: bytes | None, will: bytes | No
     return merge(file, was, stands, will)
 
 
-def _require_undone(
-    record: Record,
-    gone: frozenset[str],
-    at_hand: AtHand,
-    merged: Mapping[str, Merged],
-    will: Contents,
+def _require_unsigned(
+    gone: frozenset[str], changes: Mapping[str, tuple[bytes | None, bytes | None]], will: Contents
 ) -> None:
-    """Raise ConflictError if an edit of a patch that goes, or a comment of it, would be left where it was edited."""
-    edited = {file: result for file, result in merged.items() if result.text != will[file]}
-    for file, result in edited.items():
+    """Raise ConflictError if a comment of a patch that goes would be left in a file."""
+    for file, (stands, left) in changes.items():
         for name in sorted(gone):
             sign = f"# patchkit {name}:".encode()
-            line = _extra(sign, result.text, will[file])
-            if line:
+            lines, now = (left or b"").splitlines(), (stands or b"").splitlines()
+            signed = [pair for pair in zip(lines, [*lines[1:], b""], strict=True) if sign in pair[0]]
+            if len(signed) > (will[file] or b"").count(sign):
+                pairs = list(zip(now, [*now[1:], b""], strict=True))
+                line = max((number for number, pair in enumerate(pairs, 1) if pair == signed[-1]), default=1)
                 raise ConflictError(
                     f"{file}:{line}: a comment of {name} would be left there, so what it marks was copied or "
                     "edited since: take that code or that comment out and revert again."
                 )
+
+
+def _require_undone(
+    record: Record, gone: frozenset[str], at_hand: AtHand, merged: Mapping[str, Merged], will: Contents
+) -> None:
+    """Raise ConflictError if an edit of a patch that goes would still be in place in a file that was edited."""
+    edited = {file: result for file, result in merged.items() if result.text != will[file]}
     if not edited:
         return
     ids = tuple(name for name in record.patches if name in gone)
@@ -156,12 +162,6 @@ def _require_undone(
             f"{known.file}: {known.site or 'module'}: {name}: {edit} would still be in place, so its code was "
             "copied or moved since: take it out there and revert again."
         )
-
-
-def _extra(sign: bytes, text: bytes | None, clean: bytes | None) -> int:
-    """Return the number of the last line with a sign in ``text`` if there are more than in ``clean``, else 0."""
-    lines = [number for number, line in enumerate((text or b"").splitlines(), 1) if sign in line]
-    return lines[-1] if len(lines) > (clean or b"").count(sign) else 0
 
 
 def _without(

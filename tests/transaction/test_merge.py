@@ -249,13 +249,11 @@ def test_crlf_file_edited_since_keeps_its_line_endings(tree: CheckoutTree) -> No
     assert tree.read(CRLF) == SOURCES[CRLF].replace(b"class", b"# mine\r\nclass")
 
 
-def test_line_added_behind_a_missing_final_newline_is_refused_or_kept(tree: CheckoutTree) -> None:
+def test_line_added_behind_a_missing_final_newline_stays(tree: CheckoutTree) -> None:
     apply(tree)
     edit(tree, ABRUPT, b"stop = 0", b"stop = 0\n    mine = 1\n")
-    before = everything(tree.root)
-    with pytest.raises(ConflictError, match=rf"^{ABRUPT}:3:"):
-        take_back(tree)
-    assert everything(tree.root) == before
+    take_back(tree)
+    assert tree.read(ABRUPT) == SOURCES[ABRUPT] + b"\n    mine = 1\n"
 
 
 def test_uncommitted_edits_do_not_keep_a_checkout_from_reverting(checkout: CheckoutTree) -> None:
@@ -266,8 +264,16 @@ def test_uncommitted_edits_do_not_keep_a_checkout_from_reverting(checkout: Check
 
 
 NONE = ToyPatches(OverlayTree(None, {}), ())
-ORIGINAL = [b"line %d\n" % number for number in range(12)]
-PATCHED = [*ORIGINAL[:3], b"three\n", *ORIGINAL[4:7], b"new a\n", b"new b\n", *ORIGINAL[7:10], ORIGINAL[11]]
+ORIGINAL = [b"line_%d = 0\n" % number for number in range(12)]
+PATCHED = [
+    *ORIGINAL[:3],
+    b"three = 0\n",
+    *ORIGINAL[4:7],
+    b"new_a = 0\n",
+    b"new_b = 0\n",
+    *ORIGINAL[7:10],
+    ORIGINAL[11],
+]
 
 
 @given(
@@ -278,7 +284,7 @@ def test_revert_never_loses_an_edit(added: set[int], dropped: set[int]) -> None:
     """Whatever lines a person added and dropped since, the edits survive whole, or nothing is done."""
     mine: list[bytes] = []
     for number, line in enumerate([*PATCHED, b""]):
-        mine += [b"mine %d\n" % number] if number in added else []
+        mine += [b"mine_%d = 0\n" % number] if number in added else []
         mine += [line] if number not in dropped else []
     texts = {digest_of(b"".join(lines)): b"".join(lines) for lines in (ORIGINAL, PATCHED)}
     before, after = texts
@@ -299,10 +305,136 @@ def test_revert_never_loses_an_edit(added: set[int], dropped: set[int]) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2, 4, 5, 6, 7, 8])
 def test_edit_of_any_line_but_the_patch_itself_is_kept(number: int) -> None:
-    mine = [line.replace(b"line %d\n" % number, b"mine\n") for line in PATCHED]
+    mine = [line.replace(b"line_%d = 0\n" % number, b"mine = 0\n") for line in PATCHED]
     texts = {digest_of(b"".join(lines)): b"".join(lines) for lines in (ORIGINAL, PATCHED)}
     before, after = texts
     record = Record().with_applied({"x": AppliedFile(before, after, ("p",))}, [], "toys")
     unwound = unwind(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
     left = unwound.changes["x"][1].splitlines(keepends=True)
-    assert left == [line.replace(b"line %d\n" % number, b"mine\n") for line in ORIGINAL]
+    assert left == [line.replace(b"line_%d = 0\n" % number, b"mine = 0\n") for line in ORIGINAL]
+
+
+SIGNED = ToyPatch(
+    "signed",
+    (
+        (
+            MIRROR,
+            b"    def host(self):\n        return self.copies\n",
+            b"    def host(self):\n        return self.copies\n\n    # patchkit signed: toy\n    def extra(self):\n"
+            b"        return api.total(self)\n",
+        ),
+        (MIRROR, b"class Mirror:", b"# patchkit signed: toy\nfrom toolbox import api\n\n\nclass Mirror:"),
+    ),
+)
+METHOD = b"    # patchkit signed: toy\n    def extra(self):\n        return api.total(self)\n"
+
+
+def signed_back(tree: CheckoutTree) -> Reverted:
+    return revert(tree, None, ToyPatches(tree, (SIGNED,)))
+
+
+def test_blank_lines_around_what_a_patch_put_in_are_no_obstacle(tree: CheckoutTree) -> None:
+    apply(tree, SIGNED)
+    edit(tree, MIRROR, METHOD, b"\n" + METHOD + b"\n")
+    signed_back(tree)
+    text = tree.read(MIRROR) or b""
+    assert b"patchkit" not in text
+    assert [line for line in text.splitlines() if line.strip()] == [
+        line for line in SOURCES[MIRROR].splitlines() if line.strip()
+    ]
+    assert len(text.splitlines()) == len(SOURCES[MIRROR].splitlines()) + 2
+
+
+def test_copied_comment_of_a_patch_is_refused_by_line(tree: CheckoutTree) -> None:
+    apply(tree, SIGNED)
+    text = tree.read(MIRROR) or b""
+    (tree.package / MIRROR).write_bytes(text + b"\n\nclass Mine:\n" + METHOD.replace(b"extra", b"mine"))
+    before = everything(tree.root)
+    with pytest.raises(
+        ConflictError, match=rf"^{MIRROR}:{len(text.splitlines()) + 4}: a comment of signed would"
+    ):
+        signed_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_import_that_a_person_uses_by_now_stays(tree: CheckoutTree) -> None:
+    apply(tree, SIGNED)
+    text = tree.read(MIRROR) or b""
+    (tree.package / MIRROR).write_bytes(text + b"mine = api.total(3)\n")
+    signed_back(tree)
+    left = tree.read(MIRROR) or b""
+    assert left.count(b"from toolbox import api") == 1
+    assert b"patchkit" not in left
+    assert b"extra" not in left
+
+
+def test_imports_that_a_formatter_joined_are_taken_apart(tree: CheckoutTree) -> None:
+    apply(tree, SIGNED)
+    edit(
+        tree,
+        MIRROR,
+        b"# patchkit signed: toy\nfrom toolbox import api\n",
+        b"# patchkit signed: toy\nfrom toolbox import api, mine\n",
+    )
+    edit(tree, MIRROR, b"depth = 1", b"depth = mine(1)")
+    signed_back(tree)
+    left = tree.read(MIRROR) or b""
+    assert b"from toolbox import mine\n" in left
+    assert b"patchkit" not in left
+
+
+def test_second_definition_of_a_patched_name_is_refused(tree: CheckoutTree) -> None:
+    apply(tree, COPIES, GUARD)
+    edit(
+        tree,
+        MIRROR,
+        b"depth = 1\n",
+        b"depth = 1\n\n\nclass Mirror:\n    def host(self):\n        # guard\n        return 1\n",
+    )
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=r"Mirror is there 2 times"):
+        take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_patched_class_that_was_renamed_is_refused(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"class Mirror", b"class Glass")
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=r"Mirror, which was patched, is gone, but not its code"):
+        take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_patched_function_that_was_deleted_is_no_obstacle(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"\n    def host(self):\n        # guard\n        return self.copies\n", b"")
+    take_back(tree)
+    assert tree.read(MIRROR) == b"class Mirror:\n    copies = 0\n\n\ndepth = 1\n"
+
+
+def test_comment_that_a_person_put_behind_patched_code_is_not_lost(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"copies = None", b"copies = None  # mine")
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match="was itself edited since"):
+        take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_file_turned_to_crlf_is_reverted_in_crlf(tree: CheckoutTree) -> None:
+    apply(tree)
+    path = tree.package / MIRROR
+    path.write_bytes(APPLIED[MIRROR].replace(b"\n", b"\r\n"))
+    take_back(tree)
+    assert path.read_bytes() == SOURCES[MIRROR].replace(b"\n", b"\r\n")
+
+
+@pytest.mark.parametrize("junk", [b"class (", b"\x00", b"(" * 3000, b"# coding: nonsense\n", b"\xff\xfe"])
+def test_file_that_is_no_python_any_more_is_refused(tree: CheckoutTree, junk: bytes) -> None:
+    apply(tree)
+    (tree.package / MIRROR).write_bytes(junk + b"\n" + APPLIED[MIRROR])
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=rf"^{MIRROR} was edited since and cannot be read as Python"):
+        take_back(tree)
+    assert everything(tree.root) == before

@@ -1,0 +1,286 @@
+"""A Python source as named scopes of units: statements, headers and comments, each with its lines and its meaning.
+
+Two units mean the same where only their layout differs, so that a formatter changes no outline. A definition
+is one unit of the scope that it is in, known by its name, and a scope of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import tokenize
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Key = tuple[object, ...]
+Name = tuple[tuple[str, str], ...]
+Imported = tuple[int, str, str, str]
+"""A name that an import brings: how many dots its module starts with, the module, the name, and what it binds."""
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_LISTS = ("body", "handlers", "orelse", "finalbody", "cases")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A statement, a header or a comment: lines ``start`` to ``end``, what it means, the comments among them.
+
+    ``scope`` is the name of the scope that a definition opens.
+    """
+
+    key: Key
+    start: int
+    end: int
+    comments: tuple[str, ...] = ()
+    scope: Name | None = None
+
+    @property
+    def is_comment(self) -> bool:
+        """Whether it is a comment on a line of its own."""
+        return self.key[0] == "#"
+
+    @property
+    def is_import(self) -> bool:
+        """Whether it is an import."""
+        return self.key[0] == "import"
+
+
+@dataclass
+class _Scope:
+    name: Name
+    start: int
+    end: int
+    units: list[Unit] = field(default_factory=list)
+
+
+class Outline:
+    """The scopes of a source."""
+
+    def __init__(self, source: bytes) -> None:
+        self.lines = source.splitlines(keepends=True)
+        self._comments = _comments(source, self.lines)
+        self._scopes: dict[Name, _Scope] = {}
+        self._doubled: Counter[tuple[str, ...]] = Counter()
+        module = ast.parse(source)
+        self._open((), 0, len(self.lines), module.body, ())
+        self._place_comments()
+
+    @property
+    def scopes(self) -> dict[Name, list[Unit]]:
+        """The units of each scope, in source order."""
+        return {name: scope.units for name, scope in self._scopes.items()}
+
+    def times(self, name: Name) -> int:
+        """Return how many definitions have the dotted name of a scope."""
+        return self._doubled[tuple(part for part, _ in name)] if name else 1
+
+    def text(self, unit: Unit) -> list[bytes]:
+        """Return the lines of a unit."""
+        return self.lines[unit.start : unit.end]
+
+    def indent(self, unit: Unit) -> bytes:
+        """Return what stands before a unit on its first line."""
+        line = self.lines[unit.start]
+        return line[: len(line) - len(line.lstrip())]
+
+    def gap_before(self, unit: Unit) -> range:
+        """Return the blank lines directly above a unit."""
+        start = unit.start
+        while start and not self.lines[start - 1].strip():
+            start -= 1
+        return range(start, unit.start)
+
+    def gap_after(self, unit: Unit) -> range:
+        """Return the blank lines directly below a unit."""
+        end = unit.end
+        while end < len(self.lines) and not self.lines[end].strip():
+            end += 1
+        return range(unit.end, end)
+
+    def deep(self, unit: Unit) -> tuple[object, ...]:
+        """Return everything that a unit means: its comments, and for a definition all that is in it."""
+        inside: tuple[object, ...] = ()
+        if unit.scope is not None:
+            inside = tuple(self.deep(below) for below in self._scopes[unit.scope].units)
+        return (unit.key, unit.comments, inside)
+
+    @staticmethod
+    def names(unit: Unit) -> tuple[Imported, ...]:
+        """Return what an import brings, nothing for any other unit."""
+        return cast("tuple[Imported, ...]", unit.key[2]) if unit.is_import else ()
+
+    def imported(self, unit: Unit) -> frozenset[Imported]:
+        """Return what an import brings, as a set."""
+        return frozenset(self.names(unit))
+
+    def _open(
+        self, name: Name, start: int, end: int, body: Sequence[ast.stmt], header: Sequence[Unit]
+    ) -> None:
+        self._scopes[name] = _Scope(name, start, end, list(header))
+        self._scopes[name].units += self._walk(body, 0, name)
+
+    def _walk(self, body: Sequence[ast.stmt], depth: int, scope: Name) -> Iterator[Unit]:
+        for node in body:
+            if isinstance(node, _Definition):
+                yield self._definition(node, depth, scope)
+            elif any(hasattr(node, name) for name in _LISTS):
+                yield from self._compound(node, depth, scope)
+            else:
+                yield self._unit(_key(node, depth), _start(node), node.end_lineno or node.lineno)
+
+    def _unit(self, key: Key, start: int, end: int, scope: Name | None = None) -> Unit:
+        inside = () if scope is not None else self._comments_in(start, end)
+        return Unit(key, start, end, inside, scope)
+
+    def _comments_in(self, start: int, end: int) -> tuple[str, ...]:
+        return tuple(self._comments[line] for line in range(start, end) if line in self._comments)
+
+    def _definition(self, node: _Definition, depth: int, scope: Name) -> Unit:
+        start, end = _start(node), node.end_lineno or node.lineno
+        decorated = ", ".join(map(ast.unparse, node.decorator_list))
+        dotted = (*(part for part, _ in scope), node.name)
+        self._doubled[dotted] += 1
+        name: Name = (*scope, (node.name, ""))
+        if name in self._scopes:
+            name = (*scope, (node.name, decorated))
+        if name in self._scopes:
+            name = (*scope, (node.name, f"{decorated} {self._doubled[dotted]}"))
+        header = self._unit(("header", _header(node)), start, self._header_end(start, node.body))
+        self._open(name, start, end, node.body, [header])
+        return self._unit(("def", depth, name[-1]), start, end, name)
+
+    def _compound(self, node: ast.stmt, depth: int, scope: Name) -> Iterator[Unit]:
+        start = _start(node)
+        first = next(getattr(node, name) for name in _LISTS if getattr(node, name, None))
+        opening = f"{type(node).__name__}", depth, _header(node)
+        yield self._unit(opening, start, self._header_end(start, first))
+        yield from self._walk(getattr(node, "body", []), depth + 1, scope)
+        last = _end(getattr(node, "body", []) or first[:1])
+        for handler in getattr(node, "handlers", []):
+            at = handler.lineno - 1
+            yield self._unit(("except", depth, _header(handler)), at, self._header_end(at, handler.body))
+            yield from self._walk(handler.body, depth + 1, scope)
+            last = _end(handler.body)
+        for case in getattr(node, "cases", []):
+            at = case.pattern.lineno - 1
+            yield self._unit(("case", depth, _header(case)), at, self._header_end(at, case.body))
+            yield from self._walk(case.body, depth + 1, scope)
+        for word in ("orelse", "finalbody"):
+            rest: list[ast.stmt] = getattr(node, word, [])
+            if not rest:
+                continue
+            if word == "orelse" and self._is_elif(rest):
+                yield from self._compound(rest[0], depth, scope)
+            else:
+                at = self._keyword(last, _start(rest[0]))
+                yield self._unit((word, depth), at, self._header_end(at, rest))
+                yield from self._walk(rest, depth + 1, scope)
+            last = _end(rest)
+
+    def _is_elif(self, rest: Sequence[ast.stmt]) -> bool:
+        node = rest[0]
+        line = self.lines[node.lineno - 1][node.col_offset :]
+        return isinstance(node, ast.If) and line.startswith(b"elif")
+
+    def _keyword(self, start: int, end: int) -> int:
+        """Return the line of ``else`` or ``finally``, the last one that holds code before the block's first."""
+        for line in range(end - 1, start - 1, -1):
+            if self.lines[line].strip() and not self.lines[line].lstrip().startswith(b"#"):
+                return line
+        return end
+
+    def _header_end(self, start: int, body: Sequence[ast.AST]) -> int:
+        """Return where a header that starts a block ends: before the blank lines and comments above the block."""
+        first = body[0]
+        end = _start(first.pattern if isinstance(first, ast.match_case) else first)
+        while end - 1 > start and (
+            not self.lines[end - 1].strip() or self.lines[end - 1].lstrip().startswith(b"#")
+        ):
+            end -= 1
+        return max(end, start + 1)
+
+    def _place_comments(self) -> None:
+        """Give each comment that is in no unit to the innermost scope around it."""
+        covered: set[int] = set()
+        for scope in self._scopes.values():
+            for unit in scope.units:
+                if unit.scope is None:
+                    covered.update(range(unit.start, unit.end))
+        for line, text in self._comments.items():
+            if line in covered:
+                continue
+            around = [s for s in self._scopes.values() if s.start <= line < s.end]
+            home = max(around, key=lambda scope: len(scope.name))
+            home.units.append(Unit(("#", text), line, line + 1))
+        for scope in self._scopes.values():
+            scope.units.sort(key=lambda unit: unit.start)
+
+
+@lru_cache(maxsize=8)
+def outline_of(source: bytes) -> Outline:
+    """Return the outline of a source; SyntaxError, ValueError or RecursionError if it is no Python."""
+    return Outline(source)
+
+
+def _comments(source: bytes, lines: Sequence[bytes]) -> dict[int, str]:
+    """Return the comment of each line, without its sign and the white space around it."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    decoded = iter([line.decode(encoding).rstrip("\r\n") + "\n" for line in lines])
+    try:
+        tokens = list(tokenize.generate_tokens(lambda: next(decoded, "")))
+    except tokenize.TokenError as error:
+        raise SyntaxError(str(error)) from None
+    return {
+        token.start[0] - 1: token.string.lstrip("#").strip()
+        for token in tokens
+        if token.type == tokenize.COMMENT
+    }
+
+
+def _start(node: ast.AST) -> int:
+    lines: list[int] = [node.lineno]  # type: ignore[attr-defined]
+    lines += [each.lineno for each in getattr(node, "decorator_list", [])]
+    return min(lines) - 1
+
+
+def _end(body: Sequence[ast.AST]) -> int:
+    last = body[-1]
+    end: int = (last.body[-1] if isinstance(last, ast.match_case) else last).end_lineno  # type: ignore[attr-defined]
+    return end
+
+
+def _key(node: ast.stmt, depth: int) -> Key:
+    if isinstance(node, ast.Import):
+        return ("import", depth, tuple((0, "", a.name, a.asname or a.name) for a in node.names))
+    if isinstance(node, ast.ImportFrom):
+        brought = ((node.level, node.module or "", a.name, a.asname or a.name) for a in node.names)
+        return ("import", depth, tuple(brought))
+    return ("statement", depth, _meaning(node))
+
+
+def _header(node: ast.AST) -> str:
+    """Return what a compound statement, a definition or a handler means without what is in it."""
+    kept = {name: value for name, value in ast.iter_fields(node) if name not in _LISTS}
+    return repr({name: _dump(value) for name, value in kept.items()}) + type(node).__name__
+
+
+def _dump(value: object) -> object:
+    if isinstance(value, ast.AST):
+        return _meaning(value)
+    return [_dump(item) for item in value] if isinstance(value, list) else value
+
+
+def _meaning(node: ast.AST) -> str:
+    for below in ast.walk(node):
+        if isinstance(below, ast.Constant):
+            below.kind = None
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            text = below.value.value
+            if isinstance(text, str):
+                below.value.value = inspect.cleandoc(text).strip()
+    return ast.dump(node)
