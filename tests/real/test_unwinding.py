@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from support.releases import REFERENCE
 
@@ -18,11 +18,18 @@ if TYPE_CHECKING:
 
     from support.releases import Releases
 
-    from patchkit.plan.status import FileChange
+
+class Changed(NamedTuple):
+    file: str
+    before: bytes
+    after: bytes
 
 
-def changed(releases: Releases) -> list[FileChange]:
-    return [change for change in releases.plan(REFERENCE).changes if change.before is not None]
+def changed(releases: Releases) -> list[Changed]:
+    changes = releases.plan(REFERENCE).changes
+    return [
+        Changed(c.file, c.before, c.after) for c in changes if c.before is not None and c.after is not None
+    ]
 
 
 def code(text: bytes) -> list[bytes]:
