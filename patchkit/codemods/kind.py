@@ -1,8 +1,8 @@
-"""A kind of edit is a struct: the keys of its table in a patch file, and the codemod that they make."""
+"""A kind of edit is a struct: the keys of its table in a patch file, what it does, and examples that show it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,22 @@ if TYPE_CHECKING:
 Places = str | Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
+class Example(NamedTuple):
+    """A program and what an edit makes of it; each is a test of its kind and part of the kind's page.
+
+    ``edit`` are the keys of the kind as a patch file says them, ``scope`` the dotted name of the place in
+    ``before``. Without ``after`` the program stays as it is: with a ``refusal`` because the edit cannot be
+    made there, or not at all where there is no program, and otherwise because it is in place already.
+    """
+
+    shows: str
+    edit: str
+    before: str = ""
+    after: str = ""
+    scope: str = ""
+    refusal: str = ""
+
+
 class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One of several places that get the same edit; what it leaves out is the edit's."""
 
@@ -19,6 +35,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     why: str = ""
     shape: str | tuple[str, ...] = ()
     optional: str = ""
+    beyond_upstream: bool = False
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
@@ -38,6 +55,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_u
     optional: str = ""
     beyond_upstream: bool = False
     imports: tuple[str, ...] = ()
+
+    VALID: ClassVar[tuple[Example, ...]] = ()
+    """Programs that are changed."""
+    NO_OP: ClassVar[tuple[Example, ...]] = ()
+    """Programs that have the change already."""
+    INVALID: ClassVar[tuple[Example, ...]] = ()
+    """Programs that are refused, and edits that are."""
 
     looks_inside: ClassVar[bool] = True
     """Whether it looks at statements in the scope, not only at what the scope defines."""

@@ -91,7 +91,7 @@ def _told(raw: dict[str, Any], error: msgspec.ValidationError) -> str:
 
 def check(patch: Patch, path: Path) -> None:
     """Build every codemod and every fact's pattern of a patch; UsageError names file, key and reason."""
-    from patchkit.codemods.kinds.definitions import Import
+    from patchkit.codemods.language.imports import Import
 
     for edit in patch.edits:
         try:

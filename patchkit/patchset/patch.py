@@ -48,6 +48,7 @@ class Edit(_Addressed, frozen=True, kw_only=True):
     kind: Kind
     shapes: tuple[str, ...] = ()
     optional: str = ""
+    beyond_upstream: bool = False
     imports: tuple[str, ...] = ()
 
 

@@ -118,6 +118,7 @@ def _edits(name: str, kind: Kind, imports: tuple[str, ...]) -> Iterator[Edit]:
             addresses=where,
             shapes=several(site.shape or kind.shape),
             optional=site.optional or kind.optional,
+            beyond_upstream=site.beyond_upstream or kind.beyond_upstream,
             imports=tuple(dict.fromkeys(needed)),
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.codemods.examination import Examination, Standing, absent, ready
-from patchkit.codemods.kinds.definitions import Import
+from patchkit.codemods.language.imports import Import
 from patchkit.patchset.load import codemod_of
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
     specs = [
         spec
         for spec in patch.edits
-        if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.kind.beyond_upstream and landed)
+        if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.beyond_upstream and landed)
     ]
     statuses: list[EditStatus] = []
     for spec in specs:

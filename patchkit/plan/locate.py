@@ -18,7 +18,7 @@ from patchkit.tree.sglang import files_of, module_of, serves
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.codemods.kinds.definitions import Import
+    from patchkit.codemods.language.imports import Import
     from patchkit.patchset.patch import Address, Fact
     from patchkit.tree.modules import Modules
 

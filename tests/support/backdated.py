@@ -16,9 +16,9 @@ import msgspec
 import pytest
 
 from patchkit.codemods.examination import Standing
-from patchkit.codemods.kinds.statements import Statements, Variant
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, resolve
+from patchkit.codemods.language.statements import Statements, Variant
 from patchkit.codemods.language.syntax import code_of
 from patchkit.tree.tree import CheckoutTree, OverlayTree
 from support.releases import texts

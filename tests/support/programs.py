@@ -6,13 +6,21 @@ import io
 import textwrap
 import tokenize
 from collections import Counter
+from typing import Any
 
 import libcst as cst
+import msgspec
 
 from patchkit.codemods.examination import Codemod, Examination, Standing
+from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.scope import Scope, resolve
 
 NOTE = "toy: so that it shows"
+
+
+def edit(kind: str, **keys: Any) -> Codemod:
+    """Return the codemod of one of the kinds of edit, whose keys a patch file would say."""
+    return msgspec.convert({"kind": kind, "why": "toy", "at": "toy.py", **keys}, KINDS[kind]).codemod()
 
 
 def program(text: str) -> str:

@@ -19,10 +19,8 @@ def _below(base: type[Kind]) -> Iterator[type[Kind]]:
             yield kind
 
 
-_PARTS = {"statements", "definitions", "calls"}
 for _module in pkgutil.iter_modules(__path__):
-    if _module.name not in _PARTS:
-        importlib.import_module(f"{__name__}.{_module.name}")
+    importlib.import_module(f"{__name__}.{_module.name}")
 
 KINDS: dict[str, type[Kind]] = dict(sorted((str(kind.__struct_config__.tag), kind) for kind in _below(Kind)))
 """Every kind of edit by the name that a patch gives it."""

@@ -1,18 +1,25 @@
-"""``argument-value``: a call passes another value."""
+"""``argument-value``: a call passes another value for a keyword argument."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    import libcst as cst
+
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.pattern import Pattern
+    from patchkit.codemods.language.scope import Scope
+    from patchkit.codemods.language.syntax import Path
 
 
 class ArgumentValue(Kind, frozen=True, kw_only=True, tag="argument-value", forbid_unknown_fields=True):
-    """Pass another value for a keyword argument of the call that ``find`` matches."""
+    """Pass another value for a keyword argument of the call that ``find`` matches; ``$value`` is the old one."""
 
     find: str
     argument: str
@@ -20,12 +27,108 @@ class ArgumentValue(Kind, frozen=True, kw_only=True, tag="argument-value", forbi
     context: tuple[str, ...] = ()
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
-        from patchkit.codemods.kinds import calls
-
+        """Build the codemod; ValueError names the key that is wrong."""
         (find,) = texts.calls("find", self.find)
         (code,) = texts.patterns("code", self.code)
         if not code.is_expression:
             raise ValueError(f"key `code`: not one expression: {self.code.strip()!r}")
         texts.require_bound("code", self.code, self.find, *self.context, "$value")
-        return calls.ArgumentValue(find, self.argument, self.code, texts.patterns("context", *self.context))
+        return _ArgumentValue(find, self.argument, code, texts.patterns("context", *self.context))
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "`$value` is what was passed so far.",
+            'find = "$desk.lend(..., days=$_)"\nargument = "days"\ncode = "min($value, 14)"',
+            before="desk.lend(book, days=left + 1)",
+            after="""
+            # toy: so that it shows
+            desk.lend(book, days=min(left + 1, 14))
+            """,
+        ),
+        Example(
+            "`context` finds a name that `code` needs.",
+            """
+            find = "$desk.lend(..., days=$_)"
+            argument = "days"
+            code = "$reader.days"
+            context = ["$reader.greet()"]
+            """,
+            before="""
+            reader.greet()
+            desk.lend(book, days=14)
+            """,
+            after="""
+            reader.greet()
+            # toy: so that it shows
+            desk.lend(book, days=reader.days)
+            """,
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The new value is passed.",
+            'find = "$desk.lend(..., days=$_)"\nargument = "days"\ncode = "min($value, 14)"',
+            before="desk.lend(book, days=min(left + 1, 14))",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "No call passes the argument.",
+            'find = "$desk.lend(..., days=$_)"\nargument = "days"\ncode = "14"',
+            before="desk.lend(book)",
+            refusal="expected a call like `$desk.lend(..., days=$_)`",
+        ),
+        Example(
+            "A value is an expression.",
+            'find = "f(...)"\nargument = "a"\ncode = "x = 1"',
+            refusal="key `code`: not one expression",
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _ArgumentValue:
+    """Pass ``code`` for the keyword ``argument`` of the one call that ``find`` matches."""
+
+    find: Pattern
+    argument: str
+    code: Pattern
+    context: tuple[Pattern, ...]
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Find the call and compare what it passes."""
+        import libcst as cst
+
+        from patchkit.codemods.language import sites, syntax
+        from patchkit.codemods.language.pattern import match_node
+        from patchkit.codemods.language.template import render_expression
+
+        ready = []
+        done: list[Path] = []
+        for match in self.find.find(scope.node, scope.path):
+            call = syntax.typed(syntax.node_at(scope.module, match.path), cst.Call)
+            for index, arg in enumerate(call.args):
+                if arg.keyword is not None and arg.keyword.value == self.argument:
+                    if match_node(self.code.expression, arg.value, {}) is not None:
+                        done.append(match.path)
+                    else:
+                        value_path = (*match.path, ("args", index), ("value", None))
+                        ready.append((value_path, arg.value, match.bindings))
+        if not ready:
+            like = self.find.text.strip()
+            missing = examination.absent(
+                lambda: f"expected a call like `{like}`; {sites.nearest(scope, like)}"
+            )
+            return examination.present() if done else missing
+        if len(ready) + len(done) > 1:
+            return examination.ambiguous(sites.several(scope, [*done, *(path for path, *_ in ready)]))
+        around = sites.bindings_given(scope, self.context)
+        if isinstance(around, examination.Examination):
+            return around
+        path, value, bindings = ready[0]
+
+        def rewrite() -> cst.Module:
+            new = render_expression(self.code.text, {**bindings, **around, "value": value})
+            return sites.replace_expression(scope.module, path, new, note)
+
+        return examination.ready(rewrite)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.scope import Scope
 
 
 class BaseClass(Kind, frozen=True, kw_only=True, tag="base-class", forbid_unknown_fields=True):
-    """Give the class one more base."""
+    """Give the class one more base, in front of those that it has."""
 
     base: str
 
@@ -20,8 +22,56 @@ class BaseClass(Kind, frozen=True, kw_only=True, tag="base-class", forbid_unknow
     writes: ClassVar[tuple[str, ...]] = ("base",)
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
-        from patchkit.codemods.kinds import definitions
+        """Return the edit; ValueError if ``base`` is not one expression."""
+        from patchkit.codemods.language.template import render_expression
 
         with texts.naming("base"):
-            return definitions.Base(self.base)
+            render_expression(self.base, {})
+        return self
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look among the bases."""
+        import libcst as cst
+
+        from patchkit.codemods.language.comment import annotate
+        from patchkit.codemods.language.scope import base_names
+        from patchkit.codemods.language.template import render_expression
+
+        node = scope.node
+        if not isinstance(node, cst.ClassDef):
+            return examination.absent(f"{scope.name or 'the module'} is not a class")
+        if self.base.rsplit(".", 1)[-1] in base_names(node):
+            return examination.present()
+        bases = (cst.Arg(render_expression(self.base, {})), *node.bases)
+        return examination.ready(lambda: scope.with_node(annotate(node.with_changes(bases=bases), note)))
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "It comes first, so that its methods count.",
+            'base = "Lending"',
+            before="class Shelf(Box): ...",
+            after="""
+            # toy: so that it shows
+            class Shelf(Lending, Box): ...
+            """,
+            scope="Shelf",
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The base is there, by whatever path it was imported.",
+            'base = "Lending"',
+            before="class Shelf(Box, desk.Lending[int]): ...",
+            scope="Shelf",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Only a class has bases.",
+            'base = "Lending"',
+            before="def shelf(): ...",
+            scope="shelf",
+            refusal="shelf is not a class",
+        ),
+        Example("It is an expression.", 'base = "a b"', refusal="key `base`: not Python"),
+    )

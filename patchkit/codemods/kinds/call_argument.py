@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    import libcst as cst
+
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.pattern import Pattern
+    from patchkit.codemods.language.scope import Scope
+    from patchkit.codemods.language.syntax import Path
 
 
 class CallArgument(Kind, frozen=True, kw_only=True, tag="call-argument", forbid_unknown_fields=True):
@@ -22,10 +29,149 @@ class CallArgument(Kind, frozen=True, kw_only=True, tag="call-argument", forbid_
     writes: ClassVar[tuple[str, ...]] = ("argument",)
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
-        from patchkit.codemods.kinds import calls
-
+        """Build the codemod; ValueError names the key that is wrong."""
         find = texts.calls("find", *([self.find] if isinstance(self.find, str) else self.find))
         already = texts.calls("already", *self.already)
         with texts.naming("argument"):
-            return calls.CallArgument(find, self.argument, already, self.every)
+            return _CallArgument(find, _argument(self.argument), already, self.every)
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "It comes last.",
+            'find = "$desk.lend(...)"\nargument = "days=14"',
+            before="desk.lend(book, to=reader)",
+            after="""
+            # toy: so that it shows
+            desk.lend(book, to=reader, days=14)
+            """,
+        ),
+        Example(
+            "`every` gives it to each call that lacks it.",
+            'find = "$desk.lend(...)"\nargument = "days=14"\nevery = true',
+            before="""
+            desk.lend(one)
+            desk.lend(two, days=14)
+            desk.lend(three)
+            """,
+            after="""
+            # toy: so that it shows
+            desk.lend(one, days=14)
+            desk.lend(two, days=14)
+            # toy: so that it shows
+            desk.lend(three, days=14)
+            """,
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The call passes it.",
+            'find = "$desk.lend(...)"\nargument = "days=14"',
+            before="desk.lend(book, days = 14)",
+        ),
+        Example(
+            "`already` is another way to pass it.",
+            'find = "$desk.lend(...)"\nargument = "days=days"\nalready = ["$desk.lend($book, days, ...)"]',
+            before="desk.lend(book, days, reader)",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Another value is somebody's decision.",
+            'find = "$desk.lend(...)"\nargument = "days=14"',
+            before="desk.lend(book, days=7)",
+            refusal="`desk.lend(book, days=7)` passes another days, expected `days=14`",
+        ),
+        Example(
+            "Two calls that match equally well are never guessed between.",
+            'find = "$desk.lend(...)"\nargument = "days=14"',
+            before="""
+            desk.lend(one)
+            desk.lend(two)
+            """,
+            refusal="several places match, expected one",
+        ),
+        Example(
+            "It is passed by name.",
+            'find = "f()"\nargument = "14"',
+            refusal="key `argument`: not one `name=value`",
+        ),
+        Example("`find` is a call.", 'find = "f"\nargument = "a=1"', refusal="key `find`: not one call"),
+    )
+
+
+def _argument(text: str) -> cst.Arg:
+    import libcst as cst
+
+    from patchkit.codemods.language import syntax
+    from patchkit.codemods.language.template import render_expression
+
+    args = syntax.typed(render_expression(f"f({text})", {}), cst.Call).args
+    if len(args) != 1 or args[0].keyword is None:
+        raise ValueError(f"not one `name=value`: {text!r}")
+    return args[0]
+
+
+@dataclass(frozen=True)
+class _CallArgument:
+    """Give the calls that ``find`` matches ``wanted``, a keyword argument."""
+
+    find: tuple[Pattern, ...]
+    wanted: cst.Arg
+    already: tuple[Pattern, ...]
+    every: bool
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Sort the matching calls into those that pass the argument and those that do not."""
+        import libcst as cst
+
+        from patchkit.codemods.language import sites, syntax
+
+        wanted = self.wanted
+        name = syntax.typed(wanted.keyword, cst.Name).value
+        missing: dict[Path, cst.Call] = {}
+        done: set[Path] = set()
+        settled = {match.path for sign in self.already for match in sign.find(scope.node, scope.path)}
+        for match in [match for find in self.find for match in find.find(scope.node, scope.path)]:
+            call = syntax.typed(syntax.node_at(scope.module, match.path), cst.Call)
+            found = next((a for a in call.args if a.keyword is not None and a.keyword.value == name), None)
+            if match.path in settled or (found is not None and syntax.same(found.value, wanted.value)):
+                done.add(match.path)
+            elif found is None:
+                missing[match.path] = call
+            else:
+                return examination.ambiguous(
+                    f"`{syntax.code_of(call)}` passes another {name}, expected `{syntax.code_of(wanted)}`"
+                )
+        if not missing:
+            if done:
+                return examination.present()
+            like = self.find[0].text.strip()
+            return examination.absent(lambda: f"expected a call like `{like}`; {sites.nearest(scope, like)}")
+        if not self.every and len(missing) + len(done) > 1:
+            return examination.ambiguous(sites.several(scope, [*done, *missing]))
+
+        def rewrite() -> cst.Module:
+            module = scope.module
+            # An inner call comes before the outer one that holds it.
+            for path in sorted(missing, key=len, reverse=True):
+                call = syntax.typed(syntax.node_at(module, path), cst.Call)
+                module = sites.replace_expression(module, path, _with_argument(call, wanted), note)
+            return module
+
+        return examination.ready(rewrite)
+
+
+def _with_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
+    import libcst as cst
+
+    from patchkit.codemods.language.layout import append
+    from patchkit.codemods.language.precedence import as_argument
+
+    if not call.args:
+        return call.with_changes(args=[argument])
+    args = [arg.with_changes(value=as_argument(arg.value)) for arg in call.args]
+    bare = args[-1].with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
+    grown, closing = append(
+        [*args[:-1], bare], argument, call.whitespace_before_args, args[-1].whitespace_after_arg
+    )
+    return call.with_changes(args=[*grown[:-1], grown[-1].with_changes(whitespace_after_arg=closing)])

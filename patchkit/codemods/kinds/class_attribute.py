@@ -1,26 +1,211 @@
-"""``class-attribute``: a class gets an attribute."""
+"""``class-attribute``: a class gets an attribute; another value for it there is a conflict."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    import libcst as cst
+
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.scope import Scope
 
 
 class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", forbid_unknown_fields=True):
-    """Give the class a class attribute."""
+    """Give the class a class attribute; in a dataclass a field stands behind those that it has."""
 
     code: str
 
     looks_inside: ClassVar[bool] = False
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
-        from patchkit.codemods.kinds import definitions
-
+        """Return the edit; ValueError if ``code`` is not one assignment to a name."""
         with texts.naming("code"):
-            return definitions.ClassAttribute(self.code)
+            self._assignment()
+        return self
+
+    def _assignment(self) -> tuple[cst.BaseStatement, str, cst.BaseExpression]:
+        from patchkit.codemods.language.definitions import assigned
+        from patchkit.codemods.language.template import render
+
+        statements = render(self.code, {})
+        pair = assigned(statements[0]) if len(statements) == 1 else None
+        if pair is None or pair[1] is None:
+            raise ValueError(f"not one assignment to a name: {self.code.strip()!r}")
+        return statements[0], pair[0], pair[1]
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look for the attribute in the class body."""
+        import libcst as cst
+
+        from patchkit.codemods.language import syntax
+        from patchkit.codemods.language.comment import annotate
+        from patchkit.codemods.language.definitions import assigned
+        from patchkit.codemods.language.scope import members
+
+        node = scope.node
+        if not isinstance(node, cst.ClassDef):
+            return examination.absent(f"{scope.name or 'the module'} is not a class")
+        statement, name, value = self._assignment()
+        if any(member.name.value == name for _, member in members(scope)):
+            return examination.ambiguous(f"{scope.name} defines {name}, expected `{self.code.strip()}`")
+        for existing in scope.body:
+            found = assigned(existing)
+            if found is not None and found[0] == name:
+                if found[1] is not None and syntax.same(found[1], value):
+                    return examination.present()
+                there = syntax.code_of(existing).strip()
+                return examination.ambiguous(
+                    f"{scope.name} already sets `{there}`, expected `{self.code.strip()}`"
+                )
+        at = _place(node, scope.body, statement)
+
+        def rewrite() -> cst.Module:
+            body = scope.body
+            blank = (cst.EmptyLine(indent=False),)
+            is_first = at <= 1
+            lead = blank if at and is_first else ()
+            fresh = annotate(statement.with_changes(leading_lines=lead), note)
+            rest = body[at:]
+            if is_first and rest and not rest[0].leading_lines:  # type: ignore[attr-defined]
+                rest = (rest[0].with_changes(leading_lines=blank), *rest[1:])
+            return scope.with_body((*body[:at], fresh, *rest))
+
+        return examination.ready(rewrite)
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "It stands first, below the docstring.",
+            'code = "lends: bool = True"',
+            before='''
+            class Shelf:
+                """Where books stand."""
+
+                rows = 5
+            ''',
+            after='''
+            class Shelf:
+                """Where books stand."""
+
+                # toy: so that it shows
+                lends: bool = True
+
+                rows = 5
+            ''',
+            scope="Shelf",
+        ),
+        Example(
+            "A field of a dataclass stands behind its fields: before one without a default it would not import.",
+            'code = "lends: bool = True"',
+            before="""
+            @dataclass
+            class Shelf:
+                rows: int
+                depth: int = 1
+
+                def empty(self): ...
+            """,
+            after="""
+            @dataclass
+            class Shelf:
+                rows: int
+                depth: int = 1
+                # toy: so that it shows
+                lends: bool = True
+
+                def empty(self): ...
+            """,
+            scope="Shelf",
+        ),
+        Example(
+            "What is no field stands first in a dataclass, too.",
+            'code = "lends = True"',
+            before="""
+            @dataclasses.dataclass(frozen=True)
+            class Shelf:
+                rows: int
+            """,
+            after="""
+            @dataclasses.dataclass(frozen=True)
+            class Shelf:
+                # toy: so that it shows
+                lends = True
+
+                rows: int
+            """,
+            scope="Shelf",
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The attribute is there, annotated or not.",
+            'code = "lends: bool = True"',
+            before="""
+            class Shelf:
+                lends = True
+            """,
+            scope="Shelf",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Another value is somebody's decision.",
+            'code = "lends = True"',
+            before="""
+            class Shelf:
+                lends = False
+            """,
+            scope="Shelf",
+            refusal="already sets `lends = False`, expected `lends = True`",
+        ),
+        Example(
+            "A property of that name is, too.",
+            'code = "lends = True"',
+            before="""
+            class Shelf:
+                @property
+                def lends(self): ...
+            """,
+            scope="Shelf",
+            refusal="Shelf defines lends",
+        ),
+        Example(
+            "Only a class has class attributes.",
+            'code = "lends = True"',
+            before="def shelf(): ...",
+            scope="shelf",
+            refusal="shelf is not a class",
+        ),
+        Example("It is one assignment.", 'code = "a = b = 1"', refusal="key `code`: not one assignment"),
+    )
+
+
+def _place(node: cst.ClassDef, body: tuple[cst.BaseStatement, ...], statement: cst.BaseStatement) -> int:
+    """Return where in a class's body the attribute goes."""
+    fields = [index for index, each in enumerate(body) if _is_field(each)]
+    if fields and _is_field(statement) and _has_fields(node):
+        return fields[-1] + 1
+    return 1 if node.get_docstring() is not None else 0
+
+
+def _is_field(statement: cst.BaseStatement) -> bool:
+    import libcst as cst
+
+    return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.AnnAssign)
+
+
+def _has_fields(node: cst.ClassDef) -> bool:
+    """Tell whether the order of annotated names is that of the class's arguments."""
+    import libcst as cst
+
+    from patchkit.codemods.language import syntax
+    from patchkit.codemods.language.scope import base_names
+
+    calls = (each.decorator for each in node.decorators)
+    names = {syntax.code_of(call.func if isinstance(call, cst.Call) else call) for call in calls}
+    decorated = any(name.rsplit(".", 1)[-1] == "dataclass" for name in names)
+    return decorated or bool({"NamedTuple", "Struct", "BaseModel"} & set(base_names(node)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from patchkit.codemods.kind import Example
 from patchkit.codemods.language.variants import StatementKind, Variant
 
 if TYPE_CHECKING:
@@ -26,3 +27,65 @@ class InsertAfter(StatementKind, frozen=True, kw_only=True, tag="insert-after", 
     def codemod(self) -> Codemod:
         """Build the codemod."""
         return self.build("after")
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The statements stand directly behind what was found.",
+            'find = "self.open = False"\ncode = "self.lock()"',
+            before="""
+            class Desk:
+                def close(self):
+                    self.open = False  # for today
+                    log(self)
+            """,
+            after="""
+            class Desk:
+                def close(self):
+                    self.open = False  # for today
+                    # toy: so that it shows
+                    self.lock()
+                    log(self)
+            """,
+            scope="Desk.close",
+        ),
+        Example(
+            "`variants` are ways that trees have the site written, each with a `code` of its own.",
+            """
+            variants = [
+                { find = "$d.open()", code = "$d.greet()" },
+                { find = "$d.unlock($key)", code = "$d.welcome($key)" },
+            ]
+            """,
+            before="desk.unlock(key)",
+            after="""
+            desk.unlock(key)
+            # toy: so that it shows
+            desk.welcome(key)
+            """,
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The statements are there.",
+            'find = "self.open = False"\ncode = "self.lock()"',
+            before="""
+            class Desk:
+                def close(self):
+                    self.open = False
+                    self.lock()
+            """,
+            scope="Desk.close",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Two places that match equally well are never guessed between.",
+            'find = "$d.open = False"\ncode = "$d.lock()"',
+            before="""
+            one.open = False
+            two.open = False
+            """,
+            refusal="several places match, expected one",
+        ),
+        Example("`find` says where.", 'code = "f()"', refusal="key `find`: the pattern is empty"),
+    )

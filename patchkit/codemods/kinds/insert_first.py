@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    import libcst as cst
+
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.pattern import Pattern
+    from patchkit.codemods.language.scope import Scope
 
 
 class InsertFirst(Kind, frozen=True, kw_only=True, tag="insert-first", forbid_unknown_fields=True):
@@ -19,9 +25,120 @@ class InsertFirst(Kind, frozen=True, kw_only=True, tag="insert-first", forbid_un
     context: tuple[str, ...] = ()
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
-        from patchkit.codemods.kinds.statements import Opening
-
+        """Build the codemod; ValueError names the key that is wrong."""
         texts.require_bound("code", self.code, *self.context)
         signs = texts.signs("code", self.code) + texts.signs("already", *self.already)
-        return Opening(self.code, signs, texts.patterns("context", *self.context))
+        return _Opening(self.code, signs, texts.patterns("context", *self.context))
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "It stands below the docstring.",
+            'code = "self.check()"',
+            before='''
+            class Desk:
+                def lend(self, book):
+                    """Lend a book."""
+                    self.days = 14
+            ''',
+            after='''
+            class Desk:
+                def lend(self, book):
+                    """Lend a book."""
+                    # toy: so that it shows
+                    self.check()
+                    self.days = 14
+            ''',
+            scope="Desk.lend",
+        ),
+        Example(
+            "`context` finds a name that `code` needs.",
+            'code = "check($book)"\ncontext = ["$book.lent = True"]',
+            before="""
+            def lend(item):
+                item.lent = True
+            """,
+            after="""
+            def lend(item):
+                # toy: so that it shows
+                check(item)
+                item.lent = True
+            """,
+            scope="lend",
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The statements are there, wherever in the function.",
+            'code = "self.check()"',
+            before="""
+            class Desk:
+                def lend(self, book):
+                    log(book)
+                    self.check()
+            """,
+            scope="Desk.lend",
+        ),
+        Example(
+            "`already` is another way to have the change.",
+            'code = "self.check()"\nalready = ["with self.checked():\\n    ..."]',
+            before="""
+            class Desk:
+                def lend(self, book):
+                    with self.checked():
+                        log(book)
+            """,
+            scope="Desk.lend",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Only a function has a body to open.",
+            'code = "check()"',
+            before="class Desk: ...",
+            scope="Desk",
+            refusal="Desk is not a function",
+        ),
+        Example(
+            "What `context` looks for has to be there.",
+            'code = "check($book)"\ncontext = ["$book.lent = True"]',
+            before="def lend(item): ...",
+            scope="lend",
+            refusal="expected `$book.lent = True` around the site",
+        ),
+        Example(
+            "Every name has to come from somewhere.", 'code = "$x()"', refusal="key `code`: nothing binds $x"
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """Put ``code`` at the start of a function's body; ``already`` are patterns of an edit already made."""
+
+    code: str
+    already: tuple[Pattern, ...]
+    context: tuple[Pattern, ...]
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look for the statements; the function itself is the site."""
+        import libcst as cst
+
+        from patchkit.codemods.language.comment import annotate
+        from patchkit.codemods.language.sites import bindings_given
+        from patchkit.codemods.language.template import render
+
+        if any(sign.find(scope.node, scope.path) for sign in self.already):
+            return examination.present()
+        node, body = scope.node, scope.body
+        if not isinstance(node, cst.FunctionDef):
+            return examination.absent(f"{scope.name or 'the module'} is not a function")
+        bindings = bindings_given(scope, self.context)
+        if isinstance(bindings, examination.Examination):
+            return bindings
+
+        def rewrite() -> cst.Module:
+            at = 1 if node.get_docstring() is not None else 0
+            fresh = render(self.code, bindings)
+            return scope.with_body((*body[:at], annotate(fresh[0], note), *fresh[1:], *body[at:]))
+
+        return examination.ready(rewrite)

@@ -1,14 +1,16 @@
-"""``method``: a class gets a method."""
+"""``method``: a class gets methods; what has the name of one there is left as it is."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.scope import Scope
 
 
 class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_fields=True):
@@ -19,8 +21,85 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
     looks_inside: ClassVar[bool] = False
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
-        from patchkit.codemods.kinds import definitions
+        """Return the edit; ValueError if ``code`` is anything but methods."""
+        import libcst as cst
+
+        from patchkit.codemods.language.template import render
 
         with texts.naming("code"):
-            return definitions.Method(self.code)
+            found = render(self.code, {})
+            if not found or not all(isinstance(node, cst.FunctionDef) for node in found):
+                raise ValueError(f"not only methods: {self.code.strip()!r}")
+        return self
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look for the methods in the class body."""
+        import libcst as cst
+
+        from patchkit.codemods.language.comment import annotate
+        from patchkit.codemods.language.definitions import bound_name, bound_names
+        from patchkit.codemods.language.template import render
+
+        if not isinstance(scope.node, cst.ClassDef):
+            return examination.absent(f"{scope.name or 'the module'} is not a class")
+        there = bound_names(scope)
+        missing = [node for node in render(self.code, {}) if bound_name(node) not in there]
+        if not missing:
+            return examination.present()
+        spaced = [
+            annotate(node.with_changes(leading_lines=(cst.EmptyLine(indent=False),)), note)
+            for node in missing
+        ]
+        return examination.ready(lambda: scope.with_body((*scope.body, *spaced)))
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "It comes last.",
+            "code = '''\n@property\ndef is_empty(self) -> bool:\n    return not self.books\n'''",
+            before="""
+            class Shelf:
+                rows = 5
+            """,
+            after="""
+            class Shelf:
+                rows = 5
+
+                # toy: so that it shows
+                @property
+                def is_empty(self) -> bool:
+                    return not self.books
+            """,
+            scope="Shelf",
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "A method of that name is left as it is, whatever it does.",
+            'code = "def empty(self): self.books.clear()"',
+            before="""
+            class Shelf:
+                def empty(self, reason):
+                    log(reason)
+            """,
+            scope="Shelf",
+        ),
+        Example(
+            "So is an attribute of that name.",
+            'code = "def empty(self): self.books.clear()"',
+            before="""
+            class Shelf:
+                empty = clear
+            """,
+            scope="Shelf",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Only a class has methods.",
+            'code = "def empty(self): ..."',
+            before="def shelf(): ...",
+            scope="shelf",
+            refusal="shelf is not a class",
+        ),
+        Example("It is a method.", 'code = "rows = 5"', refusal="key `code`: not only methods"),
+    )

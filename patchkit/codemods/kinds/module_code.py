@@ -1,14 +1,19 @@
-"""``module-code``: a module gets a definition."""
+"""``module-code``: a module gets definitions and assignments, below its imports; what it has stays."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    import libcst as cst
+
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.scope import Scope
 
 
 class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unknown_fields=True):
@@ -20,8 +25,79 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
     is_for_modules: ClassVar[bool] = True
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
-        from patchkit.codemods.kinds import definitions
+        """Return the edit; ValueError if ``code`` is anything but definitions and assignments."""
+        from patchkit.codemods.language.definitions import bound_name
+        from patchkit.codemods.language.template import render
 
         with texts.naming("code"):
-            return definitions.ModuleCode(self.code)
+            found = render(self.code, {})
+            if not found or not all(map(bound_name, found)):
+                raise ValueError(f"not only definitions and assignments: {self.code.strip()!r}")
+        return self
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look for the names that the code binds."""
+        import libcst as cst
+
+        from patchkit.codemods.language.comment import annotate
+        from patchkit.codemods.language.definitions import bound_name, bound_names
+        from patchkit.codemods.language.imports import after_imports, imported_names
+        from patchkit.codemods.language.template import render
+
+        there = bound_names(scope) | imported_names(scope.module)
+        missing = [statement for statement in render(self.code, {}) if bound_name(statement) not in there]
+        if not missing:
+            return examination.present()
+
+        def rewrite() -> cst.Module:
+            at = after_imports(scope.module)
+            above, below = scope.body[:at], scope.body[at:]
+            blank = cst.EmptyLine(indent=False)
+            first = annotate(_apart(missing[0].with_changes(leading_lines=(blank,)), missing[0]), note)
+            spaced = [_apart(each, last, each) for last, each in pairwise([*missing, *below[:1]])]
+            return scope.with_body((*above, first, *spaced, *below[1:]))
+
+        return examination.ready(rewrite)
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "It stands below the imports.",
+            'code = "RATE = 0.1"',
+            before="""
+            import shop
+
+            class Shelf: ...
+            """,
+            after="""
+            import shop
+
+            # toy: so that it shows
+            RATE = 0.1
+
+
+            class Shelf: ...
+            """,
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example("A name that the module has is left as it is.", 'code = "RATE = 0.1"', before="RATE = 0.2"),
+        Example("So is one that it imports.", 'code = "RATE = 0.1"', before="from shop import RATE"),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "A call binds no name by which it would be found again.",
+            'code = "start()"',
+            refusal="key `code`: not only definitions",
+        ),
+    )
+
+
+def _apart(statement: cst.BaseStatement, *beside: cst.BaseStatement) -> cst.BaseStatement:
+    """Return a module's statement with two blank lines above it if one of those beside the gap is a definition."""
+    import libcst as cst
+
+    lead = statement.leading_lines  # type: ignore[attr-defined]
+    blank = next((index for index, line in enumerate(lead) if line.comment is not None), len(lead))
+    is_wide = any(isinstance(each, (cst.FunctionDef, cst.ClassDef)) for each in beside)
+    more = (cst.EmptyLine(indent=False),) * (2 - blank if is_wide else 0)
+    return statement.with_changes(leading_lines=[*more, *lead])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
     writes: ClassVar[tuple[str, ...]] = ("value",)
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
-        from patchkit.codemods.kinds.statements import Statements, Variant
+        """Build the codemod; ValueError names the key that is wrong."""
+        from patchkit.codemods.language.statements import Statements, Variant
 
         texts.require_bound("value", self.value, self.find)
         (find,) = texts.patterns("find", self.find)
@@ -32,3 +32,52 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
             "already", *self.already
         )
         return Statements((Variant(find, guarded),), "replace", signs)
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The statements move into the guard as they are.",
+            'find = "$book.due += $days"\nvalue = "$book.due"',
+            before="""
+            def extend(book, days):
+                # a little longer
+                book.due += days  # at most
+            """,
+            after="""
+            def extend(book, days):
+                # a little longer
+                # toy: so that it shows
+                if book.due is not None:
+                    book.due += days  # at most
+            """,
+            scope="extend",
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The guard is there, with more in it.",
+            'find = "$book.due += $days"\nvalue = "$book.due"',
+            before="""
+            def extend(book, days):
+                if book.due is not None:
+                    log(book)
+                    book.due += days
+            """,
+            scope="extend",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Two places that match equally well are never guessed between.",
+            'find = "$book.due += $days"\nvalue = "$book.due"',
+            before="""
+            def extend(one, two, days):
+                one.due += days
+                two.due += days
+            """,
+            scope="extend",
+            refusal="several places match, expected one: `one.due += days`, `two.due += days`",
+        ),
+        Example(
+            "The value is an expression.", 'find = "f($x)"\nvalue = "a b"', refusal="key `value`: not Python"
+        ),
+    )

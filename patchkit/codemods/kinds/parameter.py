@@ -1,14 +1,18 @@
-"""``parameter``: a function gets one more parameter."""
+"""``parameter``: a function takes one more parameter, behind those that it has."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    import libcst as cst
+
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.scope import Scope
 
 
 class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown_fields=True):
@@ -19,8 +23,94 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
     looks_inside: ClassVar[bool] = False
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
-        from patchkit.codemods.kinds import definitions
-
+        """Return the edit; ValueError if ``code`` is not one parameter with a default."""
         with texts.naming("code"):
-            return definitions.Parameter(self.code)
+            found = self._parameters().params
+            if len(found) != 1 or found[0].default is None:
+                raise ValueError(f"not one parameter with a default: {self.code.strip()!r}")
+        return self
+
+    def _parameters(self) -> cst.Parameters:
+        import libcst as cst
+
+        from patchkit.codemods.language import syntax
+        from patchkit.codemods.language.template import render
+
+        return syntax.typed(render(f"def f({self.code}): ...", {})[0], cst.FunctionDef).params
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look for a parameter of that name."""
+        import libcst as cst
+
+        from patchkit.codemods.language.comment import annotate
+        from patchkit.codemods.language.layout import append
+
+        node = scope.node
+        if not isinstance(node, cst.FunctionDef):
+            return examination.absent(f"{scope.name or 'the module'} is not a function")
+        wanted = self._parameters().params[0]
+        there = node.params
+        every = (*there.posonly_params, *there.params, *there.kwonly_params)
+        if any(parameter.name.value == wanted.name.value for parameter in every):
+            return examination.present()
+        keyword_only = bool(there.kwonly_params) or isinstance(there.star_arg, (cst.Param, cst.ParamStar))
+        field = "kwonly_params" if keyword_only else "params"
+        before = getattr(there, field)
+        if before:
+            bare = before[-1].with_changes(whitespace_after_param=cst.SimpleWhitespace(""))
+            grown, closing = append(
+                (*before[:-1], bare),
+                wanted,
+                node.whitespace_before_params,
+                before[-1].whitespace_after_param,
+            )
+            after = (*grown[:-1], grown[-1].with_changes(whitespace_after_param=closing))
+        else:
+            after = (wanted,)
+        params = there.with_changes(**{field: after})
+        return examination.ready(lambda: scope.with_node(annotate(node.with_changes(params=params), note)))
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "It comes last among those that a caller may pass by position.",
+            'code = "days: int = 14"',
+            before="def lend(book, to=None, **options): ...",
+            after="""
+            # toy: so that it shows
+            def lend(book, to=None, days: int = 14, **options): ...
+            """,
+            scope="lend",
+        ),
+        Example(
+            "Behind a star it is one of those that are passed by name.",
+            'code = "days=14"',
+            before="def lend(*books): ...",
+            after="""
+            # toy: so that it shows
+            def lend(*books, days=14): ...
+            """,
+            scope="lend",
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "A parameter of that name is left as it is.",
+            'code = "days=14"',
+            before="def lend(book, days): ...",
+            scope="lend",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Only a function has parameters.",
+            'code = "days=14"',
+            before="class Desk: ...",
+            scope="Desk",
+            refusal="Desk is not a function",
+        ),
+        Example(
+            "Without a default the calls would break.",
+            'code = "days"',
+            refusal="key `code`: not one parameter with a default",
+        ),
+    )

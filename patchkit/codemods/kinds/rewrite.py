@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from patchkit.codemods.kind import Example
 from patchkit.codemods.language.variants import StatementKind, TargetVariant
 
 if TYPE_CHECKING:
@@ -28,3 +29,137 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
     def codemod(self) -> Codemod:
         """Build the codemod."""
         return self.build("replace", every=self.every)
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Statements are found by their shape; names, comments and white space do not matter.",
+            'find = "$who.debt += $days * RATE"\ncode = "$who.charge($days)"',
+            before="""
+            def settle(reader, days):
+                if days > 0:
+                    # a penny a day
+                    reader.debt += (days  *  RATE)
+            """,
+            after="""
+            def settle(reader, days):
+                if days > 0:
+                    # a penny a day
+                    # toy: so that it shows
+                    reader.charge(days)
+            """,
+            scope="settle",
+        ),
+        Example(
+            "An expression is replaced wherever it stands.",
+            'find = "len($shelf.books)"\ncode = "$shelf.count()"',
+            before="full = len(shelf.books) > 5",
+            after="""
+            # toy: so that it shows
+            full = shelf.count() > 5
+            """,
+        ),
+        Example(
+            "A block may stand on the line of its header.",
+            'find = "if not $book:\\n    return 0"\ncode = "if $book is None:\\n    return 0"',
+            before="""
+            def price(book):
+                if not book: return 0
+                return book.price
+            """,
+            after="""
+            def price(book):
+                # toy: so that it shows
+                if book is None:
+                    return 0
+                return book.price
+            """,
+            scope="price",
+        ),
+        Example(
+            "`$$found` writes back what was found, `$$name` a part of it, comments and all.",
+            'find = "$desk.open()\\n$$work\\n$desk.close()"\ncode = "with $desk:\\n    $$work"',
+            before="""
+            desk.open()
+            lend()  # one
+            desk.close()
+            """,
+            after="""
+            # toy: so that it shows
+            with desk:
+                lend()  # one
+            """,
+        ),
+        Example(
+            "With `target` only that expression of `find` is replaced.",
+            'find = "$shelf.fill(..., to=$rows)"\ntarget = "rows"\ncode = "max($rows, 1)"',
+            before="shelf.fill(books, to=rows)",
+            after="""
+            # toy: so that it shows
+            shelf.fill(books, to=max(rows, 1))
+            """,
+        ),
+        Example(
+            "`find` lists the ways that trees have it, all with one `code`; `every` edits each match.",
+            'find = ["$d.lend($b)", "$d.loan($b)"]\ncode = "$d.hand_out($b)"\nevery = true',
+            before="""
+            desk.lend(one)
+            desk.loan(two)
+            """,
+            after="""
+            # toy: so that it shows
+            desk.hand_out(one)
+            desk.hand_out(two)
+            """,
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The new code is there.",
+            'find = "$who.debt += $days * RATE"\ncode = "$who.charge($days)"',
+            before="reader.charge(3)",
+        ),
+        Example(
+            "`already` is another way to have the change, such as upstream's.",
+            """
+            find = "$who.debt += $days * RATE"
+            code = "$who.charge($days)"
+            already = ["if $who.pays:\\n    ..."]
+            """,
+            before="""
+            if reader.pays:
+                reader.debt += days * RATE
+            """,
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "A site that is not as described is said with the line that comes nearest.",
+            'find = "$who.debt += $days * RATE"\ncode = "$who.charge($days)"',
+            before="reader.debt += days * price",
+            refusal="expected `$who.debt += $days * RATE`; the nearest line is `reader.debt += days * price`",
+        ),
+        Example(
+            "Two places that match equally well are never guessed between.",
+            'find = "$who.charge()"\ncode = "$who.pay()"',
+            before="""
+            one.charge()
+            two.charge()
+            """,
+            refusal="several places match, expected one: `one.charge()`, `two.charge()`",
+        ),
+        Example(
+            "What `...` passed over would be lost.",
+            'find = "f($x, ...)"\ncode = "g($x)"',
+            refusal="key `find`: `code` would lose what `...` passes over",
+        ),
+        Example(
+            "`target` names a part of `find`.",
+            'find = "f($x)"\ncode = "g($x)"\ntarget = "y"',
+            refusal="key `target`: `find` has no $y",
+        ),
+        Example(
+            "Every name has to come from somewhere.",
+            'find = "f()"\ncode = "g($x)"',
+            refusal="nothing binds $x",
+        ),
+    )

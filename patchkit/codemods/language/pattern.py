@@ -8,71 +8,29 @@ of its own stands for any run of statements, which a template writes back as the
 
 from __future__ import annotations
 
-import re
-import textwrap
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from patchkit.codemods.language import syntax
-from patchkit.codemods.language.precedence import as_argument, as_operand
+from patchkit.codemods.language.placeholders import (
+    STATEMENTS,
+    VARIABLE,
+    Bindings,
+    PatternError,
+    Value,
+    lone_expression,
+    parse,
+    run_name,
+    variable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from patchkit.codemods.language.syntax import Path
-
-_VARIABLE = "_patchkit_var_"
-_STATEMENTS = "_patchkit_run_"
-_PLACEHOLDER = re.compile(r"\$(\$?)([A-Za-z_][A-Za-z0-9_]*)")
-
-Value = cst.CSTNode | tuple[cst.CSTNode, ...]
-Bindings = dict[str, Value]
-
-
-class PatternError(ValueError):
-    """The text is not a pattern."""
-
-
-def _encode(text: str) -> str:
-    return _PLACEHOLDER.sub(
-        lambda m: (_STATEMENTS if m[1] else _VARIABLE) + m[2], textwrap.dedent(text).strip("\n")
-    )
-
-
-@cache
-def _parse(text: str) -> cst.Module:
-    try:
-        return cst.parse_module(_encode(text) + "\n")
-    except cst.ParserSyntaxError as error:
-        raise PatternError(
-            f"not Python with $names: {error.message} in {text.strip().splitlines()[0]!r}"
-        ) from error
-
-
-def _variable(node: object) -> str | None:
-    if isinstance(node, cst.Name) and node.value.startswith(_VARIABLE):
-        return node.value[len(_VARIABLE) :]
-    return None
-
-
-def _lone_expression(statement: object) -> cst.BaseExpression | None:
-    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
-        small = statement.body[0]
-        if isinstance(small, cst.Expr):
-            return small.value
-    return None
-
-
-def _run_name(statement: object) -> str | None:
-    value = _lone_expression(statement)
-    if isinstance(value, cst.Ellipsis):
-        return "_"
-    if isinstance(value, cst.Name) and value.value.startswith(_STATEMENTS):
-        return value.value[len(_STATEMENTS) :]
-    return None
 
 
 def _bind(name: str, value: Value, bindings: Bindings) -> Bindings | None:
@@ -117,7 +75,7 @@ def _match_arguments(
 
 def match_node(pattern: object, node: object, bindings: Bindings) -> Bindings | None:
     """Match one node (or field value); return the bindings extended, or ``None``."""
-    name = _variable(pattern)
+    name = variable(pattern)
     if name is not None:
         return _bind(name, node, bindings) if isinstance(node, cst.CSTNode) else None
     if isinstance(pattern, cst.CSTNode):
@@ -141,14 +99,14 @@ def _match_fields(pattern: cst.CSTNode, node: object, bindings: Bindings) -> Bin
             return None
         step = match_node(pattern.targets[0].target, node.target, bindings)
         return None if step is None else match_node(pattern.value, node.value, step)
+    if isinstance(pattern, cst.IndentedBlock) and isinstance(node, cst.BaseSuite):
+        return _match_whole_block(pattern.body, syntax.statements_of(node) or (), bindings)
     if type(pattern) is not type(node):
         return None
     if isinstance(pattern, cst.Call) and isinstance(node, cst.Call):
         step = match_node(pattern.func, node.func, bindings)
         return None if step is None else _match_arguments(pattern.args, node.args, step)
-    if isinstance(pattern, cst.IndentedBlock) and isinstance(node, cst.IndentedBlock):
-        return _match_whole_block(pattern.body, node.body, bindings)
-    if isinstance(pattern, cst.Parameters) and any(_variable(p.name) == "_" for p in pattern.params):
+    if isinstance(pattern, cst.Parameters) and any(variable(p.name) == "_" for p in pattern.params):
         return bindings
     if isinstance(pattern, cst.FunctionDef) and isinstance(node, cst.FunctionDef):
         step = match_node(pattern.name, node.name, bindings)
@@ -190,7 +148,7 @@ class _Run:
             if at == len(self.nodes) or not self.whole:
                 yield at, bindings
             return
-        run = _run_name(self.pattern[index])
+        run = run_name(self.pattern[index])
         if run is not None:
             for end in range(at, len(self.nodes) + 1):
                 step = _bind(run, tuple(self.nodes[at:end]), bindings)
@@ -216,12 +174,35 @@ def _between(nodes: Iterable[cst.CSTNode], other: cst.CSTNode) -> list[cst.CSTNo
     return [each for node in nodes for each in (other, node)][1:]
 
 
+class _Indent(cst.CSTTransformer):
+    """Blocks on their header's line become indented ones, as which they are matched."""
+
+    def leave_SimpleStatementSuite(  # noqa: N802
+        self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
+    ) -> cst.BaseSuite:
+        return cst.IndentedBlock(syntax.statements_of(updated_node) or ())
+
+
 class _Loosen(cst.CSTTransformer):
     def leave_IndentedBlock(  # noqa: N802
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
         body = (_RUN, *_between(updated_node.body, _RUN), _RUN)
         return updated_node.with_changes(body=body)
+
+
+def _loosened(statement: cst.CSTNode) -> cst.CSTNode:
+    loose = statement.visit(_Loosen())
+    assert isinstance(loose, cst.CSTNode)  # It takes nothing out.
+    return loose
+
+
+@cache
+def _compiled(text: str) -> tuple[cst.CSTNode, ...]:
+    body = syntax.typed(parse(text).visit(_Indent()), cst.Module).body
+    if not body:
+        raise PatternError("the pattern is empty")
+    return tuple(body)
 
 
 @dataclass(frozen=True)
@@ -248,15 +229,12 @@ class Pattern:
     @classmethod
     def compile(cls, text: str) -> Pattern:
         """Compile ``text``; raises PatternError where it is not Python with placeholders."""
-        body = _parse(text).body
-        if not body:
-            raise PatternError("the pattern is empty")
-        return cls(text, tuple(body))
+        return cls(text, _compiled(text))
 
     @property
     def loose(self) -> Pattern:
         """The pattern that passes over further statements, between its own and around those of its blocks."""
-        spread = [cast("cst.CSTNode", statement.visit(_Loosen())) for statement in self.statements]
+        spread = [_loosened(statement) for statement in self.statements]
         return Pattern(self.text, tuple(_between(spread, _RUN)))
 
     @property
@@ -264,20 +242,25 @@ class Pattern:
         """Whether this is a single expression."""
         return (
             len(self.statements) == 1
-            and _lone_expression(self.statements[0]) is not None
-            and _run_name(self.statements[0]) is None
+            and lone_expression(self.statements[0]) is not None
+            and run_name(self.statements[0]) is None
         )
+
+    @property
+    def expression(self) -> cst.BaseExpression:
+        """The single expression that this is; TypeError where it is none."""
+        return syntax.as_expression(lone_expression(self.statements[0]))
 
     @property
     def is_call(self) -> bool:
         """Whether this is a single call."""
-        return len(self.statements) == 1 and isinstance(_lone_expression(self.statements[0]), cst.Call)
+        return len(self.statements) == 1 and isinstance(lone_expression(self.statements[0]), cst.Call)
 
     @property
     def passes_over(self) -> bool:
         """Whether it passes over statements or arguments without a name, which no template can write back."""
         nodes = [node for statement in self.statements for _, node in syntax.descend(statement)]
-        return any(_run_name(node) == "_" or _is_open(node) for node in nodes)
+        return any(run_name(node) == "_" or _is_open(node) for node in nodes)
 
     def find(self, root: cst.CSTNode, path: Path = (), given: Bindings | None = None) -> list[Match]:
         """Return every match at or below ``root``, in source order.
@@ -292,10 +275,10 @@ class Pattern:
     @cached_property
     def _names(self) -> frozenset[str]:
         names = frozenset[str]().union(*map(syntax.names_in, self.statements))
-        return frozenset(name for name in names if not name.startswith((_VARIABLE, _STATEMENTS)))
+        return frozenset(name for name in names if not name.startswith((VARIABLE, STATEMENTS)))
 
     def _find_expressions(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:
-        wanted = _lone_expression(self.statements[0])
+        wanted = self.expression
         for where, node in syntax.descend(root, path):
             if type(node) is type(wanted):
                 found = match_node(wanted, node, given)
@@ -304,7 +287,7 @@ class Pattern:
 
     def _find_runs(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:
         for where, block in syntax.blocks_in(root, path):
-            body = block.body
+            body = syntax.statements_of(block) or ()
             run = _Run(self.statements, body, whole=False)
             at = 0
             while at < len(body):
@@ -314,74 +297,3 @@ class Pattern:
                 else:
                     yield Match(where, hit[1], at, hit[0])
                     at = max(hit[0], at + 1)
-
-
-def _expression(name: str, bindings: Bindings) -> cst.BaseExpression:
-    value = bindings.get(name)
-    if not isinstance(value, cst.BaseExpression):
-        raise PatternError(f"${name} does not stand for an expression here")
-    return value
-
-
-class _Fill(cst.CSTTransformer):
-    def __init__(self, bindings: Bindings) -> None:
-        self.bindings = bindings
-
-    def leave_Name(  # noqa: N802
-        self, original_node: cst.Name, updated_node: cst.Name
-    ) -> cst.BaseExpression:
-        name = _variable(original_node)
-        if name is None:
-            return updated_node
-        return as_operand(_expression(name, self.bindings).deep_clone())
-
-    def leave_Arg(  # noqa: N802
-        self, original_node: cst.Arg, updated_node: cst.Arg
-    ) -> cst.Arg:
-        name = _variable(original_node.value)
-        if name is None:
-            return updated_node
-        return updated_node.with_changes(value=as_argument(_expression(name, self.bindings).deep_clone()))
-
-    def leave_EmptyLine(  # noqa: N802
-        self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
-    ) -> cst.EmptyLine:
-        # A blank line at the margin of a template stays blank where the template is indented.
-        return updated_node if original_node.comment else updated_node.with_changes(indent=False)
-
-    def leave_SimpleStatementLine(  # noqa: N802
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
-        name = _run_name(original_node)
-        if name is None or name == "_":
-            return updated_node
-        kept = self.bindings.get(name)
-        if not isinstance(kept, tuple):
-            raise PatternError(f"$${name} does not stand for statements here")
-        return cst.FlattenSentinel(cast("tuple[cst.BaseStatement, ...]", kept))
-
-
-def placeholders(text: str) -> frozenset[str]:
-    """Return the placeholders in a pattern or template, as they are written there."""
-    return frozenset(match[0] for match in _PLACEHOLDER.finditer(text))
-
-
-def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
-    """Return statements of ``template`` with its placeholders filled in; PatternError for a missing one."""
-    module = _parse(template)
-    header = module.header
-    filled = module.with_changes(header=()).visit(_Fill(bindings))
-    body = [cast("cst.BaseStatement", statement) for statement in filled.body]
-    if header and body:
-        first = body[0]
-        body[0] = first.with_changes(leading_lines=(*header, *first.leading_lines))  # type: ignore[attr-defined]
-    return tuple(body)
-
-
-def render_expression(template: str, bindings: Bindings) -> cst.BaseExpression:
-    """Return the one expression of ``template`` with all placeholders filled in."""
-    statements = render(template, bindings)
-    value = _lone_expression(statements[0]) if len(statements) == 1 else None
-    if value is None:
-        raise PatternError(f"not one expression: {template.strip()!r}")
-    return value

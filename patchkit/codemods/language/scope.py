@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -38,13 +38,7 @@ class Scope:
     @property
     def body(self) -> tuple[cst.BaseStatement, ...]:
         """The scope's own statements, also where they stand on the line of its header."""
-        block = syntax.node_at(self.module, self.block)
-        if isinstance(block, cst.SimpleStatementSuite):
-            alone = [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small in block.body]
-            lines = [cst.SimpleStatementLine([small]) for small in alone]
-            lines[-1] = lines[-1].with_changes(trailing_whitespace=block.trailing_whitespace)
-            return tuple(lines)
-        return tuple(syntax.statements_of(block) or ())
+        return tuple(syntax.statements_of(syntax.node_at(self.module, self.block)) or ())
 
     def with_node(self, node: cst.CSTNode) -> cst.Module:
         """Return the module with this scope's definition replaced."""
@@ -59,7 +53,7 @@ class Scope:
 
     def replace(self, path: Path, node: cst.CSTNode) -> cst.Module:
         """Return the module with the node at ``path`` (an address in the module) replaced."""
-        return cast("cst.Module", syntax.replace_at(self.module, path, node))
+        return syntax.replaced(self.module, path, node)
 
 
 def members(scope: Scope) -> Iterator[tuple[Path, Definition]]:

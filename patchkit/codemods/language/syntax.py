@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    Step = tuple[str, int | None]
-    Path = tuple[Step, ...]
+    Edge = tuple[str, int | None]
+    Path = tuple[Edge, ...]
+
+Node = TypeVar("Node", bound=cst.CSTNode)
 
 _LAYOUT_PREFIXES = ("whitespace", "leading_lines", "lines_after", "lpar", "rpar", "trailing_whitespace")
 _LAYOUT_FIELDS = frozenset(
@@ -49,8 +51,8 @@ def _is_node(value: object) -> bool:
     return hasattr(value, "deep_clone")
 
 
-def children(node: cst.CSTNode) -> Iterator[tuple[Step, cst.CSTNode]]:
-    """Yield each meaningful child with the step that leads to it, in source order."""
+def children(node: cst.CSTNode) -> Iterator[tuple[Edge, cst.CSTNode]]:
+    """Yield each meaningful child with the edge that leads to it, in source order."""
     for name in meaning_fields(type(node)):
         value = getattr(node, name)
         if _is_node(value):
@@ -105,15 +107,50 @@ def replace_at(root: cst.CSTNode, path: Path, new: cst.CSTNode) -> cst.CSTNode:
     return root.with_changes(**{name: tuple(items)})
 
 
+def typed(node: object, kind: type[Node]) -> Node:
+    """Return ``node``, which has to be of this kind; TypeError where it is not."""
+    if not isinstance(node, kind):
+        raise TypeError(f"a {type(node).__name__} stands where a {kind.__name__} belongs")
+    return node
+
+
+def as_statement(node: object) -> cst.BaseStatement:
+    """Return ``node``, which has to be a statement; TypeError where it is none."""
+    return typed(node, cst.BaseStatement)  # type: ignore[type-abstract]
+
+
+def as_expression(node: object) -> cst.BaseExpression:
+    """Return ``node``, which has to be an expression; TypeError where it is none."""
+    return typed(node, cst.BaseExpression)  # type: ignore[type-abstract]
+
+
+def order(path: Path) -> tuple[tuple[str, int], ...]:
+    """Return what sorts paths of one block by where they are."""
+    return tuple((name, -1 if index is None else index) for name, index in path)
+
+
+def replaced(module: cst.Module, path: Path, new: cst.CSTNode) -> cst.Module:
+    """Return the module with the node at ``path`` replaced."""
+    return typed(replace_at(module, path, new), cst.Module)
+
+
 def statements_of(block: cst.CSTNode) -> Sequence[cst.BaseStatement] | None:
-    """Return the statements of a module or of an indented block, ``None`` for any other node."""
+    """Return the statements of a module or a block, also of one on its header's line; ``None`` for other nodes."""
     if isinstance(block, (cst.Module, cst.IndentedBlock)):
         return block.body
+    if isinstance(block, cst.SimpleStatementSuite):
+        alone = [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small in block.body]
+        lines = [cst.SimpleStatementLine([small]) for small in alone]
+        lines[-1] = lines[-1].with_changes(trailing_whitespace=block.trailing_whitespace)
+        return tuple(lines)
     return None
 
 
-def blocks_in(node: cst.CSTNode, path: Path = ()) -> Iterator[tuple[Path, cst.Module | cst.IndentedBlock]]:
+def blocks_in(node: cst.CSTNode, path: Path = ()) -> Iterator[tuple[Path, cst.Module | cst.BaseSuite]]:
     """Yield every block of statements at or below ``node`` with its path, outermost first."""
+    if isinstance(node, cst.SimpleStatementSuite):
+        yield path, node
+        return
     if isinstance(node, (cst.Module, cst.IndentedBlock)):
         yield path, node
         for index, statement in enumerate(node.body):
@@ -133,9 +170,9 @@ def same(left: object, right: object) -> bool:
     """Tell whether two nodes mean the same: equal but for white space, comments, parentheses and quoting."""
     if isinstance(left, cst.CSTNode):
         if type(left) is not type(right):
-            return False
+            return isinstance(right, cst.BaseSuite) and _same_blocks(left, right)
         if isinstance(left, cst.SimpleString):
-            return left.evaluated_value == cast("cst.SimpleString", right).evaluated_value
+            return left.evaluated_value == typed(right, cst.SimpleString).evaluated_value
         return all(same(getattr(left, name), getattr(right, name)) for name in meaning_fields(type(left)))
     if isinstance(left, (tuple, list)):
         return (
@@ -147,6 +184,11 @@ def same(left: object, right: object) -> bool:
         # What libcst fills in on its own is punctuation, but for a parameter such as `*args`.
         return not isinstance(left, cst.Param) and not isinstance(right, cst.Param)
     return left == right
+
+
+def _same_blocks(left: cst.CSTNode, right: cst.CSTNode) -> bool:
+    """Tell whether two blocks mean the same, one of which may stand on its header's line."""
+    return isinstance(left, cst.BaseSuite) and same(statements_of(left), statements_of(right))
 
 
 _EMPTY = cst.Module(body=())

@@ -50,7 +50,7 @@ def calls(key: str, *texts: str) -> tuple[Pattern, ...]:
 
 def require_bound(key: str, code: str, *binding: str) -> None:
     """Refuse code with a placeholder that none of the texts in ``binding`` has."""
-    from patchkit.codemods.language.pattern import placeholders
+    from patchkit.codemods.language.placeholders import placeholders
 
     bound = placeholders("\n".join(binding)) - {"$_", "$$_"}
     for name in sorted(placeholders(code) - bound):

@@ -53,8 +53,8 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def build(self, place: str, *, every: bool = False) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
-        from patchkit.codemods.kinds.statements import Statements
-        from patchkit.codemods.kinds.statements import Variant as Built
+        from patchkit.codemods.language.statements import Statements
+        from patchkit.codemods.language.statements import Variant as Built
 
         context = texts.patterns("context", *self.context)
         variants, signs = [], []

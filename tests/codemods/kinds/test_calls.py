@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from support.programs import check_noop, check_transformed, rewritten
+from support.programs import check_noop, check_transformed, edit, rewritten
 
-from patchkit.codemods.examination import Standing
-from patchkit.codemods.kinds.calls import ArgumentValue, CallArgument, IsinstanceMember
-from patchkit.codemods.language.pattern import Pattern, PatternError
+from patchkit.codemods.examination import Codemod, Standing
 
 
-def argument(
-    *finds: str, text: str = "days=14", known: tuple[str, ...] = (), every: bool = False
-) -> CallArgument:
-    return CallArgument(tuple(map(Pattern.compile, finds)), text, tuple(map(Pattern.compile, known)), every)
+def argument(*finds: str, text: str = "days=14", known: tuple[str, ...] = (), every: bool = False) -> Codemod:
+    return edit("call-argument", find=list(finds), argument=text, already=list(known), every=every)
 
 
 LEND = argument("$desk.lend(...)")
@@ -50,8 +46,8 @@ def test_argument_that_is_passed_by_position_is_known_by_a_pattern() -> None:
 
 
 def test_pattern_of_another_call_is_not_the_argument_passed() -> None:
-    edit = argument("$d.lend(...)", known=("$d.lend($_, 14)",))
-    assert "desk.lend(book, 7, days=14)" in rewritten(edit, "desk.lend(book, 7)\n")
+    lend = argument("$d.lend(...)", known=("$d.lend($_, 14)",))
+    assert "desk.lend(book, 7, days=14)" in rewritten(lend, "desk.lend(book, 7)\n")
 
 
 def test_argument_of_another_value_is_a_conflict() -> None:
@@ -98,8 +94,8 @@ def test_every_call_gets_it_also_one_inside_another() -> None:
 
 
 def test_call_that_two_patterns_find_is_one_call() -> None:
-    edit = argument("$d.lend(...)", "desk.$what(book)")
-    assert "desk.lend(book, days=14)" in rewritten(edit, "desk.lend(book)\n")
+    lend = argument("$d.lend(...)", "desk.$what(book)")
+    assert "desk.lend(book, days=14)" in rewritten(lend, "desk.lend(book)\n")
 
 
 def test_other_scopes_are_left_alone() -> None:
@@ -109,12 +105,12 @@ def test_other_scopes_are_left_alone() -> None:
 
 @pytest.mark.parametrize("text", ["", "14", "*days", "a=1, b=2", "days=", "days=$x"])
 def test_argument_that_is_not_one_keyword_is_malformed(text: str) -> None:
-    with pytest.raises(PatternError):
+    with pytest.raises(ValueError, match=r"^key `"):
         argument("lend(...)", text=text)
 
 
-def value(code: str, *given: str, find: str = "$desk.lend(..., days=$_)") -> ArgumentValue:
-    return ArgumentValue(Pattern.compile(find), "days", code, tuple(map(Pattern.compile, given)))
+def value(code: str, *given: str, find: str = "$desk.lend(..., days=$_)") -> Codemod:
+    return edit("argument-value", find=find, argument="days", code=code, context=list(given))
 
 
 def test_value_is_replaced_and_can_be_used() -> None:
@@ -184,7 +180,7 @@ def test_name_from_around_a_value_that_is_not_there() -> None:
     check_noop(edit, "desk.lend(days=1)\n", Standing.ABSENT, reason="around the site")
 
 
-KINDLE = IsinstanceMember("item", "Book", "Reader")
+KINDLE = edit("isinstance-member", subject="item", beside="Book", member="Reader")
 
 
 @pytest.mark.parametrize(
@@ -313,5 +309,5 @@ def test_two_tests_are_a_conflict_that_names_both() -> None:
     ("subject", "member"), [("", "Reader"), ("item", ""), ("item", "a b"), ("$x", "Reader")]
 )
 def test_subject_or_member_that_is_no_expression_is_malformed(subject: str, member: str) -> None:
-    with pytest.raises(PatternError):
-        IsinstanceMember(subject, "Book", member)
+    with pytest.raises(ValueError, match=r"^key `"):
+        edit("isinstance-member", subject=subject, beside="Book", member=member)

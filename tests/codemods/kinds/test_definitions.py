@@ -2,22 +2,13 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
-from support.programs import check_noop, check_transformed, rewritten, scope_in
+from support.programs import check_noop, check_transformed, edit, rewritten, scope_in
 
 from patchkit.codemods.examination import Standing
-from patchkit.codemods.kinds.definitions import (
-    Base,
-    ClassAttribute,
-    Import,
-    Method,
-    ModuleCode,
-    Parameter,
-    after_imports,
-    imported_names,
-)
-from patchkit.codemods.language.pattern import PatternError
+from patchkit.codemods.language.imports import Import, after_imports, imported_names
+from patchkit.codemods.language.placeholders import PatternError
 
-LENDS = ClassAttribute("lends: bool = True")
+LENDS = edit("class-attribute", code="lends: bool = True")
 
 
 def test_attribute_goes_below_the_docstring() -> None:
@@ -146,11 +137,13 @@ def test_same_named_local_variable_is_no_attribute() -> None:
     "code", ["", "lends", "lends: bool", "a = 1\nb = 2", "self.a = 1", "a, b = 1, 2", "a = $b", "a ="]
 )
 def test_attribute_that_is_not_one_assignment_is_malformed(code: str) -> None:
-    with pytest.raises(PatternError):
-        ClassAttribute(code)
+    with pytest.raises(ValueError, match=r"^key `"):
+        edit("class-attribute", code=code)
 
 
-MEND = Method('''
+MEND = edit(
+    "method",
+    code='''
 @property
 def worn(self) -> bool:
     """Whether it needs mending."""
@@ -158,7 +151,8 @@ def worn(self) -> bool:
 
 def mend(self):
     self.age = 0
-''')
+''',
+)
 
 
 def test_methods_go_to_the_end_of_the_class() -> None:
@@ -235,8 +229,8 @@ def test_method_of_a_module_is_refused() -> None:
     "code", ["", "age = 1", "def mend(self): ...\nage = 1", "def mend(self): return $x", "def mend("]
 )
 def test_method_that_is_no_function_is_malformed(code: str) -> None:
-    with pytest.raises(PatternError):
-        Method(code)
+    with pytest.raises(ValueError, match=r"^key `"):
+        edit("method", code=code)
 
 
 @pytest.mark.parametrize(
@@ -252,26 +246,33 @@ def test_method_that_is_no_function_is_malformed(code: str) -> None:
 )
 def test_base_goes_in_front(before: str, after: str) -> None:
     check_transformed(
-        Base("shop.Lent"), f"{before}\n    pass\n", f"# toy: so that it shows\n{after}\n    pass\n", at="Book"
+        edit("base-class", base="shop.Lent"),
+        f"{before}\n    pass\n",
+        f"# toy: so that it shows\n{after}\n    pass\n",
+        at="Book",
     )
 
 
 @pytest.mark.parametrize("bases", ["Lent", "Thing, shop.Lent", "other.Lent", "Lent[int]"])
 def test_base_that_is_there_stays(bases: str) -> None:
-    check_noop(Base("shop.Lent"), f"class Book({bases}):\n    pass\n", Standing.PRESENT, at="Book")
+    check_noop(
+        edit("base-class", base="shop.Lent"), f"class Book({bases}):\n    pass\n", Standing.PRESENT, at="Book"
+    )
 
 
 def test_base_of_a_function_is_refused() -> None:
-    check_noop(Base("Lent"), "def book(): ...\n", Standing.ABSENT, at="book", reason="not a class")
+    check_noop(
+        edit("base-class", base="Lent"), "def book(): ...\n", Standing.ABSENT, at="book", reason="not a class"
+    )
 
 
 @pytest.mark.parametrize("base", ["", "class", "a = 1", "A\nB", "$x"])
 def test_base_that_is_no_expression_is_malformed(base: str) -> None:
-    with pytest.raises(PatternError):
-        Base(base)
+    with pytest.raises(ValueError, match=r"^key `"):
+        edit("base-class", base=base)
 
 
-DAYS = Parameter("days: int = 14")
+DAYS = edit("parameter", code="days: int = 14")
 
 
 @pytest.mark.parametrize(
@@ -342,11 +343,11 @@ def test_parameter_of_a_class_is_refused() -> None:
 
 @pytest.mark.parametrize("code", ["", "days", "days: int", "a=1, b=2", "*days", "days=$x", "days="])
 def test_parameter_without_a_default_is_malformed(code: str) -> None:
-    with pytest.raises(PatternError):
-        Parameter(code)
+    with pytest.raises(ValueError, match=r"^key `"):
+        edit("parameter", code=code)
 
 
-OPEN = ModuleCode("OPEN = 9\n\ndef is_open(hour):\n    return hour >= OPEN\n")
+OPEN = edit("module-code", code="OPEN = 9\n\ndef is_open(hour):\n    return hour >= OPEN\n")
 
 
 def test_code_goes_below_the_imports() -> None:
@@ -381,7 +382,7 @@ def test_code_goes_below_the_imports() -> None:
 
 def test_function_keeps_its_distance() -> None:
     check_transformed(
-        ModuleCode("def close(): ...\n"),
+        edit("module-code", code="def close(): ...\n"),
         """
         import shop
 
@@ -428,8 +429,8 @@ def test_name_of_an_inner_scope_is_not_the_modules() -> None:
     "code", ["", "start()", "OPEN = 9\nstart()", "for x in y: pass", "OPEN = $x", "def f(:"]
 )
 def test_code_that_defines_nothing_is_malformed(code: str) -> None:
-    with pytest.raises(PatternError):
-        ModuleCode(code)
+    with pytest.raises(ValueError, match=r"^key `"):
+        edit("module-code", code=code)
 
 
 DESK = Import("from shop.desk import Desk")

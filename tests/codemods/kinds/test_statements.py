@@ -359,10 +359,55 @@ def test_expression_inside_a_statement_does_not(line: str) -> None:
     check_noop(WAIT, f"def f(reader):\n    {line}\n", Standing.ABSENT)
 
 
-@pytest.mark.parametrize("line", ["a(); reader.wait()", "if x: reader.wait()", "while x: reader.wait(); b()"])
+@pytest.mark.parametrize("line", ["a(); reader.wait()", "reader.wait(); a()"])
 def test_statement_on_a_shared_line_is_refused(line: str) -> None:
     edit = rewrite("$r.wait()", "if late:\n    $$found")
     check_noop(edit, f"{line}\n", Standing.AMBIGUOUS, reason=f"`{line}` holds several statements")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("if x: reader.wait()", "if x:\n    {note}\n    if late:\n        reader.wait()"),
+        (
+            "while x: reader.wait(); b()  # so",
+            "while x:\n    {note}\n    if late:\n        reader.wait()\n    b()  # so",
+        ),
+        (
+            "if x: a()\nelse: reader.wait()  # so",
+            "if x: a()\nelse:\n    {note}\n    if late:\n        reader.wait()  # so",
+        ),
+    ],
+)
+def test_statement_on_the_line_of_its_header_gets_a_block(before: str, after: str) -> None:
+    edit = rewrite("$r.wait()", "if late:\n    $$found")
+    check_transformed(edit, f"{before}\n", after.format(note="# toy: so that it shows") + "\n")
+
+
+ONE_LINE = ("if not $x: return 0", "if not $x:\n    return 0")
+
+
+@pytest.mark.parametrize("find", ONE_LINE)
+@pytest.mark.parametrize("there", ["if not book: return 0", "if not book:\n        # why\n        return 0"])
+def test_block_matches_wherever_it_stands(find: str, there: str) -> None:
+    after = rewritten(rewrite(find, "check($x)"), f"def price(book):\n    {there}\n", "price")
+    assert "check(book)" in after
+    assert "return" not in after
+
+
+@pytest.mark.parametrize("there", ["if not book: return 0", "if not book:\n    return 0"])
+def test_edit_made_is_found_wherever_its_block_stands(there: str) -> None:
+    check_noop(rewrite("check($x)", "if not $x:\n    return 0"), f"{there}\n", Standing.PRESENT)
+
+
+def test_run_of_statements_on_one_line_is_remembered() -> None:
+    edit = rewrite("if $x:\n    $$work", "with $x:\n    $$work")
+    check_transformed(edit, "if x: a(); b()\n", "# toy: so that it shows\nwith x:\n    a()\n    b()\n")
+
+
+def test_same_block_twice_is_the_same_on_one_line_and_on_two() -> None:
+    edit = rewrite("if $x:\n    $$work\nelse:\n    $$work", "ask($x)\n$$work")
+    check_transformed(edit, "if x: a()\nelse:\n    a()\n", "# toy: so that it shows\nask(x)\na()\n")
 
 
 # ---- before and after
@@ -446,7 +491,7 @@ def test_no_place_to_put_them(edit: Any) -> None:
 
 
 @pytest.mark.parametrize("edit", [before, after])
-@pytest.mark.parametrize("line", ["if x: desk.lend(book)", "desk.lend(book); go()", "go(); desk.lend(book)"])
+@pytest.mark.parametrize("line", ["desk.lend(book); go()", "go(); desk.lend(book)"])
 def test_place_on_a_shared_line_is_refused(edit: Any, line: str) -> None:
     source = f"{line}\n"
     check_noop(

@@ -6,8 +6,8 @@ import libcst as cst
 import pytest
 from support.programs import program
 
-from patchkit.codemods.kinds.definitions import Import
-from patchkit.codemods.kinds.statements import Statements, Variant
+from patchkit.codemods.language.imports import Import
+from patchkit.codemods.language.statements import Statements, Variant
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.layout import Style, append, lay_out
 from patchkit.codemods.language.pattern import Pattern

@@ -7,14 +7,9 @@ import pytest
 from support.programs import program
 
 from patchkit.codemods.language import pattern, syntax
-from patchkit.codemods.language.pattern import (
-    Bindings,
-    Pattern,
-    PatternError,
-    placeholders,
-    render,
-    render_expression,
-)
+from patchkit.codemods.language.pattern import Pattern
+from patchkit.codemods.language.placeholders import Bindings, PatternError, placeholders
+from patchkit.codemods.language.template import render, render_expression
 
 DESK = program("""
     def lend(book, reader, days=14):

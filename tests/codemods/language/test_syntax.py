@@ -111,9 +111,12 @@ else:
         assert f"{name} = 1" in first_lines
 
 
-def test_body_on_the_line_of_its_header_is_no_block() -> None:
+def test_body_on_the_line_of_its_header_is_a_block() -> None:
     module = cst.parse_module("if late: remind(reader)\n")
-    assert [block for _, block in syntax.blocks_in(module)] == [module]
+    outer, (path, inner) = syntax.blocks_in(module)
+    assert outer == ((), module)
+    assert syntax.node_at(module, path) is inner
+    assert [syntax.code_of(one) for one in syntax.statements_of(inner) or ()] == ["remind(reader)\n"]
 
 
 def test_statements_of_an_expression_are_none() -> None:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
 from patchkit.codemods import examination
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import annotate, lost, put_above
-from patchkit.codemods.language.pattern import Bindings, Match, Pattern, render, render_expression
-from patchkit.codemods.language.precedence import in_place_of
+from patchkit.codemods.language.pattern import Match, Pattern
+from patchkit.codemods.language.sites import (
+    bindings_given,
+    brief,
+    line_of,
+    nearest,
+    replace_expression,
+    several,
+)
+from patchkit.codemods.language.template import render, render_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from patchkit.codemods.language.scope import Scope
     from patchkit.codemods.language.syntax import Path
+
+
+_BLOCKS = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
 
 
 def _inside(site: Match, outer: Match) -> bool:
@@ -31,60 +40,6 @@ def _inside(site: Match, outer: Match) -> bool:
         name, index = site.path[len(outer.path)]
         return name == "body" and index is not None and outer.start <= index < outer.end
     return site.start is not None and outer.start <= site.start < outer.end
-
-
-def _statement_at(module: cst.Module, path: Path) -> Path:
-    """Return the address of the innermost statement that holds ``path``; of the module where none does."""
-    for cut in range(len(path), 0, -1):
-        if isinstance(syntax.node_at(module, path[:cut]), cst.BaseStatement):
-            return path[:cut]
-    return ()
-
-
-def _line_of(scope: Scope, path: Path) -> str:
-    """Return the first line of the statement that holds ``path``, for a message."""
-    statement = syntax.node_at(scope.module, _statement_at(scope.module, path))
-    return syntax.code_of(statement.with_changes(leading_lines=())).strip().splitlines()[0]
-
-
-def several(scope: Scope, paths: Iterable[Path]) -> str:
-    """Return the message that more than one place matches, with the line of each."""
-    places = dict.fromkeys(_statement_at(scope.module, path) for path in paths)
-    lines = ", ".join(f"`{_line_of(scope, place)}`" for place in sorted(places, key=_order))
-    return f"several places match, expected one: {lines}"
-
-
-def nearest(scope: Scope, wanted: str) -> str:
-    """Return the line of the scope that reads most like ``wanted``, for a message on what was found."""
-    lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
-    first = next((line.strip() for line in wanted.splitlines() if line.strip() not in {"", "..."}), "")
-    close = difflib.get_close_matches(first.replace("$", ""), lines, n=1, cutoff=0.4)
-    return f"the nearest line is `{close[0]}`" if close else "no line is like it"
-
-
-def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examination.Examination:
-    """Return what the patterns that must hold around a site bind; all matches of a pattern have to agree."""
-    bindings: Bindings = {}
-    for pattern in given:
-        found = pattern.find(scope.node, scope.path, bindings)
-        if not found:
-            return examination.absent(partial(_unmet, scope, pattern))
-        if any(not _agree(found[0].bindings, match.bindings) for match in found[1:]):
-            return examination.ambiguous(f"`{_brief(pattern)}` matches with different names")
-        bindings = found[0].bindings
-    return bindings
-
-
-def _unmet(scope: Scope, pattern: Pattern) -> str:
-    return f"expected `{_brief(pattern)}` around the site; {nearest(scope, pattern.text)}"
-
-
-def _agree(left: Bindings, right: Bindings) -> bool:
-    return all(syntax.same(value, right[name]) for name, value in left.items())
-
-
-def _brief(pattern: Pattern) -> str:
-    return " ".join(pattern.text.split())
 
 
 @dataclass(frozen=True)
@@ -120,23 +75,23 @@ class _Site(NamedTuple):
 class Statements:
     """Replace what ``find`` matches by ``code`` (``$$found`` there: the matched statements as they were).
 
-    ``place`` is ``replace``, ``before`` or ``after``. ``known`` are patterns of an edit already made.
-    ``given`` must match in the scope and bind names for the others. Of variants that match at one site the
+    ``place`` is ``replace``, ``before`` or ``after``. ``already`` are patterns of an edit already made.
+    ``context`` must match in the scope and bind names for the others. Of variants that match at one site the
     first counts. With ``every`` all matches are edited, otherwise two are ambiguous.
     """
 
     variants: tuple[Variant, ...]
     place: str = "replace"
-    known: tuple[Pattern, ...] = ()
-    given: tuple[Pattern, ...] = ()
+    already: tuple[Pattern, ...] = ()
+    context: tuple[Pattern, ...] = ()
     every: bool = False
 
     def examine(self, scope: Scope, note: str) -> examination.Examination:
         """Find the sites in ``scope``."""
-        marks = [match for known in self.known for match in known.find(scope.node, scope.path)]
+        marks = [match for sign in self.already for match in sign.find(scope.node, scope.path)]
         if marks and self.place != "replace":
             return examination.present()
-        given = bindings_given(scope, self.given)
+        given = bindings_given(scope, self.context)
         if isinstance(given, examination.Examination):
             return examination.present() if marks else given
         sites: list[_Site] = []
@@ -150,20 +105,20 @@ class Statements:
             if marks:
                 return examination.present()
             wanted = self.variants[0].find
-            return examination.absent(lambda: f"expected `{_brief(wanted)}`; {nearest(scope, wanted.text)}")
+            return examination.absent(lambda: f"expected `{brief(wanted)}`; {nearest(scope, wanted.text)}")
         if not self.every and (len(sites) > 1 or marks):
             return examination.ambiguous(
                 several(scope, map(_statement_path, [*marks, *(s.place for s in sites)]))
             )
         for site in sites:
             if site.match.start is None and site.place.start is not None and _shares_line(scope, site.match):
-                line = _line_of(scope, site.match.path)
+                line = line_of(scope, site.match.path)
                 return examination.ambiguous(f"`{line}` holds several statements, expected one a line")
         return examination.ready(lambda: self._rewrite(scope, sites, note))
 
     def _rewrite(self, scope: Scope, sites: Iterable[_Site], note: str) -> cst.Module:
         module = scope.module
-        ordered = sorted(sites, key=lambda site: _order(_statement_path(site.place)))
+        ordered = sorted(sites, key=lambda site: syntax.order(_statement_path(site.place)))
         # Last site first, so that the addresses of those before stay right; the first one carries the note.
         for index, site in reversed(list(enumerate(ordered))):
             module = _edit_one(module, site.variant, site.place, self.place, note if index == 0 else "")
@@ -172,10 +127,6 @@ class Statements:
 
 def _statement_path(match: Match) -> Path:
     return match.path if match.start is None else (*match.path, ("body", match.start))
-
-
-def _order(path: Path) -> tuple[tuple[str, int], ...]:
-    return tuple((name, -1 if index is None else index) for name, index in path)
 
 
 def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, note: str) -> cst.Module:
@@ -197,18 +148,16 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
         first = put_above(_with_lead(fresh[0], lead), lost(bare, fresh))
         first = _with_lead(first, (*_lead(first), *_lead(fresh[0])))
         new = (annotate(first, note), *fresh[1:])
+    if isinstance(block, cst.SimpleStatementSuite):
+        block = cst.IndentedBlock(())
     new_block = block.with_changes(body=(*body[: match.start], *new, *body[match.end :]))
-    return cast("cst.Module", syntax.replace_at(module, match.path, new_block))
+    return syntax.replaced(module, match.path, new_block)
 
 
 def _shares_line(scope: Scope, match: Match) -> bool:
-    """Tell whether an expression stands on a line with other statements or with the header of its block."""
+    """Tell whether an expression stands on a line with other statements."""
     above = [syntax.node_at(scope.module, match.path[:cut]) for cut in range(len(match.path))]
-    return any(
-        isinstance(node, cst.SimpleStatementSuite)
-        or (isinstance(node, cst.SimpleStatementLine) and len(node.body) > 1)
-        for node in above
-    )
+    return any(isinstance(node, cst.SimpleStatementLine) and len(node.body) > 1 for node in above)
 
 
 def _path_of(module: cst.Module, match: Match, name: str) -> Path:
@@ -226,11 +175,8 @@ def _whole_statement(module: cst.Module, match: Match) -> Match:
     """Return the match of the statement that holds a matched expression."""
     for cut in range(len(match.path), 0, -1):
         name, index = match.path[cut - 1]
-        if (
-            name == "body"
-            and index is not None
-            and isinstance(syntax.node_at(module, match.path[:cut]), cst.BaseStatement)
-        ):
+        is_in_block = isinstance(syntax.node_at(module, match.path[: cut - 1]), _BLOCKS)
+        if name == "body" and index is not None and is_in_block:
             return Match(match.path[: cut - 1], match.bindings, index, index + 1)
     return match
 
@@ -248,55 +194,3 @@ def _from_first_comment(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, 
     while kept and kept[0].comment is None:
         kept.pop(0)
     return tuple(kept)
-
-
-def replace_expression(module: cst.Module, path: Path, new: cst.BaseExpression, note: str) -> cst.Module:
-    """Return the module with the expression at ``path`` replaced, and noted above its statement."""
-    old = cast("cst.BaseExpression", syntax.node_at(module, path))
-    written = in_place_of(old, new, syntax.node_at(module, path[:-1]))
-    changed = cast("cst.Module", syntax.replace_at(module, path, written))
-    gone = lost([old], [syntax.node_at(changed, path)])
-    where = _noted_statement(changed, path)
-    statement = cast("cst.BaseStatement", syntax.node_at(changed, where))
-    noted = annotate(put_above(statement, gone), note)
-    return cast("cst.Module", syntax.replace_at(changed, where, noted))
-
-
-def _noted_statement(module: cst.Module, path: Path) -> Path:
-    """Return the statement above which a note on ``path`` goes: for an ``elif`` the first of its body."""
-    where = _statement_at(module, path)
-    node = syntax.node_at(module, where)
-    if not (isinstance(node, cst.If) and where[-1][0] == "orelse"):
-        return where
-    inside = isinstance(node.body, cst.IndentedBlock)
-    return (*where, ("body", None), ("body", 0)) if inside else _noted_statement(module, where[:-1])
-
-
-@dataclass(frozen=True)
-class Opening:
-    """Put ``code`` at the start of a function's body, after its docstring.
-
-    ``known`` are patterns of an edit already made; ``given`` must match in the function and bind names.
-    """
-
-    code: str
-    known: tuple[Pattern, ...]
-    given: tuple[Pattern, ...] = ()
-
-    def examine(self, scope: Scope, note: str) -> examination.Examination:
-        """Look for the statements; the function itself is the site."""
-        if any(known.find(scope.node, scope.path) for known in self.known):
-            return examination.present()
-        node, body = scope.node, scope.body
-        if not isinstance(node, cst.FunctionDef):
-            return examination.absent(f"{scope.name or 'the module'} is not a function")
-        given = bindings_given(scope, self.given)
-        if isinstance(given, examination.Examination):
-            return given
-
-        def rewrite() -> cst.Module:
-            at = 1 if node.get_docstring() is not None else 0
-            fresh = render(self.code, given)
-            return scope.with_body((*body[:at], annotate(fresh[0], note), *fresh[1:], *body[at:]))
-
-        return examination.ready(rewrite)

@@ -1,0 +1,39 @@
+"""What a statement or a scope defines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from patchkit.codemods.language.scope import members
+
+if TYPE_CHECKING:
+    from patchkit.codemods.language.scope import Scope
+
+
+def assigned(statement: cst.CSTNode) -> tuple[str, cst.BaseExpression | None] | None:
+    """Return the name that a statement assigns to, and the value, if it is one assignment to a name."""
+    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
+        small = statement.body[0]
+        if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
+            return small.target.value, small.value
+        if isinstance(small, cst.Assign) and len(small.targets) == 1:
+            target = small.targets[0].target
+            if isinstance(target, cst.Name):
+                return target.value, small.value
+    return None
+
+
+def bound_name(statement: cst.CSTNode) -> str | None:
+    """Return the name that a definition or an assignment binds."""
+    if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+        return statement.name.value
+    pair = assigned(statement)
+    return pair[0] if pair is not None else None
+
+
+def bound_names(scope: Scope) -> set[str]:
+    """Return the names that a scope's own statements bind to a definition or a value."""
+    bound = {name for name in map(bound_name, scope.body) if name is not None}
+    return bound | {node.name.value for _, node in members(scope)}

@@ -1,0 +1,144 @@
+"""A module imports what its new code needs, once, in place among its sorted imports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from patchkit.codemods import examination
+from patchkit.codemods.language import syntax
+from patchkit.codemods.language.placeholders import PatternError
+from patchkit.codemods.language.template import render
+
+if TYPE_CHECKING:
+    from patchkit.codemods.language.scope import Scope
+
+
+def _imports(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:
+    if isinstance(statement, cst.SimpleStatementLine):
+        return [small for small in statement.body if isinstance(small, (cst.Import, cst.ImportFrom))]
+    return []
+
+
+def imported_names(module: cst.Module) -> set[str]:
+    """Return the names that a module's own top-level imports bind."""
+    names: set[str] = set()
+    for statement in module.body:
+        for small in _imports(statement):
+            if not isinstance(small.names, cst.ImportStar):
+                names |= {bound_as(alias) for alias in small.names}
+    return names
+
+
+def bound_as(alias: cst.ImportAlias) -> str:
+    """Return the name that an import alias binds."""
+    return alias.evaluated_alias or alias.evaluated_name.split(".", 1)[0]
+
+
+def after_imports(module: cst.Module) -> int:
+    """Return the index behind the imports that open the module, or behind its docstring if there are none."""
+    opening = 1 if module.get_docstring() is not None else 0
+    for index, statement in enumerate(module.body):
+        if isinstance(statement, (cst.ClassDef, cst.FunctionDef)):
+            break
+        if _imports(statement):
+            opening = index + 1
+    return opening
+
+
+@dataclass(frozen=True)
+class Import:
+    """Import names (``code`` is one import statement) unless the module imports them already."""
+
+    code: str
+
+    def __post_init__(self) -> None:
+        statements = render(self.code, {})
+        found = _imports(statements[0]) if len(statements) == 1 else []
+        if len(found) != 1 or isinstance(found[0].names, cst.ImportStar):
+            raise PatternError(f"not one import of names: {self.code.strip()!r}")
+
+    def examine(self, scope: Scope, note: str) -> examination.Examination:
+        """Look among the module's own imports."""
+        del note  # An import explains itself.
+        if not self.missing(scope.module):
+            return examination.present()
+        return examination.ready(lambda: self.add(scope.module))
+
+    @property
+    def names(self) -> set[str]:
+        """The names that the statement binds."""
+        return {bound_as(alias) for alias in self._aliases}
+
+    @property
+    def taken(self) -> set[str]:
+        """The names that the module it imports from has them under."""
+        return {alias.evaluated_name for alias in self._aliases}
+
+    @property
+    def source(self) -> str:
+        """The dotted name of the module that the names come from, empty for a plain import."""
+        wanted = self._import
+        if isinstance(wanted, cst.Import) or wanted.module is None or wanted.relative:
+            return ""
+        return syntax.code_of(wanted.module)
+
+    def moved_to(self, source: str) -> Import:
+        """Return the import of the same names from another module."""
+        wanted = cst.ensure_type(self._import, cst.ImportFrom)
+        there = wanted.with_changes(module=cst.parse_expression(source))
+        return Import(syntax.code_of(there))
+
+    @property
+    def _statement(self) -> cst.BaseStatement:
+        (statement,) = render(self.code, {})
+        return statement
+
+    @property
+    def _aliases(self) -> list[cst.ImportAlias]:
+        return [syntax.typed(alias, cst.ImportAlias) for alias in self._import.names]  # type: ignore[union-attr]
+
+    @property
+    def _import(self) -> cst.Import | cst.ImportFrom:
+        (small,) = _imports(self._statement)
+        return small
+
+    def missing(self, module: cst.Module) -> bool:
+        """Tell whether the module does not import all of the names."""
+        return not self.names <= imported_names(module)
+
+    def used_but_missing(self, scope: Scope) -> bool:
+        """Tell whether the scope uses one of the names that neither it nor the module imports."""
+        absent = self.names - imported_names(scope.module)
+        if not absent:
+            return False
+        # The name of an attribute or of a keyword argument is no use of a variable.
+        nodes = [
+            node
+            for path, node in syntax.descend(scope.node, scope.path)
+            if not path or path[-1][0] not in {"attr", "keyword"}
+        ]
+        absent -= {bound_as(node) for node in nodes if isinstance(node, cst.ImportAlias)}
+        return any(isinstance(node, cst.Name) and node.value in absent for node in nodes)
+
+    def add(self, module: cst.Module) -> cst.Module:
+        """Return the module with the import, in place among its sorted imports."""
+        wanted = self._import
+        at = after_imports(module)
+        if isinstance(wanted, cst.ImportFrom) and wanted.module is not None:
+            at = _sorted_place(module, syntax.code_of(wanted.module), at)
+        return module.with_changes(body=(*module.body[:at], self._statement, *module.body[at:]))
+
+
+def _sorted_place(module: cst.Module, source: str, fallback: int) -> int:
+    """Keep sorted imports sorted: behind the last one from the same package that does not sort later."""
+    place = fallback
+    for index, statement in enumerate(module.body[:fallback]):
+        for small in _imports(statement):
+            if isinstance(small, cst.ImportFrom) and small.module is not None:
+                name = syntax.code_of(small.module)
+                if name.split(".", 1)[0] == source.split(".", 1)[0] and name <= source:
+                    place = index + 1
+    return place

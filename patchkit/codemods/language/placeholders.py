@@ -1,0 +1,68 @@
+"""A pattern and a template are Python in which ``$name`` is an expression and ``$$name`` a run of statements."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from functools import cache
+
+import libcst as cst
+
+VARIABLE = "_patchkit_var_"
+STATEMENTS = "_patchkit_run_"
+_PLACEHOLDER = re.compile(r"\$(\$?)([A-Za-z_][A-Za-z0-9_]*)")
+
+Value = cst.CSTNode | tuple[cst.CSTNode, ...]
+Bindings = dict[str, Value]
+
+
+class PatternError(ValueError):
+    """The text is not a pattern."""
+
+
+def _encode(text: str) -> str:
+    return _PLACEHOLDER.sub(
+        lambda m: (STATEMENTS if m[1] else VARIABLE) + m[2], textwrap.dedent(text).strip("\n")
+    )
+
+
+@cache
+def parse(text: str) -> cst.Module:
+    """Return the module that a text with placeholders reads as; PatternError where it is not Python."""
+    try:
+        return cst.parse_module(_encode(text) + "\n")
+    except cst.ParserSyntaxError as error:
+        raise PatternError(
+            f"not Python with $names: {error.message} in {text.strip().splitlines()[0]!r}"
+        ) from error
+
+
+def variable(node: object) -> str | None:
+    """Return the name that a ``$name`` has, ``None`` for any other node."""
+    if isinstance(node, cst.Name) and node.value.startswith(VARIABLE):
+        return node.value[len(VARIABLE) :]
+    return None
+
+
+def lone_expression(statement: object) -> cst.BaseExpression | None:
+    """Return the expression that a statement consists of, ``None`` if it does not."""
+    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
+        small = statement.body[0]
+        if isinstance(small, cst.Expr):
+            return small.value
+    return None
+
+
+def run_name(statement: object) -> str | None:
+    """Return the name of a run of statements, ``_`` for ``...``, ``None`` for any other statement."""
+    value = lone_expression(statement)
+    if isinstance(value, cst.Ellipsis):
+        return "_"
+    if isinstance(value, cst.Name) and value.value.startswith(STATEMENTS):
+        return value.value[len(STATEMENTS) :]
+    return None
+
+
+def placeholders(text: str) -> frozenset[str]:
+    """Return the placeholders in a pattern or template, as they are written there."""
+    return frozenset(match[0] for match in _PLACEHOLDER.finditer(text))

@@ -1,0 +1,99 @@
+"""What was looked for and what was found is said in one line, and an expression at a site is replaced."""
+
+from __future__ import annotations
+
+import difflib
+from functools import partial
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from patchkit.codemods import examination
+from patchkit.codemods.language import syntax
+from patchkit.codemods.language.comment import annotate, lost, put_above
+from patchkit.codemods.language.precedence import in_place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from patchkit.codemods.language.pattern import Pattern
+    from patchkit.codemods.language.placeholders import Bindings
+    from patchkit.codemods.language.scope import Scope
+    from patchkit.codemods.language.syntax import Path
+
+
+def statement_at(module: cst.Module, path: Path) -> Path:
+    """Return the address of the innermost statement that holds ``path``; of the module where none does."""
+    for cut in range(len(path), 0, -1):
+        if isinstance(syntax.node_at(module, path[:cut]), cst.BaseStatement):
+            return path[:cut]
+    return ()
+
+
+def line_of(scope: Scope, path: Path) -> str:
+    """Return the first line of the statement that holds ``path``, for a message."""
+    statement = syntax.node_at(scope.module, statement_at(scope.module, path))
+    return syntax.code_of(statement.with_changes(leading_lines=())).strip().splitlines()[0]
+
+
+def several(scope: Scope, paths: Iterable[Path]) -> str:
+    """Return the message that more than one place matches, with the line of each."""
+    places = dict.fromkeys(statement_at(scope.module, path) for path in paths)
+    lines = ", ".join(f"`{line_of(scope, place)}`" for place in sorted(places, key=syntax.order))
+    return f"several places match, expected one: {lines}"
+
+
+def nearest(scope: Scope, wanted: str) -> str:
+    """Return the line of the scope that reads most like ``wanted``, for a message on what was found."""
+    lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
+    first = next((line.strip() for line in wanted.splitlines() if line.strip() not in {"", "..."}), "")
+    close = difflib.get_close_matches(first.replace("$", ""), lines, n=1, cutoff=0.4)
+    return f"the nearest line is `{close[0]}`" if close else "no line is like it"
+
+
+def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examination.Examination:
+    """Return what the patterns that must hold around a site bind; all matches of a pattern have to agree."""
+    bindings: Bindings = {}
+    for pattern in given:
+        found = pattern.find(scope.node, scope.path, bindings)
+        if not found:
+            return examination.absent(partial(_unmet, scope, pattern))
+        if any(not _agree(found[0].bindings, match.bindings) for match in found[1:]):
+            return examination.ambiguous(f"`{brief(pattern)}` matches with different names")
+        bindings = found[0].bindings
+    return bindings
+
+
+def _unmet(scope: Scope, pattern: Pattern) -> str:
+    return f"expected `{brief(pattern)}` around the site; {nearest(scope, pattern.text)}"
+
+
+def _agree(left: Bindings, right: Bindings) -> bool:
+    return all(syntax.same(value, right[name]) for name, value in left.items())
+
+
+def brief(pattern: Pattern) -> str:
+    """Return a pattern's text on one line, for a message."""
+    return " ".join(pattern.text.split())
+
+
+def replace_expression(module: cst.Module, path: Path, new: cst.BaseExpression, note: str) -> cst.Module:
+    """Return the module with the expression at ``path`` replaced, and noted above its statement."""
+    old = syntax.as_expression(syntax.node_at(module, path))
+    written = in_place_of(old, new, syntax.node_at(module, path[:-1]))
+    changed = syntax.replaced(module, path, written)
+    gone = lost([old], [syntax.node_at(changed, path)])
+    where = _noted_statement(changed, path)
+    statement = syntax.as_statement(syntax.node_at(changed, where))
+    noted = annotate(put_above(statement, gone), note)
+    return syntax.replaced(changed, where, noted)
+
+
+def _noted_statement(module: cst.Module, path: Path) -> Path:
+    """Return the statement above which a note on ``path`` goes: for an ``elif`` the first of its body."""
+    where = statement_at(module, path)
+    node = syntax.node_at(module, where)
+    if not (isinstance(node, cst.If) and where[-1][0] == "orelse"):
+        return where
+    inside = isinstance(node.body, cst.IndentedBlock)
+    return (*where, ("body", None), ("body", 0)) if inside else _noted_statement(module, where[:-1])

@@ -1,0 +1,82 @@
+"""A template writes code with the names that a pattern bound; what has no value there is refused."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from patchkit.codemods.language import syntax
+from patchkit.codemods.language.placeholders import (
+    Bindings,
+    PatternError,
+    lone_expression,
+    parse,
+    run_name,
+    variable,
+)
+from patchkit.codemods.language.precedence import as_argument, as_operand
+
+
+def _expression(name: str, bindings: Bindings) -> cst.BaseExpression:
+    value = bindings.get(name)
+    if not isinstance(value, cst.BaseExpression):
+        raise PatternError(f"${name} does not stand for an expression here")
+    return value
+
+
+class _Fill(cst.CSTTransformer):
+    def __init__(self, bindings: Bindings) -> None:
+        self.bindings = bindings
+
+    def leave_Name(  # noqa: N802
+        self, original_node: cst.Name, updated_node: cst.Name
+    ) -> cst.BaseExpression:
+        name = variable(original_node)
+        if name is None:
+            return updated_node
+        return as_operand(_expression(name, self.bindings).deep_clone())
+
+    def leave_Arg(  # noqa: N802
+        self, original_node: cst.Arg, updated_node: cst.Arg
+    ) -> cst.Arg:
+        name = variable(original_node.value)
+        if name is None:
+            return updated_node
+        return updated_node.with_changes(value=as_argument(_expression(name, self.bindings).deep_clone()))
+
+    def leave_EmptyLine(  # noqa: N802
+        self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
+    ) -> cst.EmptyLine:
+        # A blank line at the margin of a template stays blank where the template is indented.
+        return updated_node if original_node.comment else updated_node.with_changes(indent=False)
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        name = run_name(original_node)
+        if name is None or name == "_":
+            return updated_node
+        kept = self.bindings.get(name)
+        if not isinstance(kept, tuple):
+            raise PatternError(f"$${name} does not stand for statements here")
+        return cst.FlattenSentinel(tuple(syntax.as_statement(each) for each in kept))
+
+
+def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
+    """Return statements of ``template`` with its placeholders filled in; PatternError for a missing one."""
+    module = parse(template)
+    header = module.header
+    filled = module.with_changes(header=()).visit(_Fill(bindings))
+    body = [syntax.as_statement(statement) for statement in filled.body]
+    if header and body:
+        first = body[0]
+        body[0] = first.with_changes(leading_lines=(*header, *first.leading_lines))  # type: ignore[attr-defined]
+    return tuple(body)
+
+
+def render_expression(template: str, bindings: Bindings) -> cst.BaseExpression:
+    """Return the one expression of ``template`` with all placeholders filled in."""
+    statements = render(template, bindings)
+    value = lone_expression(statements[0]) if len(statements) == 1 else None
+    if value is None:
+        raise PatternError(f"not one expression: {template.strip()!r}")
+    return value
