@@ -6,12 +6,12 @@ import libcst as cst
 import pytest
 from support.programs import program
 
-from patchkit.codemods.language.imports import Import
-from patchkit.codemods.language.statements import Statements, Variant
 from patchkit.codemods.language import syntax
+from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.layout import Style, append, lay_out
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
+from patchkit.codemods.language.statements import Statements, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
