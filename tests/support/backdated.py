@@ -65,7 +65,7 @@ class Edit(_Place, frozen=True, kw_only=True, tag="edit", forbid_unknown_fields=
         """Return the module with the one match, or every match, replaced."""
         variant = Variant(Pattern.compile(self.find), self.code)
         context = tuple(map(Pattern.compile, self.context))
-        finding = Statements((variant,), given=context, every=self.every).examine(scope, "")
+        finding = Statements((variant,), context=context, every=self.every).examine(scope, "")
         assert finding.standing is Standing.READY, f"{self.file}: {self.scope}: {finding.reason}"
         assert finding.rewrite is not None
         return finding.rewrite()
