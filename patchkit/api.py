@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from patchkit.series.commit import Committed
     from patchkit.transaction.apply import Applied
     from patchkit.transaction.recover import Recovery
-    from patchkit.transaction.revert import Reverted
+    from patchkit.transaction.revert import Inferred, Reverted
     from patchkit.transaction.unwind import Contents
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
@@ -155,21 +155,24 @@ def describe_conflicts(statuses: Sequence[PatchStatus]) -> str:
 def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Reverted:
     """Take back ``ids`` (none: all that the ledger records); edits that a person made since stay.
 
-    ConflictError, and nothing written, if the tree has a named patch that no ledger records, or if edits
-    cannot be told apart.
+    Where no ledger is true of the tree, what git has from before the patches takes its place. ConflictError,
+    and nothing written, if neither is there, or if edits cannot be told apart.
     """
     from patchkit.transaction import revert as reverting
     from patchkit.transaction.write import require_settled
 
     require_settled(tree)
     recorded = reverting.recorded(tree)
+    inferred = None if recorded else _inferred(tree, patches)
+    if inferred is not None:
+        recorded = tuple(inferred.record.patches)
     unrecorded = [name for name in ids or patches.ids if name not in recorded]
     if unrecorded and (ids or not recorded):
         _refuse_unrecorded(tree, patches, unrecorded, named=bool(ids))
     named = frozenset(ids).intersection(recorded)
     if ids and not named:
         return reverting.Reverted((), ())
-    return reverting.revert(tree, named or None, _AtHand(tree, patches))
+    return reverting.revert(tree, named or None, _AtHand(tree, patches), inferred)
 
 
 def recover(tree: CheckoutTree) -> Recovery:
@@ -277,6 +280,42 @@ def _vendored(tree: CheckoutTree, patches: PatchSet, runtime: str) -> bool:
     return vendored
 
 
+def _inferred(tree: CheckoutTree, patches: PatchSet) -> Inferred | None:
+    """Work out what a ledger would say, from git's history; None if the tree has nothing that patchkit wrote.
+
+    ConflictError if git does not have what was there before, or the patches at hand do not make what is there.
+    """
+    from patchkit.plan import vendor
+    from patchkit.plan.build import inspect
+    from patchkit.plan.status import State
+    from patchkit.transaction.apply import with_plan
+    from patchkit.transaction.history import before_patches, signed
+    from patchkit.transaction.ledger import Record
+    from patchkit.transaction.revert import Inferred
+    from patchkit.transaction.swap import digest_of
+
+    files = signed(tree)
+    if not files:
+        return None
+    statuses = inspect(tree, tuple(patches))
+    ids = [s.patch.id for s in statuses if any(edit.state is State.APPLIED for edit in s.edits)]
+    originals = before_patches(tree, files)
+    folders = []
+    if vendor.is_vendored(tree):
+        originals |= dict.fromkeys(tree.files(vendor.FOLDER, ""))
+        folders.append(vendor.FOLDER)
+    planned = _AtHand(tree, patches).plan(originals, ids)
+    unexplained = sorted(set(files).difference(change.file for change in planned.changes))
+    if unexplained:
+        raise ConflictError(
+            f"{unexplained[0]}: the patches at hand do not make what is there: name the folder that they came "
+            "from with --patches DIR, or undo them with git revert."
+        )
+    record = with_plan(Record(), planned, patches.digest, folders)
+    texts = (text for change in planned.changes for text in (change.before, change.after))
+    return Inferred(record, {digest_of(text): text for text in texts if text is not None})
+
+
 def _refuse_unrecorded(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, named: bool) -> None:
     """Raise ConflictError if the tree has a patch although no ledger records it."""
     from patchkit.plan.build import inspect
@@ -305,6 +344,10 @@ class _AtHand:
 
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
         """Return what the files become under these patches; UsageError if one of them is not at hand."""
+        return {**contents, **{change.file: change.after for change in self.plan(contents, ids).changes}}
+
+    def plan(self, contents: Contents, ids: Sequence[str]) -> Plan:
+        """Return the plan of these patches for the files; UsageError if one of them is not at hand."""
         from patchkit.plan import vendor
         from patchkit.plan.build import make_plan
         from patchkit.tree.tree import OverlayTree
@@ -315,11 +358,8 @@ class _AtHand:
         chosen = tuple(patch for patch in self._patches if patch.id in ids)
         there = OverlayTree(self._tree, contents)
         if any(file.startswith(f"{vendor.FOLDER}/") for file in contents):
-            planned = make_plan(vendor.laid_over(there), vendor.pointed(chosen))
-            changes = vendor.with_runtime(there, planned).changes
-        else:
-            changes = make_plan(there, chosen).changes
-        return {**contents, **{change.file: change.after for change in changes}}
+            return vendor.with_runtime(there, make_plan(vendor.laid_over(there), vendor.pointed(chosen)))
+        return make_plan(there, chosen)
 
     def present(self, contents: Contents, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
         """Return the edits of these patches, as far as they are at hand, that are in place."""

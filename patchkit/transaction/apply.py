@@ -15,6 +15,8 @@ from patchkit.transaction.uncommitted import uncommitted
 from patchkit.transaction.write import checked, locked, require_settled, write_all
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
     from patchkit.transaction.write import Checked
     from patchkit.tree.tree import CheckoutTree
@@ -44,13 +46,7 @@ class Transaction:
             before = store.read()
             record = holding(before, self.tree.read, store.get) or Record()
             prepared = self._prepare(plan, record)
-            changes = {
-                change.file: AppliedFile(
-                    digest_or_none(change.before), digest_or_none(change.after), change.patches
-                )
-                for change in plan.changes
-            }
-            now = record.with_applied(changes, _applied(plan), self.digest, prepared.made)
+            now = with_plan(record, plan, self.digest, prepared.made)
             write_all(self.tree, store, prepared, before=before, after=before.with_record(record, now))
         return _outcome(plan)
 
@@ -78,6 +74,15 @@ class Applied:
 
     patches: tuple[PatchStatus, ...]
     files: tuple[str, ...]
+
+
+def with_plan(record: Record, plan: Plan, digest: str, folders: Sequence[str]) -> Record:
+    """Return the record after a plan, for whose files ``folders`` were made."""
+    changes = {
+        change.file: AppliedFile(digest_or_none(change.before), digest_or_none(change.after), change.patches)
+        for change in plan.changes
+    }
+    return record.with_applied(changes, _applied(plan), digest, folders)
 
 
 def _made(plan: Plan) -> list[PatchStatus]:

@@ -13,6 +13,8 @@ from patchkit.transaction.unwind import going, unwind
 from patchkit.transaction.write import checked, locked, require_settled, write_all
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchkit.transaction.unwind import AtHand
     from patchkit.tree.tree import CheckoutTree
 
@@ -30,34 +32,56 @@ def recorded(tree: CheckoutTree) -> tuple[str, ...]:
     return tuple(_record(tree, Store(tree.package)).patches)
 
 
-def revert(tree: CheckoutTree, patches: frozenset[str] | None, at_hand: AtHand) -> Reverted:
+@dataclass(frozen=True)
+class Inferred:
+    """What a ledger would record, worked out from elsewhere, and its contents by digest."""
+
+    record: Record
+    contents: Mapping[str, bytes]
+
+
+def revert(
+    tree: CheckoutTree,
+    patches: frozenset[str] | None,
+    at_hand: AtHand,
+    inferred: Inferred | None = None,
+) -> Reverted:
     """Take back ``patches`` (None: all that the ledger records) and what hardens nothing but them.
+
+    What is ``inferred`` stands in for a ledger that records nothing of the tree as it stands.
 
     A file that stands as apply left it gets its old bytes; one edited since keeps those edits.
     ConflictError, and nothing written, if the two cannot be told apart, if a patch that stays requires one
     that goes, or if the ledger does not record a patch.
     """
     require_settled(tree)
-    unknown = (patches or frozenset()).difference(recorded(tree))
+    known = recorded(tree) or (tuple(inferred.record.patches) if inferred else ())
+    unknown = (patches or frozenset()).difference(known)
     if unknown:
         raise ConflictError(
             f"no ledger in {tree.package} records {', '.join(sorted(unknown))}: what was applied "
             "elsewhere, or lost its .patchkit folder, is undone with git (git revert, git checkout)."
         )
-    if not recorded(tree):
+    if not known:
         return Reverted((), ())
     with locked(tree) as store:
         ledger = store.read()
-        record = _record(tree, store)
+        held = _record(tree, store)
+        record = inferred.record if inferred and not held.patches else held
+        contents = inferred.contents if inferred and not held.patches else {}
         gone = frozenset(record.patches) if patches is None else going(record, patches)
-        unwound = unwind(record, gone, tree.read, store.get, at_hand)
+
+        def content(digest: str) -> bytes:
+            return contents[digest] if digest in contents else store.get(digest)
+
+        unwound = unwind(record, gone, tree.read, content, at_hand)
         changed = {file: change for file, change in unwound.changes.items() if change[0] != change[1]}
         write_all(
             tree,
             store,
             checked(tree, changed),
             before=ledger,
-            after=ledger.with_record(record, unwound.record),
+            after=ledger.with_record(held, unwound.record),
             kept=unwound.kept,
             emptied=unwound.emptied,
         )

@@ -66,6 +66,27 @@ class Checkout:
         known = self._ask("cat-file", "blob", identifier)
         return known.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")
 
+    def touching(self, text: str, names: Iterable[str]) -> dict[str, list[str]]:
+        """Return, for each file, the commits that put ``text`` into it or took it out, newest first."""
+        listing = self._ask("log", "--format=%x00%H", "--name-only", "--relative", f"-S{text}", "--", *names)
+        found: dict[str, list[str]] = {}
+        for entry in os.fsdecode(listing).split("\0"):
+            commit, *files = [line for line in entry.splitlines() if line] or [""]
+            for file in files:
+                found.setdefault(file, []).append(commit)
+        return found
+
+    def at(self, commit: str, name: str) -> bytes | None:
+        """Return a file's content in a commit, None where that has no such file; TreeError if it is no commit."""
+        self._ask("cat-file", "-e", f"{commit}^{{commit}}")
+        listing = self._ask("ls-tree", "-z", commit, "--", name).split(b"\0")[0]
+        return self._ask("cat-file", "blob", listing.split()[2].decode()) if listing else None
+
+    @property
+    def is_shallow(self) -> bool:
+        """Whether the history ends before its first commit."""
+        return self._ask("rev-parse", "--is-shallow-repository").strip() == b"true"
+
     def _require_unborn(self) -> None:
         branch = os.fsdecode(self._ask("symbolic-ref", "HEAD").strip())
         if git(self._folder, "show-ref", "--verify", "--quiet", branch).returncode == 0:

@@ -272,7 +272,9 @@ def test_revert_without_its_ledger_says_how(tree: CheckoutTree, named: tuple[str
     run("apply", tree.root)
     for path in sorted((tree.package / ".patchkit").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    assert "git revert or git checkout" in refusal("revert", tree.root, *named, code=3)
+    before = everything(tree.root)
+    assert "no git history: install the package again" in refusal("revert", tree.root, *named, code=3)
+    assert everything(tree.root) == before
 
 
 def test_revert_leaves_upstreams_own_alone(tree: CheckoutTree) -> None:

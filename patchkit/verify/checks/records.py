@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.errors import TreeError
 from patchkit.findings.rule import Rule
 from patchkit.transaction.ledger import FOLDER
+from patchkit.transaction.outline import same_meaning
 from patchkit.transaction.swap import digest_of
 from patchkit.verify.check import Found, broken, register
 
@@ -41,8 +43,19 @@ def _changed(subject: Subject, files: set[str]) -> Iterator[Finding]:
         source = subject.sources.get(file)
         if source is None:
             yield broken(LEDGER, file, 1, "patchkit changed this file, and it is gone", _AGAIN)
-        elif digest_of(source) != subject.ledger.files[file].applied:
+        elif not _stands(subject, file, source):
             yield broken(LEDGER, file, 1, "not as patchkit left it: changed since", _AGAIN)
+
+
+def _stands(subject: Subject, file: str, source: bytes) -> bool:
+    """Tell whether a file stands as patchkit left it, its layout aside: a formatter changes nothing."""
+    applied = subject.ledger.files[file].applied
+    if applied is None or digest_of(source) == applied:
+        return applied is not None
+    try:
+        return same_meaning(source, subject.store.get(applied))
+    except TreeError:
+        return False
 
 
 def _lost(subject: Subject) -> Iterator[Finding]:
