@@ -5,7 +5,7 @@ Nothing here prints, asks or exits. Trees come from ``tree.tree.open_tree``, pat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, UsageError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from patchkit.transaction.recover import Recovery
     from patchkit.transaction.revert import Inferred, Reverted
     from patchkit.transaction.unwind import Contents
+    from patchkit.tree.backends import Heir
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
     from patchkit.verify.subject import Terms
@@ -87,7 +88,8 @@ def apply(
             f"{conflicts}, so nothing was written: --keep-going applies the others.", planned
         )
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
-    return transaction.check(planned) if dry_run else transaction.commit(planned)
+    heirs = _new_heirs(planned)
+    return replace(transaction.check(planned) if dry_run else transaction.commit(planned), heirs=heirs)
 
 
 def commit(
@@ -142,6 +144,19 @@ def export(
         if conflicts:
             raise PlanConflictError(f"{conflicts}, so nothing was written: name the others.", planned)
         return Exported(planned.patches, exporting(head, stages, folder))
+
+
+def _new_heirs(plan: Plan) -> tuple[Heir, ...]:
+    """Return the backends that will inherit an opt-out, which they do not now, and read the mirror."""
+    from patchkit.tree.backends import heirs_of
+    from patchkit.tree.tree import OverlayTree
+
+    after = {change.file: change.after for change in plan.changes}
+    if not after:
+        return ()
+    known = {(heir.cls.module.file, heir.cls.name) for heir in heirs_of(plan.tree)}
+    heirs = heirs_of(OverlayTree(plan.tree, after))
+    return tuple(heir for heir in heirs if (heir.cls.module.file, heir.cls.name) not in known)
 
 
 def describe_conflicts(statuses: Sequence[PatchStatus]) -> str:

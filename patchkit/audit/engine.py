@@ -21,8 +21,11 @@ from patchkit.tree.index import Program, read_sources
 from patchkit.tree.sglang import SERVING, served, serves
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchkit.audit.interpreter.context import Context, Hit
-    from patchkit.tree.index import SourceTree
+    from patchkit.tree.backends import Heir
+    from patchkit.tree.index import Class, SourceTree
 
 _PLACES_OF_MODELS = served("models", "lora", "eplb", "hardware_backend")
 _MAX_EXPRESSION = 120
@@ -98,10 +101,11 @@ def audit_program(program: Program, started: float) -> Report:
 def collect(solver: Solver) -> tuple[Finding, ...]:
     """Turn what the solver saw into findings: one per place and rule, in source order."""
     best: dict[tuple[str, int, int, str], Finding] = {}
+    heirs = {heir.cls: heir for heir in solver.reach.kinds.heirs}
     for context in solver.contexts.values():
         for hit in context.hits:
             place = (context.function.module.file, hit.subject.lineno, hit.subject.col_offset, hit.use.rule)
-            finding = _finding(context, hit)
+            finding = _finding(context, hit, heirs)
             if place not in best or _order(finding) < _order(best[place]):
                 best[place] = finding
     return tuple(best[place] for place in sorted(best))
@@ -111,8 +115,10 @@ def _order(finding: Finding) -> tuple[int, int, tuple[str, ...]]:
     return finding.confidence.rank, len(finding.path), tuple(step.text for step in finding.path)
 
 
-def _finding(context: Context, hit: Hit) -> Finding:
+def _finding(context: Context, hit: Hit, heirs: Mapping[Class, Heir]) -> Finding:
     module = context.function.module
+    owner = context.function.owner
+    remedies = [heirs[owner].remedy] if owner is not None and owner in heirs else []
     expression = _shown(hit.node)
     subject = _shown(hit.subject)
     message = f"{hit.use.value.summary}: {_why(context, hit, subject)}"
@@ -125,7 +131,7 @@ def _finding(context: Context, hit: Hit) -> Finding:
         message=message,
         confidence=_confidence(context, hit),
         path=hit.value.trail,
-        guard=guard(hit.use, expression, subject),
+        guard="; or ".join([guard(hit.use, expression, subject), *remedies]),
     )
 
 

@@ -26,7 +26,7 @@ _SERVING = re.compile(r"(?:GraphRunner|ModelRunner|Worker|WorkerV2)$")
 _GENERIC = 6
 _CALLER_LEVELS = 2
 _SHARED = (
-    "_kinds",
+    "kinds",
     "backends",
     "forced",
     "relevant",
@@ -90,17 +90,18 @@ class Reach:
     @cached_property
     def backends(self) -> list[Class]:
         """Every attention backend class in the files that matter."""
-        return self._kinds.all
+        return self.kinds.all
 
     @cached_property
-    def _kinds(self) -> Backends:
+    def kinds(self) -> Backends:
+        """Which classes are backends, and which of them opted out."""
         return Backends(self._program)
 
     def opted_out(self, cls: Class) -> bool:
         """Say whether a backend's flag is, or on some configuration can be, False."""
         if self.pretend is not None:
             return cls is self.pretend
-        return self._kinds.opted_out(cls)
+        return self.kinds.opted_out(cls)
 
     @cached_property
     def active_backends(self) -> list[Class]:

@@ -105,16 +105,24 @@ def _print(
     dry_run: bool,
     commits: Sequence[Commit] = (),
 ) -> None:
+    from rich.markup import escape
+
     from patchkit.cli import console
     from patchkit.plan.answer import place, states
     from patchkit.plan.status import State
 
     if as_json:
         made = {"commits": [{"patch": one.patch, "commit": one.commit} for one in commits]} if commits else {}
-        console.emit(place(tree) | states(applied.patches) | {"changed_files": list(applied.files)} | made)
+        heirs = {"inherited_opt_outs": [heir.answer() for heir in applied.heirs]} if applied.heirs else {}
+        files = {"changed_files": list(applied.files)}
+        console.emit(place(tree) | states(applied.patches) | files | heirs | made)
         return
     would = dry_run and bool(applied.files)
     console.say_states(applied.patches, {State.APPLIED: "Would be applied by patchkit"} if would else None)
+    for heir in applied.heirs:
+        console.say(
+            f"\nNote: {escape(heir.told)}: patchkit verify says whether it breaks; {escape(heir.remedy)}."
+        )
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{words.whole_tail}", "does it"))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
     from patchkit.transaction.write import Checked
+    from patchkit.tree.backends import Heir
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -74,6 +75,8 @@ class Applied:
 
     patches: tuple[PatchStatus, ...]
     files: tuple[str, ...]
+    heirs: tuple[Heir, ...] = ()
+    """The backend classes that inherit an opt-out which it brought, and read the mirror."""
 
 
 def with_plan(record: Record, plan: Plan, digest: str, folders: Sequence[str]) -> Record:

@@ -3,18 +3,62 @@
 from __future__ import annotations
 
 import ast
+import re
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchkit.tree import mirror
-from patchkit.tree.index import last_name
+from patchkit.tree.index import Program, last_name
+from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    from patchkit.tree.index import Class, Program
+    from collections.abc import Iterator
+
+    from patchkit.tree.index import Class, Function, SourceTree
 
 _METADATA_METHODS = frozenset(
     {"init_forward_metadata", "init_forward_metadata_out_graph", "init_cuda_graph_state"}
 )
+
+
+_CLASS = re.compile(rb"^class[ \t]+(\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
+_NAME = re.compile(rb"\w+")
+_OPT_OUT = re.compile(rb"\b%s\b[^=\n]*=(?!\s*True\b)[^=]" % mirror.FLAG.encode())
+
+
+@dataclass(frozen=True)
+class Heir:
+    """A backend class that inherits from ``base`` that it can do without the mirror, and reads it in ``methods``."""
+
+    cls: Class
+    base: Class
+    methods: tuple[str, ...]
+
+    @property
+    def told(self) -> str:
+        """Which class it is, and what it does."""
+        where = f"{self.cls.module.file}:{self.cls.node.lineno}"
+        return (
+            f"{self.cls.name} ({where}) inherits the opt-out of {self.base.name} and reads the mirror in "
+            f"{', '.join(self.methods)}"
+        )
+
+    @property
+    def remedy(self) -> str:
+        """What keeps the mirror where this backend serves."""
+        return f"`{mirror.FLAG} = True` on {self.cls.name} keeps the mirror for it"
+
+    def answer(self) -> dict[str, Any]:
+        """Return the heir as JSON answers spell it."""
+        return {
+            "backend": self.cls.name,
+            "file": self.cls.module.file,
+            "line": self.cls.node.lineno,
+            "base": self.base.name,
+            "methods": list(self.methods),
+            "remedy": self.remedy,
+        }
 
 
 class Backends:
@@ -48,6 +92,10 @@ class Backends:
 
     def opted_out(self, cls: Class) -> bool:
         """Say whether a backend's flag is, or on some configuration can be, False."""
+        return self._opt_out_of(cls) is not None
+
+    def _opt_out_of(self, cls: Class) -> Class | None:
+        """Return the class, ``cls`` or the first ancestor that sets the flag, if it can be False there."""
         for known in self._program.mro(cls):
             assigned = [
                 node.value
@@ -57,16 +105,68 @@ class Backends:
                 if isinstance(node, ast.Assign) and any(_is_own_flag(target) for target in node.targets)
             ]
             if assigned:
-                return any(
-                    not (isinstance(value, ast.Constant) and value.value is True) for value in assigned
-                )
+                can = any(not (isinstance(value, ast.Constant) and value.value is True) for value in assigned)
+                return known if can else None
             if mirror.FLAG in known.fields:
                 value = known.fields[mirror.FLAG]
-                return isinstance(value, ast.Constant) and value.value is False
-        return False
+                return known if isinstance(value, ast.Constant) and value.value is False else None
+        return None
+
+    @cached_property
+    def heirs(self) -> tuple[Heir, ...]:
+        """The backends that inherit an opt-out and read the mirror in a method of their own."""
+        return tuple(heir for cls in self.all if (heir := self._heir(cls)) is not None)
+
+    def _heir(self, cls: Class) -> Heir | None:
+        base = self._opt_out_of(cls)
+        methods = tuple(name for name, method in cls.methods.items() if any(_reads(method)))
+        return Heir(cls, base, methods) if base is not None and base is not cls and methods else None
 
 
 def _is_own_flag(target: ast.expr) -> bool:
     return (
         isinstance(target, ast.Attribute) and target.attr == mirror.FLAG and last_name(target.value) == "self"
     )
+
+
+def _reads(method: Function) -> Iterator[ast.Name | ast.Attribute]:
+    """Yield the reads of the mirror in a method, but for tests for None and what it hands to the base's own."""
+    handed: set[int] = set()
+    for node in ast.walk(method.node):
+        if isinstance(node, ast.Compare):
+            handed |= {id(side) for side in (node.left, *node.comparators)}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of_base = isinstance(node.func.value, ast.Call) and last_name(node.func.value) == "super"
+            given = (*node.args, *(keyword.value for keyword in node.keywords))
+            handed |= {id(argument) for argument in given if of_base}
+    for node in ast.walk(method.node):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
+            continue
+        if last_name(node) in mirror.TRACKED and id(node) not in handed:
+            yield node
+
+
+def heirs_of(tree: SourceTree) -> tuple[Heir, ...]:
+    """Return the heirs of a tree; only files with kin of a class that opts out are parsed."""
+    sources = {file: text for file in tree.files(SERVING, ".py") if (text := tree.read(file)) is not None}
+    defined = {file: dict(_CLASS.findall(text)) for file, text in sources.items()}
+    bases: dict[bytes, set[bytes]] = {}
+    for classes in defined.values():
+        for name, said in classes.items():
+            bases.setdefault(name, set()).update(_NAME.findall(said))
+    opted = {name for file, text in sources.items() if _OPT_OUT.search(text) for name in defined[file]}
+    heirs = {name for name in bases if opted & _closure(name, bases) - {name}}
+    kin = {known for name in heirs for known in _closure(name, bases)}
+    files = [file for file, classes in defined.items() if kin & classes.keys()]
+    return Backends(Program({file: sources[file] for file in files})).heirs if heirs else ()
+
+
+def _closure(name: bytes, bases: dict[bytes, set[bytes]]) -> set[bytes]:
+    found: set[bytes] = set()
+    pending = [name]
+    while pending:
+        known = pending.pop()
+        if known not in found:
+            found.add(known)
+            pending += bases.get(known, ())
+    return found

@@ -101,6 +101,11 @@ class Subject:
         return tuple(sorted(file for file in recorded.union(held, self.signed) if file in self.sources))
 
     @cached_property
+    def report(self) -> Report:
+        """What the audit found."""
+        return self.audit(self.tree)
+
+    @cached_property
     def runtime(self) -> Runtime:
         """The runtime that the tree's code would import."""
         return runtime_of(self.tree)

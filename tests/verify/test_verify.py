@@ -29,7 +29,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
-CHECKS = ["compile", "ledger", "postconditions", "imports", "slots", "hooks", "signatures", "audit"]
+CHECKS = [
+    "compile",
+    "ledger",
+    "postconditions",
+    "imports",
+    "slots",
+    "hooks",
+    "signatures",
+    "opt-outs",
+    "audit",
+]
 SITE = "site-packages"
 WORKER = "srt/speculative/eagle_worker_v2.py"
 MHA = "srt/layers/attention/trtllm_mha_backend.py"
@@ -185,6 +195,68 @@ def test_a_forks_own_backend_with_the_hook_is_fine(patched: Damaged) -> None:
     patched.write(path, path.read_bytes() + own.encode())
     results = patched.verify()
     assert results["hooks"]["outcome"] == results["signatures"]["outcome"] == "passed"
+
+
+REPLAY = """\
+from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
+
+
+class OwnBackend(TritonAttnBackend):
+    def init_forward_metadata_replay_cuda_graph(
+        self, bs, req_pool_indices, seq_lens, seq_lens_sum, encoder_lens, forward_mode, spec_info, seq_lens_cpu
+    ):
+        GUARD
+        self.last = seq_lens_cpu[:bs] - 1
+"""
+
+
+@pytest.fixture
+def own_backend(audited: Damaged) -> Iterator[Path]:
+    """A fork's own backend in a file of its own."""
+    path = audited.tree.package / "srt/layers/attention/own_backend.py"
+    yield path
+    path.unlink()
+
+
+def test_a_subclass_that_inherits_an_opt_out_and_breaks_is_named_with_the_remedy(
+    audited: Damaged, own_backend: Path
+) -> None:
+    own_backend.write_text(REPLAY.replace("        GUARD\n", ""))
+    results = audited.verify()
+    (finding,) = results["opt-outs"]["findings"]
+    assert finding["line"] == 8
+    assert "OwnBackend inherits the opt-out of TritonAttnBackend" in finding["message"]
+    assert "`needs_cpu_seq_lens = True` on OwnBackend" in finding["guard"]
+    (read,) = results["audit"]["findings"]
+    assert (read["file"], read["line"]) == ("srt/layers/attention/own_backend.py", 8)
+    assert "`needs_cpu_seq_lens = True` on OwnBackend" in read["guard"]
+
+
+def test_a_subclass_that_only_falls_back_is_noted(audited: Damaged, own_backend: Path) -> None:
+    guard = "if seq_lens_cpu is None:\n            seq_lens_cpu = seq_lens.cpu()"
+    own_backend.write_text(REPLAY.replace("GUARD", guard))
+    (note,) = audited.verify(code=0)["opt-outs"]["notes"]
+    assert "OwnBackend" in note
+    assert "only where it is there" in note
+
+
+def test_a_subclass_that_keeps_the_mirror_is_fine(audited: Damaged, own_backend: Path) -> None:
+    keeps = "class OwnBackend(TritonAttnBackend):\n    needs_cpu_seq_lens = True\n"
+    own_backend.write_text(
+        REPLAY.replace("        GUARD\n", "").replace("class OwnBackend(TritonAttnBackend):\n", keeps)
+    )
+    assert audited.verify(code=0)["opt-outs"]["notes"] == []
+
+
+def test_applying_names_the_subclasses_that_inherit_an_opt_out(releases: Releases, tmp_path: Path) -> None:
+    tree = releases.copy(REFERENCE, tmp_path)
+    path = tree.package / "srt/layers/attention/own_backend.py"
+    path.write_text(REPLAY.replace("        GUARD\n", ""))
+    (heir,) = answer("apply", tree.root, "26128", "--dry-run")["inherited_opt_outs"]
+    assert (heir["backend"], heir["base"], heir["line"]) == ("OwnBackend", "TritonAttnBackend", 4)
+    said = run("apply", tree.root, "26128").stdout
+    assert "OwnBackend (srt/layers/attention/own_backend.py:4) inherits the opt-out" in " ".join(said.split())
+    assert "inherited_opt_outs" not in answer("apply", tree.root, "26128")
 
 
 def test_an_override_that_takes_less_than_its_caller_passes_is_named(patched: Damaged) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.audit.interpreter.calls import Calls
-from patchkit.audit.interpreter.conditions import Conditions
+from patchkit.audit.interpreter.conditions import Conditions, is_none
 from patchkit.audit.interpreter.frame import local
 from patchkit.audit.interpreter.values import (
     ABSENT,
@@ -149,16 +149,28 @@ class Expressions:
 
     def _value_ifexp(self, node: ast.IfExp, env: Environment) -> Value:
         holds, fails = self.condition(node.test, env.copy())
+        lacking = self._tested(node.test, env)
         results = []
         for branch, expression in ((holds, node.body), (fails, node.orelse)):
             if branch is not None:
-                results.append(self.value(expression, branch))
+                value = self.value(expression, branch)
+                if lacking is not None and is_none(expression):
+                    step = self._frame.step(expression, "None is handed on in its place")
+                    value = replace(value, tainted=True, trail=lacking.trail).via(step)
+                results.append(value)
         joined = self._frame.merge(holds, fails)
         if joined is not None:
             env.cells = joined.cells
         if not results:
             return PRESENT
         return results[0] if len(results) == 1 else join(results[0], results[1])
+
+    def _tested(self, test: ast.expr, env: Environment) -> Value | None:
+        """Return the value that a test compares with None, if it can be None for want of the mirror."""
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and is_none(test.comparators[0]):
+            value = self.value(test.left, env.copy())
+            return value if value.missing else None
+        return None
 
     def _value_namedexpr(self, node: ast.NamedExpr, env: Environment) -> Value:
         value = self.value(node.value, env)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @register("audit", "The audit is clean", order=80)
 def check(subject: Subject) -> Found:
     """Judge an audit's report: findings that are sure enough for the terms and not in the baseline fail."""
-    report, terms = subject.audit(subject.tree), subject.terms
+    report, terms = subject.report, subject.terms
     judged = report.at_least(terms.confidence).against(terms.baseline)
     left_out = len(report.findings) - len(judged.findings) - len(judged.known)
     notes = list(report.notes)
