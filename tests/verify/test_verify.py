@@ -361,19 +361,21 @@ def ledger_of(tree: CheckoutTree) -> Path:
 
 
 def swap_a_digest(data: dict[str, Any]) -> None:
-    data["layers"][0]["files"][BATCH]["applied"] = data["layers"][0]["files"][MHA]["applied"]
+    data["records"][0]["layers"][0]["files"][BATCH]["applied"] = data["records"][0]["layers"][0]["files"][
+        MHA
+    ]["applied"]
 
 
 def name_an_unknown_content(data: dict[str, Any]) -> None:
-    data["layers"][0]["files"][BATCH]["original"] = "0" * 64
+    data["records"][0]["layers"][0]["files"][BATCH]["original"] = "0" * 64
 
 
 def forget_a_file(data: dict[str, Any]) -> None:
-    del data["layers"][0]["files"][BATCH]
+    del data["records"][0]["layers"][0]["files"][BATCH]
 
 
 def forget_a_patch(data: dict[str, Any]) -> None:
-    del data["layers"][0]["patches"][0]
+    del data["records"][0]["layers"][0]["patches"][0]
 
 
 @pytest.mark.parametrize(
