@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from patchkit.doctor.diagnosis import Diagnosis
     from patchkit.findings.finding import Finding
     from patchkit.findings.report import Report
     from patchkit.findings.rule import Rule
@@ -245,6 +246,19 @@ def matrix(
     return survey(
         repository, refs(repository, patterns), patches, verify=verify, jobs=jobs, watch=watch, diffs=diffs
     )
+
+
+def doctor(tree: CheckoutTree, patches: PatchSet, words: Sequence[str], settings: bytes = b"") -> Diagnosis:
+    """Return what a server started on ``tree`` comes to: who keeps the CPU mirror, why, and what would free it.
+
+    ``words`` are its options or its launch command, ``settings`` a ``ServerArgs`` JSON. UsageError for an
+    option that the tree's server does not have.
+    """
+    from patchkit.doctor.diagnosis import diagnose
+    from patchkit.doctor.options import Arguments
+
+    launch = Arguments(tree).launch(words, settings)
+    return diagnose(tree, launch, status(tree, patches))
 
 
 def audit_rules() -> dict[str, Rule]:

@@ -10,7 +10,20 @@ from typing import Any
 import click
 
 from patchkit import __version__
-from patchkit.cli import apply, audit, diff, export, list_, matrix, recover, revert, show, status, verify
+from patchkit.cli import (
+    apply,
+    audit,
+    diff,
+    doctor,
+    export,
+    list_,
+    matrix,
+    recover,
+    revert,
+    show,
+    status,
+    verify,
+)
 from patchkit.errors import PatchkitError
 
 
@@ -38,5 +51,5 @@ def main() -> None:
     """
 
 
-for _module in (list_, show, status, diff, apply, revert, recover, verify, audit, matrix, export):
+for _module in (list_, show, status, diff, apply, revert, recover, verify, audit, matrix, export, doctor):
     main.add_command(_module.command)

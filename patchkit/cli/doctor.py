@@ -1,0 +1,80 @@
+"""``patchkit doctor``: what a server's configuration gains on a tree, and what keeps it from gaining."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from patchkit.cli import options
+from patchkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchkit.doctor.diagnosis import Diagnosis
+
+
+@click.command("doctor", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TREE] [SERVER OPTIONS]...")
+@click.option(
+    "--server-args",
+    "settings",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A ServerArgs JSON; options on the command line count before it.",
+)
+@options.folders
+@options.as_json
+def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Path], as_json: bool) -> None:
+    """Say which backends a server's forwards touch, who keeps the CPU mirror and why, and what would free it.
+
+    SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the
+    launch command as typed, in quotes. Everything is read from TREE; nothing of it is imported or run.
+    """
+    from patchkit import api
+    from patchkit.cli import console
+    from patchkit.patchset import load
+    from patchkit.plan.answer import place
+
+    named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
+    tree = options.Words(words[0] if named else None, False, folders).open()
+    try:
+        given = settings.read_bytes() if settings is not None else b""
+    except OSError as error:
+        raise UsageError(f"{settings} cannot be read: {error.strerror}: name another file.") from None
+    with console.working(tree):
+        diagnosis = api.doctor(tree, load.patches(folders), words[named:], given)
+    if as_json:
+        console.emit(place(tree) | msgspec.to_builtins(diagnosis))
+    else:
+        _say(diagnosis)
+
+
+def _say(diagnosis: Diagnosis) -> None:
+    from rich.markup import escape
+
+    from patchkit.cli import console
+
+    console.say("Backends that forwards touch:")
+    for one in diagnosis.backends:
+        mark = "[green]without the mirror[/]" if one.opted_out else "[yellow]reads the mirror[/]"
+        console.say(f"  {one.role:13} {escape(one.backend):12} {escape(' or '.join(one.classes))}: {mark}")
+    if diagnosis.keepers:
+        console.say("\nThe mirror is kept by:")
+    for keeper in diagnosis.keepers:
+        console.say(f"  [yellow]![/] {escape(keeper.who)}: {escape(keeper.why)}")
+        freed = "; or ".join(keeper.remedies)
+        console.say(f"      freed by: {escape(freed)}" if freed else "      nothing here frees it")
+    if not diagnosis.kept and not diagnosis.notes:
+        console.say("\n[green]Nobody keeps the mirror.[/]")
+    for note in diagnosis.notes:
+        console.say(f"\n{escape(note)}")
+    if diagnosis.worth:
+        console.say("\nTime per step over the unpatched release's, where freeing it was measured:")
+    for case in diagnosis.worth:
+        console.say(
+            f"  {case.layers} layers, batch {case.batch}: {case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "
+            f"{escape(case.gpu)}"
+        )
