@@ -36,7 +36,7 @@ class Examination:
 
     @property
     def reason(self) -> str:
-        """Why the edit is neither in place nor to be made; empty if it is."""
+        """Why the edit is neither in place as described nor to be made; empty if it is."""
         return self.explain()
 
 
@@ -48,9 +48,9 @@ class Codemod(Protocol):
         ...
 
 
-def present() -> Examination:
-    """The edit is in place."""
-    return Examination(Standing.PRESENT)
+def present(reason: str = "") -> Examination:
+    """The edit is in place; a ``reason`` says that it is a variant of the tree's own, which stays."""
+    return Examination(Standing.PRESENT, lambda: reason)
 
 
 def absent(reason: str | Callable[[], str]) -> Examination:

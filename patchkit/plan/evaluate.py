@@ -108,10 +108,14 @@ def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
         if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.beyond_upstream and landed)
     ]
     statuses: list[EditStatus] = []
+    customised: list[EditStatus] = []
     for spec in specs:
         outcome = _examine(space, patch, spec)
         status, finding = outcome.status, outcome.finding
-        if finding.standing is Standing.PRESENT:
+        if finding.standing is Standing.PRESENT and finding.reason:
+            status = replace(status, state=State.UPSTREAM, reason=finding.reason)
+            customised.append(status)
+        elif finding.standing is Standing.PRESENT:
             status = replace(status, state=State.APPLIED)
             if (
                 status.file in space.edited
@@ -137,15 +141,21 @@ def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
         statuses.append(status)
     if any(status.state is State.CONFLICT for status in statuses):
         space.edited = before
-    return _summarise(space, patch, statuses)
+    return _summarise(space, patch, statuses, customised)
 
 
-def _summarise(space: Workspace, patch: Patch, statuses: list[EditStatus]) -> PatchStatus:
+def _summarise(
+    space: Workspace, patch: Patch, statuses: list[EditStatus], customised: list[EditStatus]
+) -> PatchStatus:
+    """Return what the edits' states come to; those that the tree has ``customised`` do not count beside others."""
     provenance = _provenance(space, patch, statuses)
     settled = tuple(
         replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
     )
-    states = {status.state for status in settled} - {State.NOT_APPLICABLE}
+    own = "; ".join(status.reason for status in customised)
+    states = {status.state for status in settled if status not in customised} - {State.NOT_APPLICABLE}
+    if not states and customised:
+        return PatchStatus(patch, State.UPSTREAM, settled, own)
     if not states:
         return PatchStatus(patch, State.NOT_APPLICABLE, settled, "no site of this patch is in the tree")
     if State.CONFLICT in states:
@@ -153,8 +163,8 @@ def _summarise(space: Workspace, patch: Patch, statuses: list[EditStatus]) -> Pa
         reason = f"{first.file}: {first.site or 'module'}: {first.name}: {first.reason}"
         return PatchStatus(patch, State.CONFLICT, settled, reason)
     if states == {State.PENDING}:
-        return PatchStatus(patch, State.PENDING, settled)
+        return PatchStatus(patch, State.PENDING, settled, own)
     if State.PENDING in states:
         count = sum(status.state is State.PENDING for status in settled)
         return PatchStatus(patch, State.PARTIAL, settled, f"{count} of {len(settled)} edits are missing")
-    return PatchStatus(patch, State.APPLIED if State.APPLIED in states else State.UPSTREAM, settled)
+    return PatchStatus(patch, State.APPLIED if State.APPLIED in states else State.UPSTREAM, settled, own)

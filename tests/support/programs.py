@@ -65,4 +65,4 @@ def check_noop(codemod: Codemod, source: str, standing: Standing, at: str = "", 
     assert finding.standing is standing, finding.reason
     assert finding.rewrite is None
     assert reason in finding.reason
-    assert bool(finding.reason) is (standing is not Standing.PRESENT)
+    assert bool(finding.reason) is (standing is not Standing.PRESENT or bool(reason))

@@ -1,4 +1,4 @@
-"""``class-attribute``: a class gets an attribute; another value for it there is a conflict."""
+"""``class-attribute``: a class gets an attribute; another value that it has there stays, and is named."""
 
 from __future__ import annotations
 
@@ -52,16 +52,18 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             return examination.absent(f"{scope.name or 'the module'} is not a class")
         statement, name, value = self._assignment()
         if any(member.name.value == name for _, member in members(scope)):
-            return examination.ambiguous(f"{scope.name} defines {name}, expected `{self.code.strip()}`")
+            return examination.present(f"{scope.name} has a {name} of its own, which stays")
         for existing in scope.body:
             found = assigned(existing)
             if found is not None and found[0] == name:
                 if found[1] is not None and syntax.same(found[1], value):
                     return examination.present()
-                there = syntax.code_of(existing).strip()
-                return examination.ambiguous(
-                    f"{scope.name} already sets `{there}`, expected `{self.code.strip()}`"
-                )
+                there = syntax.code_of(existing.with_changes(leading_lines=())).strip()
+                if found[1] is None:
+                    return examination.ambiguous(
+                        f"{scope.name} has `{there}`, expected `{self.code.strip()}`"
+                    )
+                return examination.present(f"{scope.name} has its own `{there}`, which stays")
         at = _place(node, scope.body, statement)
 
         def rewrite() -> cst.Module:
@@ -150,20 +152,17 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             """,
             scope="Shelf",
         ),
-    )
-    INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Another value is somebody's decision.",
+            "Another value is somebody's decision, and stays.",
             'code = "lends = True"',
             before="""
             class Shelf:
                 lends = False
             """,
             scope="Shelf",
-            refusal="already sets `lends = False`, expected `lends = True`",
         ),
         Example(
-            "A property of that name is, too.",
+            "So does a property of that name.",
             'code = "lends = True"',
             before="""
             class Shelf:
@@ -171,7 +170,18 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                 def lends(self): ...
             """,
             scope="Shelf",
-            refusal="Shelf defines lends",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "A name without a value is no decision yet.",
+            'code = "lends = True"',
+            before="""
+            class Shelf:
+                lends: bool
+            """,
+            scope="Shelf",
+            refusal="Shelf has `lends: bool`, expected `lends = True`",
         ),
         Example(
             "Only a class has class attributes.",

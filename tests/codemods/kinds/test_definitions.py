@@ -113,15 +113,15 @@ def test_attribute_of_the_same_value_is_there(line: str) -> None:
     check_noop(LENDS, f"class Shelf:\n    rows = 5\n    {line}\n", Standing.PRESENT, at="Shelf")
 
 
-@pytest.mark.parametrize("line", ["lends = False", "lends = rows > 1", "lends: bool", "def lends(self): ..."])
-def test_attribute_of_another_value_is_a_conflict(line: str) -> None:
-    check_noop(
-        LENDS,
-        f"class Shelf:\n    rows = 5\n    {line}\n",
-        Standing.AMBIGUOUS,
-        at="Shelf",
-        reason="`lends: bool = True`",
-    )
+@pytest.mark.parametrize("line", ["lends = False", "lends = rows > 1", "def lends(self): ..."])
+def test_attribute_of_another_value_stays_and_is_named(line: str) -> None:
+    source = f"class Shelf:\n    rows = 5\n    {line}\n"
+    check_noop(LENDS, source, Standing.PRESENT, at="Shelf", reason="which stays")
+
+
+def test_attribute_without_a_value_is_a_conflict() -> None:
+    source = "class Shelf:\n    rows = 5\n    lends: bool\n"
+    check_noop(LENDS, source, Standing.AMBIGUOUS, at="Shelf", reason="`lends: bool = True`")
 
 
 def test_attribute_of_a_function_is_refused() -> None:

@@ -1,0 +1,122 @@
+"""A fork that wrote a site in its own way gets the patch and keeps what is its own, or is told what to do about it."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import libcst as cst
+import pytest
+from support.backdated import Edit
+from support.releases import PATCHES, REFERENCE, Releases, after, states
+
+from patchkit.codemods.language.scope import resolve
+from patchkit.plan.build import make_plan
+from patchkit.plan.status import PatchStatus, Plan, State
+from patchkit.tree.tree import OverlayTree, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+pytestmark = pytest.mark.usefixtures("_parsed_once")
+
+ATTENTION = "srt/layers/attention"
+FORWARD_BATCH = "srt/model_executor/forward_batch_info.py"
+MIRROR = tuple(patch for patch in PATCHES if patch.id == "26128")
+
+
+def rewritten(tree: Tree, *edits: Edit) -> OverlayTree:
+    """Return the tree with sites written otherwise."""
+    files: dict[str, cst.Module] = {}
+    for edit in edits:
+        module = files.get(edit.file) or cst.parse_module(tree.read(edit.file) or b"")
+        (scope,) = resolve(module, edit.scope)
+        files[edit.file] = edit.made(scope)
+    return OverlayTree(tree, {file: module.bytes for file, module in files.items()})
+
+
+def reasons(plan: Plan) -> Mapping[str, str]:
+    return {status.patch.id: status.reason for status in plan.patches}
+
+
+def status_of(plan: Plan, name: str) -> PatchStatus:
+    return next(status for status in plan.patches if status.patch.id == name)
+
+
+@pytest.fixture(scope="module")
+def release(releases: Releases) -> Tree:
+    return releases.tree(REFERENCE)
+
+
+# ---- lengths that go to the device in another way --------------------------------------------------------------
+
+INIT_NEW = functools.partial(Edit, at=f"{FORWARD_BATCH}::ForwardBatch.init_new")
+TENSOR = "torch.tensor(batch.{field}, dtype=torch.int32)"
+PINNED = "torch.tensor(batch.{field}, dtype=torch.int32, pin_memory=True)"
+THERE = "torch.tensor(batch.{field}, dtype=torch.int32, device=device)"
+AS_TENSOR = "torch.as_tensor(batch.{field}, dtype=torch.int32)"
+SPELLINGS = {
+    "pinned": f"ret.{{field}} = {TENSOR}.pin_memory().to(device, non_blocking=True)",
+    "pinned-at-once": f"ret.{{field}} = {PINNED}.to(device, non_blocking=True)",
+    "as-tensor": f"ret.{{field}} = {AS_TENSOR}.pin_memory().to(device, non_blocking=True)",
+    "there-at-once": f"ret.{{field}} = {THERE}",
+    "local": f"host_{{field}} = {TENSOR}.pin_memory()\nret.{{field}} = host_{{field}}.to(device, non_blocking=True)",
+    "local-pinned-late": f"host_{{field}} = {TENSOR}\n"
+    "ret.{field} = host_{field}.pin_memory().to(device, non_blocking=True)",
+    "helper": "ret.{field} = lens_to_gpu(batch.{field}, device)",
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_lengths_that_go_to_the_device_in_another_way(release: Tree, spelling: str) -> None:
+    fields = ("extend_seq_lens", "extend_prefix_lens")
+    fork = rewritten(
+        release,
+        *(
+            INIT_NEW(
+                find=f"ret.{field} = {TENSOR.format(field=field)}.to(device, non_blocking=True)",
+                code=SPELLINGS[spelling].format(field=field),
+            )
+            for field in fields
+        ),
+    )
+    plan = make_plan(fork, MIRROR)
+    assert reasons(plan) == {"26128": ""}
+    patched = after(plan)
+    assert states(patched, MIRROR) == {"26128": "applied"}
+    code = patched.read(FORWARD_BATCH) or b""
+    for field in fields:
+        assert f"patchkit_api.lens_on_device(batch.{field}, device)".encode() in code or (
+            f"isinstance(batch.{field}, torch.Tensor)\n".encode() in code
+        )
+
+
+# ---- a flag that the fork has set itself -----------------------------------------------------------------------
+
+FLAGS = {
+    "needs_cpu_seq_lens = True": "its own `needs_cpu_seq_lens = True`",
+    "needs_cpu_seq_lens: bool = _is_hcu": "its own `needs_cpu_seq_lens: bool = _is_hcu`",
+    "@property\n    def needs_cpu_seq_lens(self):\n        return _is_hcu": "a needs_cpu_seq_lens of its own",
+}
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_a_flag_that_the_fork_set_stays_and_the_rest_is_done(release: Tree, flag: str) -> None:
+    file, head = f"{ATTENTION}/triton_backend.py", b"class TritonAttnBackend(AttentionBackend):\n"
+    source = release.read(file) or b""
+    assert head in source
+    fork = OverlayTree(release, {file: source.replace(head, head + f"    {flag}\n\n".encode())})
+    plan = make_plan(fork, MIRROR)
+    status = status_of(plan, "26128")
+    assert status.state is State.PENDING
+    assert status.reason == f"TritonAttnBackend has {FLAGS[flag]}, which stays"
+    edits = {edit.name: edit.state for edit in status.edits}
+    assert edits["triton-flag"] is State.UPSTREAM
+    assert {state for name, state in edits.items() if name != "triton-flag"} <= {
+        State.PENDING,
+        State.NOT_APPLICABLE,
+    }
+    patched = after(plan)
+    assert states(patched, MIRROR) == {"26128": "applied"}
+    assert flag.encode() in (patched.read(file) or b"")
+    assert (patched.read(file) or b"").count(b"needs_cpu_seq_lens") == 2
