@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from patchkit.codemods.examination import Examination, Standing, absent, ready
 from patchkit.codemods.language.imports import Import
 from patchkit.patchset.load import codemod_of
+from patchkit.patchset.patch import Address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +67,32 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, finding: Examinati
     return ready(rewrite)
 
 
+def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list[Edit]:
+    """Give an edit of a file that a tree has under two names, in the middle of a move, to each that has its sites."""
+    placed: list[Edit] = []
+    for edit in edits:
+        files = [file for file in edit.files if space.modules.source(file) is not None]
+        is_whole = edit.scopes == ("",) and len(files) > 1
+        having = [
+            file
+            for file in (files if is_whole else ())
+            if any(
+                _examine(space, patch, _at_file(other, file)).finding.standing in _FOUND
+                for other in edits
+                if other.kind.looks_inside and other.files == edit.files
+            )
+        ]
+        placed += [_at_file(edit, file) for file in having] or [edit]
+    return placed
+
+
+_FOUND = frozenset({Standing.PRESENT, Standing.READY})
+
+
+def _at_file(edit: Edit, file: str) -> Edit:
+    return msgspec.structs.replace(edit, addresses=(Address("", (file,)),))
+
+
 def _told(fact: Fact) -> str:
     where = " or ".join(fact.files)
     scopes = " or ".join(filter(None, fact.scopes))
@@ -107,6 +136,7 @@ def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
         for spec in patch.edits
         if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.beyond_upstream and landed)
     ]
+    specs = _in_each_file(space, patch, specs)
     statuses: list[EditStatus] = []
     customised: list[EditStatus] = []
     for spec in specs:

@@ -140,11 +140,18 @@ class Workspace:
         )
 
     def holds(self, fact: Fact) -> bool:
-        """Tell whether a fact is true of the tree with the edits so far."""
-        place = self.locate_first(fact.addresses)
-        if isinstance(place, Examination):
-            return False
-        root, path = place.scope.node, place.scope.path
-        if fact.has and not Pattern.compile(fact.has).find(root, path):
-            return False
-        return not (fact.lacks and Pattern.compile(fact.lacks).find(root, path))
+        """Tell whether a fact is true of the tree with the edits so far.
+
+        Of a file that the tree has under two names one has to have what the fact says, and none what it denies.
+        """
+        if fact.scopes == ("",):
+            modules = [module for file in fact.files if (module := self.get(file)) is not None]
+            scopes = [Scope(module, (), "") for module in modules]
+        else:
+            place = self.locate_first(fact.addresses)
+            scopes = [place.scope] if isinstance(place, Place) else []
+
+        def has(code: str) -> bool:
+            return any(Pattern.compile(code).find(scope.node, scope.path) for scope in scopes)
+
+        return bool(scopes) and (not fact.has or has(fact.has)) and not (fact.lacks and has(fact.lacks))

@@ -120,3 +120,35 @@ def test_a_flag_that_the_fork_set_stays_and_the_rest_is_done(release: Tree, flag
     assert states(patched, MIRROR) == {"26128": "applied"}
     assert flag.encode() in (patched.read(file) or b"")
     assert (patched.read(file) or b"").count(b"needs_cpu_seq_lens") == 2
+
+
+# ---- a file that is moving -------------------------------------------------------------------------------------
+
+OLD, NEW = (
+    "srt/observability/scheduler_metrics_mixin.py",
+    "srt/managers/scheduler_components/metrics_reporter.py",
+)
+SHIM = b"from sglang.srt.managers.scheduler_components.metrics_reporter import *  # noqa: F403\n"
+METRICS = tuple(patch for patch in PATCHES if patch.id in {"26128", "pk-metrics"})
+MOVES: dict[str, tuple[dict[str, bytes | None], set[str]]] = {
+    "both-have-it": ({NEW: None}, {OLD, NEW}),
+    "the-new-one-is-empty-yet": ({NEW: b"import logging\n"}, {OLD}),
+    "the-old-one-is-a-shim": ({NEW: None, OLD: SHIM}, {NEW}),
+    "only-the-old-one": ({}, {OLD}),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_file_that_is_there_under_both_names_is_patched_where_its_sites_are(
+    release: Tree, move: str
+) -> None:
+    contents, expected = MOVES[move]
+    moved = {file: release.read(OLD) or b"" if code is None else code for file, code in contents.items()}
+    plan = make_plan(OverlayTree(release, moved), METRICS)
+    assert reasons(plan) == dict.fromkeys((patch.id for patch in METRICS), "")
+    assert {change.file for change in plan.changes} & {OLD, NEW} == expected
+    patched = after(plan)
+    assert set(states(patched, METRICS).values()) == {"applied"}
+    assert make_plan(patched, METRICS).changes == ()
+    for file in expected:
+        assert (patched.read(file) or b"").count(b"seq_lens_cpu") == 0
