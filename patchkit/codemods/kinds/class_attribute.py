@@ -160,6 +160,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                 lends = False
             """,
             scope="Shelf",
+            refusal="Shelf has its own `lends = False`, which stays",
         ),
         Example(
             "So does a property of that name.",
@@ -170,6 +171,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                 def lends(self): ...
             """,
             scope="Shelf",
+            refusal="Shelf has a lends of its own, which stays",
         ),
     )
     INVALID: ClassVar[tuple[Example, ...]] = (

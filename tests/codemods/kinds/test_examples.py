@@ -51,7 +51,9 @@ def test_program_is_changed(kind: type[Kind], example: Example) -> None:
 
 @pytest.mark.parametrize(("kind", "example"), named("NO_OP"))
 def test_program_that_has_the_change_stays(kind: type[Kind], example: Example) -> None:
-    check_noop(codemod_of(kind, example), ended(example.before), Standing.PRESENT, example.scope)
+    check_noop(
+        codemod_of(kind, example), ended(example.before), Standing.PRESENT, example.scope, example.refusal
+    )
 
 
 @pytest.mark.parametrize(("kind", "example"), named("INVALID"))
