@@ -1,10 +1,12 @@
 """Run status and apply over many commits of a git clone and check them against a table of what each commit has.
 
-usage: python scripts/history.py GIT TABLE.tsv [--limit N] [--jobs N]
+usage: python scripts/history.py GIT TABLE.tsv [--limit N] [--jobs N] [--verify]
 
 TABLE.tsv has a header line: ``commit``, any other columns, and one column a patch id whose cells are ``has`` or
 ``lacks``. Nothing is checked out: trees are read from the object store. Exits 0 only if every ``has`` is recognised
 as upstream's and every ``lacks`` applies, in a plan whose result compiles and of which a second plan changes nothing.
+With ``--verify`` a copy of each tree is patched in a temporary folder and has to verify; each that does not is named
+with the checks that failed. What was verified is remembered as ``patchkit matrix`` remembers it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from patchkit import api
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
 from patchkit.plan.status import State
@@ -85,6 +88,21 @@ def detail(status: object) -> str:
     return "; ".join(parts) or getattr(status, "reason", "")
 
 
+def verify(repository: str, commits: list[str], jobs: int) -> int:
+    """Name each commit whose patched tree does not verify, with the checks that failed; return how many."""
+    surveyed = api.matrix(Path(repository), commits, load.patches(), verify=True, jobs=jobs)
+    failed = 0
+    for row in surveyed.rows:
+        reasons = (
+            [row.error] if row.error else list(row.verified.failed) if row.verified else ["not verified"]
+        )
+        if row.error or row.verified is None or not row.verified.passed:
+            failed += 1
+            print(f"{row.commit[:9]} does not verify: {'; '.join(reasons)}")
+    print(f"{len(surveyed.rows) - failed} of {len(surveyed.rows)} patched trees verify")
+    return failed
+
+
 def main() -> int:
     """Run the table and print it by patch and shape."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -92,6 +110,7 @@ def main() -> int:
     parser.add_argument("table", type=Path)
     parser.add_argument("--limit", type=int, default=0, help="take only every Nth commit")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--verify", action="store_true", help="verify each tree once it is patched")
     options = parser.parse_args()
     rows = list(csv.DictReader(options.table.open(), delimiter="\t"))[:: options.limit or 1]
     console = Console(stderr=True)
@@ -120,7 +139,8 @@ def main() -> int:
         table.add_row(identifier, *cells)
     Console(width=110).print(table)
     print(f"{len(rows) - faulty} of {len(rows)} trees as the table says; {sum(reasons.values())} faults")
-    return 1 if faulty else 0
+    unverified = verify(options.git, [row["commit"] for row in rows], options.jobs) if options.verify else 0
+    return 1 if faulty or unverified else 0
 
 
 if __name__ == "__main__":

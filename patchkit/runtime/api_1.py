@@ -17,9 +17,11 @@ from .lengths import (
     mirror_uniform_extend_lens,
     padded_total,
     restore_host_lens,
+    row_length,
     size_or_bound,
     total_or_bound,
     tree_mask_total,
+    verify_buffers,
 )
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook
@@ -49,8 +51,10 @@ __all__ = [
     "replay_draft_steps",
     "require_overlap_hook",
     "restore_host_lens",
+    "row_length",
     "size_or_bound",
     "spec_v2_backends",
     "total_or_bound",
     "tree_mask_total",
+    "verify_buffers",
 ]

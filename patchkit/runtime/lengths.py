@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .overlap import verify_side
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -91,17 +93,40 @@ def mirror_uniform_extend_lens(forward_batch: Any) -> None:
         forward_batch.extend_seq_lens_cpu = [forward_batch.extend_num_tokens // max(count, 1)] * count
 
 
+def row_length(attn_backend: Any) -> int:
+    """Return the most tokens that a request can have: those of its row in the backend's request pool.
+
+    That is more than the context length: a request at its limit is launched once more. Source: pk-mirror-guards.
+    """
+    side = verify_side(attn_backend)
+    rows = getattr(side, "req_to_token", None)
+    return int(side.max_context_len if rows is None else rows.shape[1])
+
+
+def verify_buffers(attn_backend: Any, batch: Any) -> Sequence[torch.Tensor | None]:
+    """Return the mask and the positions that the draft fills for a verify; None where it allocates its own.
+
+    A mask preallocated for graphs of so many requests (the backend's ``verify_mask_requests``, where it says) is
+    not for a batch of more, which has no graph. Source: pk-mirror-guards.
+    """
+    mask, *others = attn_backend.get_verify_buffers_to_fill_after_draft()
+    count = batch.seq_lens.shape[0]
+    if count > getattr(verify_side(attn_backend), "verify_mask_requests", count):
+        mask = None
+    return [mask, *others]
+
+
 def tree_mask_total(batch: Any, attn_backend: Any) -> int:
     """Return the total length that sizes a verify's tree mask.
 
-    Without the mirror that is 0 where ``attn_backend`` has the mask preallocated (nothing is sized then) and
-    otherwise the most that the batch can have. Source: pull request 26128.
+    Without the mirror that is 0 where ``verify_buffers`` has the mask (nothing is sized then) and otherwise the
+    most that the batch can have. Source: pull request 26128.
     """
     if batch.seq_lens_sum is not None:
         return int(batch.seq_lens_sum)
-    if attn_backend.get_verify_buffers_to_fill_after_draft()[0] is not None:
+    if verify_buffers(attn_backend, batch)[0] is not None:
         return 0
-    return int(batch.seq_lens.shape[0] * attn_backend.max_context_len)
+    return int(batch.seq_lens.shape[0]) * row_length(attn_backend)
 
 
 def restore_host_lens(forward_batch: Any, batch: Any) -> None:

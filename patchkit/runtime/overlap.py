@@ -7,18 +7,30 @@ from typing import Any
 HOOK = "update_verify_buffers_to_fill_after_draft"
 
 
+def verify_side(backend: Any) -> Any:
+    """Return the backend that verifies: of a hybrid's two sides the one that it gives a target verify, else itself."""
+    if all(owner.__name__ != "HybridAttnBackend" for owner in type(backend).__mro__):
+        return backend
+    in_decode = backend.model_runner.server_args.speculative_attention_mode == "decode"
+    return backend.decode_backend if in_decode else backend.prefill_backend
+
+
 def has_overlap_hook(backend: Any) -> bool:
-    """Tell whether a backend's class defines the hook or inherits it from other than the abstract base."""
-    for owner in type(backend).__mro__:
-        if HOOK in vars(owner):
-            return owner.__name__ != "AttentionBackend"
-    return False
+    """Tell whether a backend's class defines the hook or inherits it from other than the abstract base.
+
+    A hybrid, which hands the call on, has it where its verify side has it too.
+    """
+    owner = next((owner for owner in type(backend).__mro__ if HOOK in vars(owner)), None)
+    if owner is None or owner.__name__ == "AttentionBackend":
+        return False
+    side = verify_side(backend)
+    return side is backend or has_overlap_hook(side)
 
 
 def require_overlap_hook(plan_stream: Any, backend: Any) -> None:
     """Raise RuntimeError where the plan stream is on and ``backend`` has no hook: no default is right for all."""
     if plan_stream and not has_overlap_hook(backend):
         raise RuntimeError(
-            f"{type(backend).__name__} cannot verify with the overlap plan stream: it has no {HOOK}; "
+            f"{type(verify_side(backend)).__name__} cannot verify with the overlap plan stream: it has no {HOOK}; "
             "unset SGLANG_ENABLE_OVERLAP_PLAN_STREAM or choose another attention backend."
         )

@@ -19,7 +19,7 @@ from differential.test_differential_decisions import (
     KINDS,
     SLOTS,
     test_a_server_without_a_setting_keeps_the_mirror,
-    test_a_worker_names_the_backends_that_the_successors_does,
+    test_a_worker_names_the_backends_that_the_successors_does_and_the_one_of_an_eager_draft_extend,
     test_a_worker_that_names_no_draft_backends_has_one_that_nobody_knows,
     test_each_pair_of_backends_is_decided_as_by_the_successor,
     test_each_setting_of_the_server_is_decided_as_by_the_successor,
@@ -60,7 +60,7 @@ from differential.test_differential_metrics import (
     test_the_reported_total_of_a_decode_batch_is_the_successors,
 )
 from differential.test_differential_tree_mask import (
-    test_a_mask_of_an_unknown_total_is_bounded_as_upstream_bounds_it,
+    test_a_mask_of_an_unknown_total_is_bounded_by_the_pools_rows,
     test_a_preallocated_mask_is_filled_in_place_whatever_the_total,
     test_before_the_patch_trtllm_mla_had_no_preallocated_mask,
 )
@@ -84,7 +84,7 @@ from differential.test_differential_trtllm_mha import (
 from differential.test_differential_trtllm_mla import (
     test_graphs_are_planned_as_before_with_the_mirror_and_without,
     test_target_and_draft_say_that_they_read_no_mirror_but_their_parent_does,
-    test_the_tree_mask_is_the_one_that_upstream_allocates,
+    test_the_tree_mask_is_upstreams_but_as_wide_as_the_pools_rows,
 )
 from differential.test_differential_workers import (
     test_a_worker_with_a_plan_stream_refuses_to_start_with_a_backend_that_has_no_overlap_hook,

@@ -64,17 +64,29 @@ def test_a_server_without_a_setting_keeps_the_mirror(
 
 
 @pytest.mark.parametrize(
-    ("kind", "named"),
+    ("kind", "named", "more"),
     [
-        ("eagle", ["target", "draft", "extend"]),
-        ("standalone", ["target", "draft", "extend"]),
-        ("multi-layer", ["target", "extend", "second extend"]),
+        ("eagle", ["target", "draft", "extend"], ["eager"]),
+        ("standalone", ["target", "draft", "extend"], ["eager"]),
+        ("multi-layer", ["target", "extend", "second extend"], []),
     ],
 )
-def test_a_worker_names_the_backends_that_the_successors_does(
-    patched: DrivenTree, upstream: DrivenTree, kind: str, named: list[str]
+def test_a_worker_names_the_backends_that_the_successors_does_and_the_one_of_an_eager_draft_extend(
+    every_tree: tuple[DrivenTree, ...], hardened: DrivenTree, kind: str, named: list[str], more: list[str]
 ) -> None:
-    assert patched.ask("decisions.named", kind) == upstream.ask("decisions.named", kind) == named
+    _, patched, upstream = every_tree
+    assert upstream.ask("decisions.named", kind) == named
+    for tree in (patched, hardened):
+        assert tree.ask("decisions.named", kind) == [*named, *more]
+
+
+@pytest.mark.parametrize("eager", ["two-batch", "reads", "undeclared", "triton"])
+def test_a_backend_of_eager_draft_extends_that_reads_the_mirror_keeps_it(
+    patched: DrivenTree, hardened: DrivenTree, eager: str
+) -> None:
+    for tree in (patched, hardened):
+        told = tree.ask("decisions.start", "eagle", SLOTS, FREE, eager=eager)
+        assert told["map"] is (eager != "triton")
 
 
 def test_a_worker_that_names_no_draft_backends_has_one_that_nobody_knows(

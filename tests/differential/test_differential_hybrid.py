@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, examples, sessions
+from support.driven.graph_sessions import CONTEXT, WIDTH, examples, sessions
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -42,21 +42,24 @@ def test_a_hybrid_with_one_side_that_reads_the_mirror_keeps_it(opted_out: Driven
 def test_a_server_with_a_plan_stream_starts_only_where_the_hook_is(
     unpatched: DrivenTree, patched: DrivenTree, kind: str
 ) -> None:
-    wrapped = [f"{kind}/{kind}", f"linear {kind}", f"two-batch {kind}", "flashinfer mla"]
+    hybrids = [f"{kind}/{kind}", f"flashinfer mla/{kind}"]
+    wrapped = [f"linear {kind}", f"two-batch {kind}", "flashinfer mla", f"{kind}/flashinfer mla"]
     for tree in (unpatched, patched):
         has_hook = tree is patched or kind == "triton"
         assert (tree.ask("hybrid.starts", kind, SERVER, True) is None) == has_hook
+        for each in hybrids:
+            assert (tree.ask("hybrid.starts", each, SERVER, True) is None) == (tree is patched), each
         for each in wrapped:
             assert "overlap plan stream" in tree.ask("hybrid.starts", each, SERVER, True)
-        assert set(tree.ask_many("hybrid.starts", [(each, SERVER, False) for each in (kind, *wrapped)])) == {
-            None
-        }
+        assert set(
+            tree.ask_many("hybrid.starts", [(each, SERVER, False) for each in (kind, *hybrids, *wrapped)])
+        ) == {None}
 
 
 def test_an_opted_out_hybrid_hands_on_what_the_side_that_verifies_has(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, opted_out: DrivenTree
 ) -> None:
-    size = 3 * SERVER["draft_tokens"] * (CONTEXT + SERVER["draft_tokens"])
+    size = 3 * SERVER["draft_tokens"] * (WIDTH + SERVER["draft_tokens"])
     requests = [(SERVER, attention_mode, 3) for attention_mode in ("prefill", "decode")]
     masked, unmasked = opted_out.ask_many("hybrid.verify_side", requests)
     assert masked == {"mask": size, "own": True, "context": CONTEXT}
@@ -71,14 +74,15 @@ several = st.lists(sessions(["decode", "verify"], (16, 64), most=2), min_size=2,
 
 @examples(6)
 @given(drawn=several)
-def test_a_hybrid_passes_a_replay_on_with_the_mirror_and_opted_out_without(
+def test_an_opted_out_hybrid_passes_a_replay_on_with_the_mirror_and_without_it(
     patched: DrivenTree, opted_out: DrivenTree, drawn: list[dict[str, Any]]
 ) -> None:
-    with_mirror = [(session, True) for session in drawn]
-    expected = patched.ask_many("hybrid.replays", with_mirror)
-    assert opted_out.ask_many("hybrid.replays", with_mirror) == expected
-    told = opted_out.ask_many("hybrid.replays", [(session, False) for session in drawn])
-    for ours, theirs in zip(told, expected, strict=True):
+    expected = patched.ask_many("hybrid.replays", [(session, True) for session in drawn])
+    told = [
+        opted_out.ask_many("hybrid.replays", [(session, mirror) for session in drawn])
+        for mirror in (True, False)
+    ]
+    for ours, theirs in zip(itertools.chain(*told), [*expected, *expected], strict=True):
         assert ours["idle_side"]
         for actual, wanted in zip(ours["replayed"], theirs["replayed"], strict=True):
             assert (actual["host_reads"], actual["max_seq_len_k"]) == (0, CONTEXT)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.driven.graph_sessions import CONTEXT
+from support.driven.graph_sessions import CONTEXT, WIDTH
 from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
@@ -47,16 +47,19 @@ def test_a_mask_of_a_known_total_is_as_before(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_mask_of_an_unknown_total_is_bounded_as_upstream_bounds_it(
-    patched: DrivenTree, upstream: DrivenTree, kind: str
+def test_a_mask_of_an_unknown_total_is_bounded_by_the_pools_rows(
+    patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree, kind: str
 ) -> None:
     told = asked(patched, "eagle", kind, known=False)
-    assert told == asked(upstream, "eagle", kind, known=False)
+    assert told == asked(hardened, "eagle", kind, known=False)
     # The successor's multi-layer worker knows no unknown total.
     assert asked(patched, "multi-layer", kind, known=False) == told
+    # Its bound is the context, which a request at its limit exceeds.
+    theirs = asked(upstream, "eagle", kind, known=False)
+    assert [each["total"] for each in theirs] == [len(lens) * CONTEXT for lens in LENS]
     for each, lens in zip(told, LENS, strict=True):
-        size = full_mask(len(lens), len(lens) * CONTEXT)
-        assert each["total"] == len(lens) * CONTEXT
+        size = full_mask(len(lens), len(lens) * WIDTH)
+        assert each["total"] == len(lens) * WIDTH
         assert each["mask"] == ("torch.bool", size, size)
         assert each["kernel_fills_it"]
         assert not each["preallocated"]
@@ -78,10 +81,10 @@ def test_a_mask_over_the_draft_alone_does_not_depend_on_the_total(
 
 @pytest.mark.parametrize("kind", PREALLOCATING)
 def test_a_preallocated_mask_is_filled_in_place_whatever_the_total(
-    patched: DrivenTree, upstream: DrivenTree, kind: str
+    patched: DrivenTree, hardened: DrivenTree, kind: str
 ) -> None:
     told = asked(patched, "eagle", kind, known=False, graph=5)
-    assert told == asked(upstream, "eagle", kind, known=False, graph=5)
+    assert told == asked(hardened, "eagle", kind, known=False, graph=5)
     assert asked(patched, "multi-layer", kind, known=False, graph=5) == told
     for each, lens in zip(told, LENS, strict=True):
         assert (each["preallocated"], each["kernel_fills_it"], each["total"]) == (True, True, 0)
@@ -91,6 +94,35 @@ def test_a_preallocated_mask_is_filled_in_place_whatever_the_total(
     known = asked(patched, "eagle", kind, known=True, graph=5)
     assert [each["mask"] for each in known] == [each["mask"] for each in told]
     assert [each["total"] for each in known] == [sum(lens) for lens in LENS]
+
+
+@pytest.mark.parametrize("worker", ["eagle", "multi-layer"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_batch_above_the_largest_graph_has_a_mask_of_its_own(
+    patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree, worker: str, known: bool
+) -> None:
+    for tree in (patched, hardened):
+        for each, lens in zip(asked(tree, worker, "mla", known=known, graph=2), LENS, strict=True):
+            assert each["preallocated"] is (len(lens) <= 2)
+            assert each["kernel_fills_it"]
+            assert each["mask"][1] >= full_mask(len(lens), sum(lens))
+    # The successor writes into the graphs' what they have no room for.
+    told = asked(upstream, "eagle", "mla", known=known, graph=2)
+    assert {each["preallocated"] for each in told} == {True}
+    assert any(
+        each["mask"][1] < full_mask(len(lens), sum(lens)) for each, lens in zip(told, LENS, strict=True)
+    )
+
+
+@pytest.mark.parametrize("graph", [None, 5])
+@pytest.mark.parametrize("kind", ["mha", "mla"])
+def test_a_mask_has_room_for_requests_at_their_limit(
+    patched: DrivenTree, hardened: DrivenTree, kind: str, graph: int | None
+) -> None:
+    lens = [WIDTH] * 3
+    for tree in (patched, hardened):
+        told = tree.ask("tree_mask.drafted", "eagle", kind, SERVER, lens, total=None, graph=graph)
+        assert told["mask"][1] >= full_mask(3, sum(lens))
 
 
 def test_before_the_patch_trtllm_mla_had_no_preallocated_mask(
@@ -122,7 +154,7 @@ def test_the_successors_multi_layer_mask_needs_the_total_until_it_is_hardened(
 
 
 @pytest.mark.parametrize("worker", ["eagle", "multi-layer"])
-@pytest.mark.parametrize(("kind", "total"), [("mha/mha", CONTEXT), ("mha/mla", 0), ("mla/mha", CONTEXT)])
+@pytest.mark.parametrize(("kind", "total"), [("mha/mha", WIDTH), ("mha/mla", 0), ("mla/mha", WIDTH)])
 def test_an_opted_out_hybrids_mask_is_its_verify_sides(
     opted_out: DrivenTree, worker: str, kind: str, total: int
 ) -> None:
@@ -132,6 +164,6 @@ def test_an_opted_out_hybrids_mask_is_its_verify_sides(
     assert [each["total"] for each in told] == [total * len(lens) for lens in LENS]
 
 
-def test_nothing_bounds_the_mask_of_a_hybrid_that_keeps_the_mirror(patched: DrivenTree) -> None:
-    with pytest.raises(ProbeError, match="max_context_len"):
-        asked(patched, "eagle", "mha/mha", known=False)
+def test_the_mask_of_a_hybrid_that_keeps_the_mirror_is_bounded_too(patched: DrivenTree) -> None:
+    told = asked(patched, "eagle", "mha/mha", known=False)
+    assert [each["total"] for each in told] == [len(lens) * WIDTH for lens in LENS]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, examples, sessions
+from support.driven.graph_sessions import CONTEXT, WIDTH, examples, sessions
 from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
@@ -51,15 +51,32 @@ def test_an_eager_batch_with_the_mirror_is_planned_as_upstream_plans_it(
 
 @pytest.mark.parametrize("mode", WITHOUT_A_MIRROR)
 def test_an_eager_batch_without_the_mirror_has_the_live_indices_of_one_with_it(
-    patched: DrivenTree, upstream: DrivenTree, mode: str
+    patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree, mode: str
 ) -> None:
     with_mirror, ours = (
         patched.ask_many("triton_attention.eager", requests(mode, mirror)) for mirror in (True, False)
     )
     assert results(ours, "size", "host_reads") == results(with_mirror, "size", "host_reads")
-    assert ours == upstream.ask_many("triton_attention.eager", requests(mode, False))
-    bounds = [len(batch["lens"]) * CONTEXT for _ in SERVERS for batch in BATCHES]
-    assert [told["size"] for told in ours] == bounds
+    assert ours == hardened.ask_many("triton_attention.eager", requests(mode, False))
+    theirs = upstream.ask_many("triton_attention.eager", requests(mode, False))
+    assert results(ours, "size") == results(theirs, "size")
+    # Upstream's are as many as the context has, which a request at its limit exceeds.
+    for told, width in ((ours, WIDTH), (theirs, CONTEXT)):
+        bounds = [len(batch["lens"]) * width for _ in SERVERS for batch in BATCHES]
+        assert [each["size"] for each in told] == bounds
+
+
+@pytest.mark.parametrize("mode", WITHOUT_A_MIRROR)
+def test_requests_at_their_limit_have_all_their_indices_without_the_mirror(
+    patched: DrivenTree, hardened: DrivenTree, mode: str
+) -> None:
+    batch = {"rows": [3, 9, 5], "lens": [WIDTH] * 3, "accepted": [1, 1, 1]}
+    for tree in (patched, hardened):
+        with_mirror, without = tree.ask_many(
+            "triton_attention.eager", [(SERVER, mode, batch, mirror) for mirror in (True, False)]
+        )
+        assert without["kv_indices"] == with_mirror["kv_indices"]
+        assert without["size"] >= without["kv_indptr"][1][-1]
 
 
 @pytest.mark.parametrize("mode", WITHOUT_A_MIRROR)
@@ -69,7 +86,7 @@ def test_without_the_mirror_nothing_but_a_window_is_read_to_the_host(
     ours, theirs = (
         tree.ask_many("triton_attention.eager", requests(mode, False, True)) for tree in (patched, upstream)
     )
-    assert ours == theirs
+    assert results(ours, "size") == results(theirs, "size")
     for (server, *_), told in zip(requests(mode), ours, strict=True):
         assert (told["host_reads"] == 0) == ("window" not in server)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, examples, sessions
+from support.driven.graph_sessions import CONTEXT, WIDTH, examples, sessions
 from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
@@ -134,7 +134,10 @@ def test_patchkits_fill_plans_a_replay_as_the_tree_does(
 def assert_filled(session: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     """Assert that a replay without the mirror planned what one with it does, and read nothing."""
     server, largest = session["server"], max(session["graphs"])
-    assert ours["captured"] == theirs["captured"]
+    for bs, fields in ours["captured"].items():
+        # A capture that fills too has the same bound, which no kernel is given.
+        bound = {"max_seq_len_k": theirs["captured"][bs]["max_seq_len_k"]}
+        assert fields | bound == theirs["captured"][bs], bs
     # Tables of all sizes are rows of the largest one's.
     held = {name: ours["captured"][largest][name] for name in TABLES}
     rows = {name: [list(row) for row in value[1]] for name, value in held.items() if value is not None}
@@ -154,15 +157,38 @@ def assert_filled(session: dict[str, Any], ours: dict[str, Any], theirs: dict[st
             assert actual[name] == (expected[name][0], table[: batch["graph"]]), name
 
 
+@pytest.mark.parametrize("route", ["tree", "mirrorless", "stale"])
 @EXAMPLES
 @given(drawn=several(*MODES, "extend v2", named=True))
-def test_a_server_that_opted_out_replays_without_the_mirror_what_it_replays_with_it(
-    patched: DrivenTree, opted_out: DrivenTree, drawn: Sessions
+def test_a_server_that_opted_out_replays_the_same_with_the_mirror_without_it_and_with_a_stale_one(
+    every_tree: tuple[DrivenTree, ...],
+    opted_out: DrivenTree,
+    hardened_opted_out: DrivenTree,
+    route: str,
+    drawn: Sessions,
 ) -> None:
-    with_mirror = driven(opted_out, drawn)
-    assert with_mirror == driven(patched, drawn)
-    for session, ours, theirs in zip(drawn, driven(opted_out, drawn, "mirrorless"), with_mirror, strict=True):
-        assert_filled(session, ours, theirs)
+    _, patched, upstream = every_tree
+    for before, after in ((patched, opted_out), (upstream, hardened_opted_out)):
+        for session, ours, theirs in zip(
+            drawn, driven(after, drawn, route), driven(before, drawn), strict=True
+        ):
+            assert_filled(session, ours, theirs)
+
+
+@pytest.mark.parametrize("lens", [[140], [33, 170, 64]])
+def test_a_verify_without_the_mirror_plans_every_page_through_the_runners_own_view(
+    upstream: DrivenTree, hardened: DrivenTree, hardened_opted_out: DrivenTree, lens: list[int]
+) -> None:
+    told = hardened_opted_out.ask("trtllm_mha.viewed", SERVER, lens)
+    assert told["planned"] == told["pages"]
+    assert told["lens"] == [length + SERVER["draft_tokens"] for length in lens]
+    assert not told["mirror"]
+    # What the successor's view hands on passes for a mirror, and cuts the pages at the length that it holds.
+    stale = upstream.ask("trtllm_mha.viewed", SERVER, lens)
+    assert stale["mirror"]
+    assert stale["planned"] != stale["pages"]
+    with pytest.raises(ProbeError, match="NoneType"):
+        hardened.ask("trtllm_mha.viewed", SERVER, lens)
 
 
 @pytest.mark.parametrize("mode", EAGER_MODES)
@@ -177,7 +203,7 @@ def test_an_opted_out_servers_eager_batch_with_the_mirror_is_as_before(
 @pytest.mark.parametrize(
     ("mode", "reads"), [("decode", 0), ("draft decode", 0), ("verify", 0), ("extend v2", 1)]
 )
-def test_an_opted_out_servers_eager_batch_without_the_mirror_has_a_table_as_wide_as_the_context(
+def test_an_opted_out_servers_eager_batch_without_the_mirror_has_a_table_as_wide_as_the_pools_rows(
     opted_out: DrivenTree, mode: str, reads: int
 ) -> None:
     more = {"draft decode": 3, "verify": SERVER["draft_tokens"]}.get(mode, 0)
@@ -186,7 +212,7 @@ def test_an_opted_out_servers_eager_batch_without_the_mirror_has_a_table_as_wide
             "trtllm_mha.eager", [(server, mode, BATCH, 2, True), (server, mode, BATCH, 2, False)]
         )
         assert actual["host_reads"] == reads
-        assert actual["max_seq_len_k"] == CONTEXT + more
+        assert actual["max_seq_len_k"] == WIDTH + more
         for name in (*LENGTHS, "max_seq_len_q"):
             assert actual[name] == expected[name], name
         for name in TABLES:
@@ -195,7 +221,7 @@ def test_an_opted_out_servers_eager_batch_without_the_mirror_has_a_table_as_wide
                 (kind, wide), (expected_kind, narrow) = actual[name], expected[name]
                 assert kind == expected_kind
                 assert [row[: len(narrow[0])] for row in wide] == narrow
-                assert len(wide[0]) == -(-(CONTEXT + more) // server["page_size"])
+                assert len(wide[0]) == -(-WIDTH // server["page_size"])
 
 
 def test_an_opted_out_server_says_that_it_needs_no_mirror(patched: DrivenTree, opted_out: DrivenTree) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, examples, sessions
+from support.driven.graph_sessions import CONTEXT, WIDTH, examples, sessions
 from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def test_an_eager_batch_without_the_mirror_is_planned_as_one_with_it(patched: Dr
 
 @pytest.mark.parametrize("skip_prefill", [False, True])
 @pytest.mark.parametrize("draft_tokens", [None, 0, 1, 4, 7])
-def test_the_tree_mask_is_the_one_that_upstream_allocates(
+def test_the_tree_mask_is_upstreams_but_as_wide_as_the_pools_rows(
     unpatched: DrivenTree,
     patched: DrivenTree,
     upstream: DrivenTree,
@@ -89,14 +89,23 @@ def test_the_tree_mask_is_the_one_that_upstream_allocates(
     server = SERVER | {"draft_tokens": draft_tokens}
     requests = [(server, skip_prefill, max_bs, draft_tokens or 1) for max_bs in (1, 3, 8)]
     answers = patched.ask_many("trtllm_mla.tree_mask", requests)
-    assert answers == upstream.ask_many("trtllm_mla.tree_mask", requests)
+    theirs = upstream.ask_many("trtllm_mla.tree_mask", requests)
     none = ([None, None], [None, None])
     assert unpatched.ask_many("trtllm_mla.tree_mask", requests) == [none] * len(requests)
     if skip_prefill or not draft_tokens:
-        assert answers == [none] * len(requests)
-    else:
-        sizes = [max_bs * draft_tokens * (CONTEXT + draft_tokens) for max_bs in (1, 3, 8)]
-        assert answers == [([None, None], [("torch.bool", (size,), 0), None]) for size in sizes]
+        assert answers == theirs == [none] * len(requests)
+        return
+    # Upstream's is as wide as the context, which a request at its limit exceeds.
+    for told, width in ((answers, WIDTH), (theirs, CONTEXT)):
+        sizes = [max_bs * draft_tokens * (width + draft_tokens) for max_bs in (1, 3, 8)]
+        assert told == [([None, None], [("torch.bool", (size,), 0), None]) for size in sizes]
+
+
+def test_a_draft_extends_backend_has_no_tree_mask(patched: DrivenTree, upstream: DrivenTree) -> None:
+    request = (SERVER, False, 3, SERVER["draft_tokens"], True)
+    assert patched.ask("trtllm_mla.tree_mask", *request) == ([None, None], [None, None])
+    _, (mask, _) = upstream.ask("trtllm_mla.tree_mask", *request)
+    assert mask is not None
 
 
 def test_target_and_draft_say_that_they_read_no_mirror_but_their_parent_does(

@@ -68,7 +68,7 @@ def test_no_draft_extend_graph_is_captured_without_cuda(every_tree: tuple[Any, .
 
 
 @EVERY
-@pytest.mark.parametrize("target", ["triton", "trtllm mha", "trtllm mla"])
+@pytest.mark.parametrize("target", ["triton", "trtllm mha", "trtllm mla", "hybrid"])
 @pytest.mark.parametrize("plan_stream", [True, False])
 def test_a_worker_starts_with_a_backend_that_has_the_overlap_hook(
     patched: DrivenTree, hardened: DrivenTree, kind: str, target: str, plan_stream: bool
@@ -78,7 +78,7 @@ def test_a_worker_starts_with_a_backend_that_has_the_overlap_hook(
 
 
 @EVERY
-@pytest.mark.parametrize("target", ["base", "flashinfer mla", "hybrid"])
+@pytest.mark.parametrize("target", ["base", "flashinfer mla"])
 def test_a_worker_with_a_plan_stream_refuses_to_start_with_a_backend_that_has_no_overlap_hook(
     every_tree: tuple[Any, ...], hardened: DrivenTree, kind: str, target: str
 ) -> None:
@@ -90,6 +90,10 @@ def test_a_worker_with_a_plan_stream_refuses_to_start_with_a_backend_that_has_no
             tree.ask("workers.start", kind, target, plan_stream=True)
         assert caught.value.kind == "RuntimeError"
         assert tree.ask("workers.start", kind, target, plan_stream=False) is False
+        with pytest.raises(ProbeError, match="cannot verify with the overlap plan stream"):
+            tree.ask("workers.start", kind, target, plan_stream=True, disaggregation="decode")
+        # It never verifies.
+        assert tree.ask("workers.start", kind, target, plan_stream=True, disaggregation="prefill") is True
 
 
 @pytest.mark.parametrize("target", ["trtllm mha", "trtllm mla"])
@@ -101,10 +105,11 @@ def test_the_overlap_hook_of_trtllm_backends_changes_nothing(
     assert patched.ask("workers.call_hook", target) == []
 
 
+@BOTH
 @pytest.mark.parametrize("function", ["verify", "_draft_extend_for_decode"])
 def test_a_plan_stream_waits_for_what_it_reads_before_anything_is_planned_on_it(
-    upstream: DrivenTree, hardened: DrivenTree, function: str
+    upstream: DrivenTree, hardened: DrivenTree, kind: str, function: str
 ) -> None:
-    assert upstream.ask("workers.plan", function, plan_stream=True) == ["entered"]
-    assert hardened.ask("workers.plan", function, plan_stream=True) == ["waits", "entered"]
-    assert hardened.ask("workers.plan", function, plan_stream=False) == ["entered"]
+    assert upstream.ask("workers.plan", kind, function, plan_stream=True) == ["entered"]
+    assert hardened.ask("workers.plan", kind, function, plan_stream=True) == ["waits", "entered"]
+    assert hardened.ask("workers.plan", kind, function, plan_stream=False) == ["entered"]

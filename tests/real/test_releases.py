@@ -199,6 +199,22 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
     assert set(states_in(answer("status", tree.root, "--check")).values()) == {"applied"}
 
 
+@pytest.mark.parametrize("version", [REFERENCE, HAVING[0], HAVING[-1], LATEST])
+def test_no_comment_says_of_code_that_reads_the_mirror_that_nobody_does(
+    releases: Releases, version: str
+) -> None:
+    for change in releases.plan(version).changes:
+        code = (change.after or b"").decode()
+        lines = code.splitlines()
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ClassDef) and "seq_lens_cpu" in ast.unparse(node):
+                body = lines[node.lineno : node.end_lineno]
+                said = [line for line in body if "# patchkit " in line]
+                assert not [
+                    line for line in said if "never read" in line or "nobody reads the mirror" in line
+                ]
+
+
 def test_the_opt_out_of_upstream_is_recognised(releases: Releases) -> None:
     (status,) = make_plan(releases.tree(LATEST), (named("pk-trtllm-mha-opt-out"),)).patches
     assert status.state is State.UPSTREAM

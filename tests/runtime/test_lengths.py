@@ -94,6 +94,25 @@ def test_an_unknown_total_sizes_nothing_where_the_tree_mask_is_preallocated() ->
     assert lengths.tree_mask_total(*verifying([4, 9], known=False, mask=torch.zeros(1))) == 0
 
 
+def test_a_request_has_at_most_its_row_of_the_pool() -> None:
+    narrow = SimpleNamespace(max_context_len=8)
+    wide = SimpleNamespace(max_context_len=8, req_to_token=torch.zeros(3, 12))
+    assert (lengths.row_length(narrow), lengths.row_length(wide)) == (8, 12)
+    batch, backend = verifying([8, 11], known=False, mask=None)
+    backend.req_to_token = torch.zeros(3, MAX_CONTEXT + 4)
+    assert lengths.tree_mask_total(batch, backend) == 2 * (MAX_CONTEXT + 4)
+
+
+@pytest.mark.parametrize(("count", "kept"), [(1, True), (2, True), (3, False)])
+def test_a_preallocated_mask_is_for_as_many_requests_as_a_graph_has(count: int, kept: bool) -> None:
+    batch, backend = verifying([4] * count, known=False, mask=torch.zeros(1))
+    assert lengths.verify_buffers(backend, batch)[0] is not None
+    backend.verify_mask_requests = 2
+    mask, positions = lengths.verify_buffers(backend, batch)
+    assert (mask is not None, positions) == (kept, None)
+    assert lengths.tree_mask_total(batch, backend) == (0 if kept else count * MAX_CONTEXT)
+
+
 def test_the_tree_mask_of_a_known_total_asks_the_backend_for_nothing() -> None:
     batch = SimpleNamespace(seq_lens_sum=13)
     assert lengths.tree_mask_total(batch, SimpleNamespace()) == 13

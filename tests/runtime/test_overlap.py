@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from patchkit.runtime.overlap import HOOK, has_overlap_hook, require_overlap_hook
@@ -78,3 +80,38 @@ def test_a_server_without_the_hook_does_not_start_with_the_plan_stream(backend: 
     assert said.startswith(f"{backend.__name__} ")
     assert HOOK in said
     assert "SGLANG_ENABLE_OVERLAP_PLAN_STREAM" in said
+
+
+class HybridAttnBackend(WithHook):
+    """Stands for a backend of two sides, of which the server's mode says which verifies."""
+
+    def __init__(self, prefill: object, decode: object, mode: str) -> None:
+        self.prefill_backend, self.decode_backend = prefill, decode
+        self.model_runner = SimpleNamespace(server_args=SimpleNamespace(speculative_attention_mode=mode))
+
+
+@pytest.mark.parametrize(("mode", "has"), [("decode", True), ("prefill", False)])
+def test_a_hybrid_has_the_hook_where_its_verify_side_has(mode: str, has: bool) -> None:
+    assert has_overlap_hook(HybridAttnBackend(Without(), WithHook(), mode)) is has
+    nested = HybridAttnBackend(Without(), HybridAttnBackend(Without(), WithHook(), mode), "decode")
+    assert has_overlap_hook(nested) is has
+
+
+def test_a_hybrid_that_does_not_hand_the_call_on_has_no_hook() -> None:
+    class Plain(AttentionBackend):
+        prefill_backend = decode_backend = WithHook()
+
+    hybrid = type("HybridAttnBackend", (Plain,), {})
+    assert has_overlap_hook(hybrid()) is False
+
+
+def test_a_backend_that_names_two_kinds_is_no_hybrid() -> None:
+    class Named(WithHook):
+        prefill_backend, decode_backend = "fa3", "triton"
+
+    assert has_overlap_hook(Named()) is True
+
+
+def test_the_error_names_the_side_that_verifies() -> None:
+    with pytest.raises(RuntimeError, match=r"^Without cannot verify"):
+        require_overlap_hook(object(), HybridAttnBackend(WithHook(), Without(), "decode"))

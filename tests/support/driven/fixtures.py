@@ -63,3 +63,14 @@ if trees.OPTIONAL:
         tree = trees.with_patches(releases, folder, "opted-out", (*trees.DEFAULT, *trees.OPTIONAL))
         yield tree
         tree.stop()
+
+    @pytest.fixture(scope="session")
+    def hardened_opted_out(
+        releases: Releases, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[trees.DrivenTree]:
+        """Upstream's own release with every patch of this project, those that take naming too."""
+        folder = tmp_path_factory.mktemp("driven")
+        every = (*trees.DEFAULT, *trees.OPTIONAL)
+        tree = trees.with_patches(releases, folder, "hardened-opted-out", every, trees.SUCCESSOR)
+        yield tree
+        tree.stop()

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CONTEXT = 200
+WIDTH = CONTEXT + 16
+"""The tokens of a row of the request pool; beyond the context it has room for what a speculation writes ahead."""
 REQUESTS = 24
 GRAPHS = (1, 2, 4, 7)
 """Sizes that graphs are captured for."""

@@ -52,6 +52,7 @@ def backend(kind: str | None) -> Any:
         return bare(REAL[kind])
     made = bare({"hybrid": HybridAttnBackend, "two-batch": TboAttnBackend}[kind])
     made.prefill_backend = made.decode_backend = made.primary = bare(TritonAttnBackend)
+    made.model_runner = SimpleNamespace(server_args=SimpleNamespace(speculative_attention_mode="decode"))
     return made
 
 
@@ -107,8 +108,11 @@ WORKERS = {
 }
 
 
-def worker(kind: str, slots: list[Any], plan_stream: bool = False) -> Any:
-    """Return a worker whose target, draft and draft-extend backends are ``slots``, a stream if asked for."""
+def worker(kind: str, slots: list[Any], plan_stream: bool = False, eager: Any = None) -> Any:
+    """Return a worker whose target, draft and draft-extend backends are ``slots``, a stream if asked for.
+
+    ``eager`` is the draft runner's own backend, which plans a draft-extend without a graph.
+    """
     stream = object() if plan_stream else None
     if kind == "unrelated":
         return SimpleNamespace(plan_stream=stream)
@@ -119,6 +123,7 @@ def worker(kind: str, slots: list[Any], plan_stream: bool = False) -> Any:
         draft_attn_backend=draft,
         draft_extend_attn_backend=extends[0],
         draft_extend_attn_backend_list=extends,
+        draft_runner=SimpleNamespace(attn_backend=eager),
     )
     made.plan_stream = stream
     return made
@@ -127,8 +132,8 @@ def worker(kind: str, slots: list[Any], plan_stream: bool = False) -> Any:
 def named(kind: str) -> list[str]:
     """Return the slots that a worker names, each by what it is; one that is none of its slots as ``other``."""
     slots = ["target", "draft", "extend", "second extend"]
-    found = worker(kind, slots).spec_v2_attn_backends
-    return [slot if slot in slots else "other" for slot in found]
+    found = worker(kind, slots, eager="eager").spec_v2_attn_backends
+    return [slot if slot in {*slots, "eager"} else "other" for slot in found]
 
 
 def start(
@@ -138,6 +143,7 @@ def start(
     *,
     plan_stream: bool = False,
     overlap: bool = True,
+    eager: str | None = None,
 ) -> dict[str, Any]:
     """Start a scheduler's overlap; return what its future map and its batches were told."""
     module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
@@ -149,7 +155,7 @@ def start(
         forward_stream=None,
         enable_overlap=overlap,
         server_args=_settings(settings),
-        draft_worker=None if kind is None else worker(kind, slots, plan_stream),
+        draft_worker=None if kind is None else worker(kind, slots, plan_stream, backend(eager)),
         tp_worker=SimpleNamespace(model_runner=SimpleNamespace(attn_backend=slots[0])),
         max_running_requests=4,
         chunked_prefill_size=16,

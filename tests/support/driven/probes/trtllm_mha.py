@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import torch
 from sglang.srt.layers.attention.trtllm_mha_backend import (
     TRTLLMHAAttnBackend,
     TRTLLMHAAttnMultiStepDraftBackend,
@@ -33,8 +35,8 @@ def _backend(server: dict[str, Any], step: int = 0) -> Any:
 def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 
-    ``route`` says who fills a replay's metadata: the tree's own method with the mirror (``tree``) or without
-    (``mirrorless``), or ``fill``, patchkit's.
+    ``route`` says who fills a replay's metadata: the tree's own method with the mirror (``tree``), without
+    (``mirrorless``) or with one that an earlier batch left (``stale``), or ``fill``, patchkit's.
     """
     server, mode, graphs = session["server"], session["mode"], session["graphs"]
     backend = _backend(server, session["step"])
@@ -73,7 +75,7 @@ def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
                     bs=bs,
                     rows=state.rows,
                     lens=state.lens,
-                    lens_cpu=state.lens_cpu if route == "tree" else None,
+                    lens_cpu=_mirror(state.lens_cpu, route),
                     total=state.total if route == "tree" else None,
                     spec=spec,
                 )
@@ -87,6 +89,10 @@ def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
     return {"captured": captured, "replayed": told, "fill_value": state.fill_value}
 
 
+def _mirror(lens_cpu: torch.Tensor, route: str) -> torch.Tensor | None:
+    return {"tree": lens_cpu, "stale": torch.ones_like(lens_cpu)}.get(route)
+
+
 def eager(
     server: dict[str, Any], mode: str, batch: dict[str, Any], step: int = 0, mirror: bool = True
 ) -> dict[str, Any]:
@@ -97,6 +103,54 @@ def eager(
     with backends.OnCpu(), reads:
         backend.init_forward_metadata(planned)
     return backends.fields_of(backend.forward_metadata, FIELDS) | {"host_reads": reads.count}
+
+
+def viewed(server: dict[str, Any], lens: list[int]) -> dict[str, Any]:
+    """Verify a batch without the mirror through the runner's own view; its buffer has what an earlier one left.
+
+    Returns the lengths and each request's pages that the backend planned, and the pages that it has.
+    """
+    from sglang.srt.model_executor.cuda_graph_runner import build_replay_fb_view
+
+    backend, stride, bs = _backend(server), server["draft_tokens"], len(lens)
+    state = backends.GraphInputs(backend, bs, {"rows": list(range(1, bs + 1)), "lens": lens, "graph": bs})
+    spec = backends.spec_info("verify", stride=stride)
+    with backends.OnCpu():
+        backend.init_cuda_graph_state(bs, bs * stride)
+        backends.capture(
+            backend, "verify", bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
+        )
+    buffers = SimpleNamespace(
+        input_ids=torch.zeros(bs * stride, dtype=torch.int64),
+        req_pool_indices=state.rows,
+        seq_lens=state.lens,
+        seq_lens_cpu=torch.ones_like(state.lens_cpu),
+        encoder_lens=None,
+    )
+    batch = SimpleNamespace(
+        forward_mode=backends.MODES["verify"], seq_lens_sum=None, seq_lens_cpu=None, spec_info=spec
+    )
+    view = build_replay_fb_view(
+        batch,
+        buffers,
+        bs=bs,
+        raw_bs=bs,
+        num_tokens=bs * stride,
+        seq_len_fill_value=1,
+        capture_forward_mode=backends.MODES["verify"],
+        is_encoder_decoder=False,
+    )
+    with backends.OnCpu():
+        backend.init_forward_metadata_out_graph(view)
+    page_size = server["page_size"]
+    table, pages = backend.forward_metadata.page_table, [-(-(each + stride) // page_size) for each in lens]
+    slots = backend.req_to_token[state.rows][:, ::page_size] // page_size
+    return {
+        "mirror": view.seq_lens_cpu is not None,
+        "lens": backend.forward_metadata.cache_seqlens_int32.tolist(),
+        "planned": [table[row, :count].tolist() for row, count in enumerate(pages)],
+        "pages": [slots[row, :count].tolist() for row, count in enumerate(pages)],
+    }
 
 
 def overlap_hook(server: dict[str, Any], mode: str, batch: dict[str, Any]) -> Any:

@@ -23,8 +23,10 @@ FIELDS = (
 )
 
 
-def _backend(server: dict[str, Any], skip_prefill: bool = False) -> Any:
-    return TRTLLMMLABackend(backends.model_runner(mla=True, **server), skip_prefill=skip_prefill)
+def _backend(server: dict[str, Any], skip_prefill: bool = False, is_draft: bool = False) -> Any:
+    runner = backends.model_runner(mla=True, **server)
+    runner.is_draft_worker = is_draft
+    return TRTLLMMLABackend(runner, skip_prefill=skip_prefill)
 
 
 def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
@@ -94,9 +96,11 @@ def eager(server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: bool
     return backends.fields_of(backend.forward_decode_metadata, (*FIELDS, "batch_size"))
 
 
-def tree_mask(server: dict[str, Any], skip_prefill: bool, max_bs: int, tokens_per_request: int) -> Any:
+def tree_mask(
+    server: dict[str, Any], skip_prefill: bool, max_bs: int, tokens_per_request: int, is_draft: bool = False
+) -> Any:
     """Return what a verify's buffers are before and after the graph state: None, or type, size and values set."""
-    backend = _backend(server, skip_prefill)
+    backend = _backend(server, skip_prefill, is_draft)
     before = backend.get_verify_buffers_to_fill_after_draft()
     with backends.OnCpu():
         backend.init_cuda_graph_state(max_bs, max_bs * tokens_per_request)

@@ -101,7 +101,7 @@ def captured(kinds: list[str | None], *, cuda: bool = True) -> list[bool]:
     return found
 
 
-def start(kind: str, target: str, *, plan_stream: bool) -> bool:
+def start(kind: str, target: str, *, plan_stream: bool, disaggregation: str = "null") -> bool:
     """Start a worker whose target has a backend of a kind; return whether it has a plan stream then."""
     module = MODULES[kind]
     stream = SimpleNamespace(device=torch.device("cpu")) if plan_stream else None
@@ -119,6 +119,7 @@ def start(kind: str, target: str, *, plan_stream: bool) -> bool:
         device="cpu",
         page_size=1,
         context_length=None,
+        disaggregation_mode=disaggregation,
     )
     model_runner = SimpleNamespace(attn_backend=backend(target), model_config=SimpleNamespace(context_len=64))
     target_worker = SimpleNamespace(model_runner=model_runner, get_memory_pool=lambda: (None, None))
@@ -150,13 +151,12 @@ class _PlanStream:
         pass
 
 
-def plan(function: str, *, plan_stream: bool) -> list[str]:
-    """Prepare a verify or a draft-extend; return what the plan stream did until it was entered."""
-    stream = _PlanStream()
-    eagle_worker_v2.record_stream_for_v2_verify = lambda *_: None
-    worker = bare(
-        EagleDraftWorker if function == "_draft_extend_for_decode" else eagle_worker_v2.EAGLEWorkerV2
-    )
+def plan(kind: str, function: str, *, plan_stream: bool) -> list[str]:
+    """Let a worker prepare a verify or a draft-extend; return what the plan stream did until it was entered."""
+    stream, module = _PlanStream(), MODULES[kind]
+    module.record_stream_for_v2_verify = lambda *_: None
+    verifying = {"eagle": "EAGLEWorkerV2", "multi-layer": "MultiLayerEagleWorkerV2"}[kind]
+    worker = bare(DRAFT_WORKERS[kind] if function != "verify" else getattr(module, verifying))
     vars(worker).update(
         device="cpu",
         speculative_num_steps=3,
