@@ -18,12 +18,14 @@ PREALLOCATING = ("mla", "triton")
 KINDS = ("mha", *PREALLOCATING)
 
 
-def asked(tree: DrivenTree, worker: str, kind: str, **more: Any) -> list[dict[str, Any]]:
+def asked(
+    tree: DrivenTree, worker: str, kind: str, batches: list[list[int]] = LENS, **more: Any
+) -> list[dict[str, Any]]:
     """Return what the drafts of all batches led to; ``known`` says whether they know their total."""
     known = more.pop("known")
     return [
         tree.ask("tree_mask.drafted", worker, kind, SERVER, lens, total=sum(lens) if known else None, **more)
-        for lens in LENS
+        for lens in batches
     ]
 
 
@@ -101,16 +103,18 @@ def test_a_preallocated_mask_is_filled_in_place_whatever_the_total(
 def test_a_batch_above_the_largest_graph_has_a_mask_of_its_own(
     patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree, worker: str, known: bool
 ) -> None:
+    batches = [[CONTEXT] * count for count in (1, 2, 3, 5)]
     for tree in (patched, hardened):
-        for each, lens in zip(asked(tree, worker, "mla", known=known, graph=2), LENS, strict=True):
+        told = asked(tree, worker, "mla", batches, known=known, graph=2)
+        for each, lens in zip(told, batches, strict=True):
             assert each["preallocated"] is (len(lens) <= 2)
             assert each["kernel_fills_it"]
             assert each["mask"][1] >= full_mask(len(lens), sum(lens))
     # The successor writes into the graphs' what they have no room for.
-    told = asked(upstream, "eagle", "mla", known=known, graph=2)
+    told = asked(upstream, "eagle", "mla", batches, known=known, graph=2)
     assert {each["preallocated"] for each in told} == {True}
     assert any(
-        each["mask"][1] < full_mask(len(lens), sum(lens)) for each, lens in zip(told, LENS, strict=True)
+        each["mask"][1] < full_mask(len(lens), sum(lens)) for each, lens in zip(told, batches, strict=True)
     )
 
 

@@ -117,8 +117,9 @@ def viewed(server: dict[str, Any], lens: list[int]) -> dict[str, Any]:
     spec = backends.spec_info("verify", stride=stride)
     with backends.OnCpu():
         backend.init_cuda_graph_state(bs, bs * stride)
+        empty = backends.GraphInputs(backend, bs)
         backends.capture(
-            backend, "verify", bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
+            backend, "verify", bs=bs, num_tokens=bs * stride, rows=empty.rows, lens=empty.lens, spec=spec
         )
     buffers = SimpleNamespace(
         input_ids=torch.zeros(bs * stride, dtype=torch.int64),
