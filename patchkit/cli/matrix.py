@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from patchkit.cli import options
 from patchkit.errors import UsageError
@@ -86,6 +85,8 @@ def command(
 def _answer(
     matrix: Matrix, patches: PatchSet, style: str, diffs: Mapping[str, Sequence[Diff]], out: Console
 ) -> None:
+    import msgspec
+
     from patchkit.matrix.formats import table, text
 
     if style == "text":

@@ -63,12 +63,17 @@ def _try(above: Folder, package: Path) -> int | None:
                     f"another patchkit{who} is writing to {package}: wait for its end and try again."
                 ) from None
             except BaseException:
+                with suppress(OSError, TreeError):
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if _is_named(handle, folder):
+                        folder.remove(LOCK)
                 os.close(handle)
                 raise
             os.close(handle)
     except FileNotFoundError:
         return None
-    except OSError:
+    except BaseException:
+        # Not only what the system refuses: somebody may type Ctrl-C here.
         above.unmake(FOLDER)
         raise
     return None

@@ -54,7 +54,7 @@ def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
             fresh = stack.enter_context(exclusive(tree.package))
             try:
                 store.create()
-            except OSError:
+            except BaseException:
                 if fresh:
                     store.tidy()
                 raise
