@@ -1,0 +1,66 @@
+"""Run the tests with every dependency at its lower bound, then at its newest within the upper one.
+
+The tests are those that need neither torch nor a release of sglang. uv resolves to either end; the newest one is also
+looked up in the advisories that pip-audit knows, and has none. Needs what ``.[release]`` installs, and the package
+index. What stands behind -- goes to pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+REPOSITORY = Path(__file__).parents[1]
+ENDS = {"lowest": "lowest-direct", "newest": "highest"}
+TESTED = ("cli", "codemods", "findings", "matrix", "patchset", "plan", "transaction", "tree")
+"""Rooms whose tests do without torch."""
+
+
+def run(*command: str | Path) -> None:
+    """Run a command in the repository; SystemExit if it fails."""
+    click.echo(f"+ {' '.join(map(str, command))}", err=True)
+    ended = subprocess.run(list(map(str, command)), cwd=REPOSITORY, check=False)
+    if ended.returncode != 0:
+        raise SystemExit(f"check_bounds: {command[0]} ended with {ended.returncode} and says why above.")
+
+
+def check(end: str, python: str, folder: Path, arguments: tuple[str, ...]) -> None:
+    """Install an end in an environment of its own and run the tests there."""
+    uv = (sys.executable, "-m", "uv")
+    folder.mkdir()
+    pinned, environment = folder / "pinned.txt", folder / "environment"
+    asked = ("--resolution", ENDS[end], "--quiet", "--output-file", pinned, "--python", python)
+    run(*uv, "pip", "compile", "pyproject.toml", *asked)
+    run(*uv, "venv", "--quiet", "--python", python, environment)
+    into = ("--quiet", "--python", environment, "--constraint", pinned)
+    run(*uv, "pip", "install", *into, ".", "pytest", "hypothesis", "pydantic-sarif", "pip")
+    rooms = [f"tests/{room}" for room in TESTED if (REPOSITORY / "tests" / room).is_dir()]
+    options = ("-q", "-m", "not release", "-p", "no:cacheprovider")
+    run(environment / "bin" / "python", "-m", "pytest", *options, *rooms, *arguments)
+    if end == "newest":
+        run(sys.executable, "-m", "pip_audit", "--strict", "--no-deps", "--requirement", pinned)
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--end", "ends", type=click.Choice([*ENDS]), multiple=True, default=[*ENDS], help="Only this one."
+)
+@click.option(
+    "--python", "pythons", multiple=True, default=("3.10",), show_default=True, help="Version to use."
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def main(ends: tuple[str, ...], pythons: tuple[str, ...], arguments: tuple[str, ...]) -> None:
+    """Check both ends."""
+    with tempfile.TemporaryDirectory(prefix="patchkit-bounds-") as folder:
+        for python in pythons:
+            for end in ends:
+                check(end, python, Path(folder, f"{len(os.listdir(folder))}-{end}"), arguments)
+
+
+if __name__ == "__main__":
+    main()
