@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from patchkit.cli import options
 from patchkit.errors import UsageError
@@ -33,6 +32,8 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the
     launch command as typed, in quotes. Everything is read from TREE; nothing of it is imported or run.
     """
+    import msgspec
+
     from patchkit import api
     from patchkit.cli import console
     from patchkit.patchset import load
