@@ -97,7 +97,7 @@ def make_series(
         # A patch that conflicts takes its edits back, and what the others made stays as it was.
         for file, text in after.items():
             before = contents.get(file, space.modules.source(file))
-            if before is not None and before != text:
+            if before != text:
                 changes.append(FileChange(file, before, text, (patch.id,)))
         contents.update(after)
         if changes:
@@ -113,7 +113,7 @@ def _planned(
     changes = []
     for file in space.edited:
         before, after = space.modules.source(file), _written(tree, space, file, touched[file])
-        if before is not None and before != after:
+        if before != after:
             changes.append(FileChange(file, before, after, tuple(touched[file])))
             _require_valid(changes[-1])
     return Plan(tree, statuses, tuple(changes))

@@ -31,7 +31,7 @@ class _Examined:
 
 
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> _Examined:
-    place = space.locate_first(spec.addresses)
+    place = space.locate_new(spec) if spec.kind.makes_file else space.locate_first(spec.addresses)
     if isinstance(place, Examination):
         status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT, place.reason)
         return _Examined(status, place)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.codemods.language.imports import Import
-    from patchkit.patchset.patch import Address, Fact
+    from patchkit.patchset.patch import Address, Edit, Fact
     from patchkit.tree.modules import Modules
 
 
@@ -51,9 +51,17 @@ class Workspace:
             place = self.locate(address.files, address.scope)
         return place
 
+    def locate_new(self, edit: Edit) -> Place | Examination:
+        """Find the file that an edit makes; an empty one stands for one that is not there yet."""
+        file = next((each for each in edit.files if self._has(each)), edit.files[0])
+        return Place(file, Scope(self.get(file) or cst.Module(()), (), ""))
+
+    def _has(self, file: str) -> bool:
+        return file in self.edited or self.modules.source(file) is not None
+
     def locate(self, files: Sequence[str], dotted: str) -> Place | Examination:
         """Find the one place in the tree with this dotted name, in ``files`` or wherever it has moved."""
-        there = [file for file in files if self.modules.source(file) is not None]
+        there = [file for file in files if self._has(file)]
         if not dotted:
             places = [Place(file, Scope(module, (), "")) for file in there if (module := self.get(file))]
         else:

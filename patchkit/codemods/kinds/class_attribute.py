@@ -64,12 +64,13 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                         f"{scope.name} has `{there}`, expected `{self.code.strip()}`"
                     )
                 return examination.present(f"{scope.name} has its own `{there}`, which stays")
-        at = _place(node, scope.body, statement)
+        top = 1 if node.get_docstring() is not None else 0
+        at = _place(node, scope.body, statement) or top
 
         def rewrite() -> cst.Module:
             body = scope.body
             blank = (cst.EmptyLine(indent=False),)
-            is_first = at <= 1
+            is_first = at == top
             lead = blank if at and is_first else ()
             fresh = annotate(statement.with_changes(leading_lines=lead), note)
             rest = body[at:]
@@ -197,11 +198,9 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
 
 
 def _place(node: cst.ClassDef, body: tuple[cst.BaseStatement, ...], statement: cst.BaseStatement) -> int:
-    """Return where in a class's body the attribute goes."""
+    """Return the index behind the fields where the attribute is one, 0 where it goes to the top."""
     fields = [index for index, each in enumerate(body) if _is_field(each)]
-    if fields and _is_field(statement) and _has_fields(node):
-        return fields[-1] + 1
-    return 1 if node.get_docstring() is not None else 0
+    return fields[-1] + 1 if fields and _is_field(statement) and _has_fields(node) else 0
 
 
 def _is_field(statement: cst.BaseStatement) -> bool:

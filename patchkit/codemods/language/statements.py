@@ -108,7 +108,7 @@ class Statements:
             return examination.absent(lambda: f"expected `{brief(wanted)}`; {nearest(scope, wanted.text)}")
         if not self.every and (len(sites) > 1 or marks):
             return examination.ambiguous(
-                several(scope, map(_statement_path, [*marks, *(s.place for s in sites)]))
+                several(scope, map(statement_path, [*marks, *(s.place for s in sites)]))
             )
         for site in sites:
             if site.match.start is None and site.place.start is not None and _shares_line(scope, site.match):
@@ -118,14 +118,15 @@ class Statements:
 
     def _rewrite(self, scope: Scope, sites: Iterable[_Site], note: str) -> cst.Module:
         module = scope.module
-        ordered = sorted(sites, key=lambda site: syntax.order(_statement_path(site.place)))
+        ordered = sorted(sites, key=lambda site: syntax.order(statement_path(site.place)))
         # Last site first, so that the addresses of those before stay right; the first one carries the note.
         for index, site in reversed(list(enumerate(ordered))):
             module = _edit_one(module, site.variant, site.place, self.place, note if index == 0 else "")
         return module
 
 
-def _statement_path(match: Match) -> Path:
+def statement_path(match: Match) -> Path:
+    """Return the address of the first statement that a match covers, or of its expression."""
     return match.path if match.start is None else (*match.path, ("body", match.start))
 
 
@@ -141,7 +142,7 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
     new: tuple[cst.BaseStatement, ...]
     if place == "before":
         first = annotate(_with_lead(fresh[0], (*_blank(lead), *_lead(fresh[0]))), note)
-        new = (first, *fresh[1:], _with_lead(found[0], _from_first_comment(lead)), *found[1:])
+        new = (first, *fresh[1:], _with_lead(found[0], from_first_comment(lead)), *found[1:])
     elif place == "after":
         new = (*found, annotate(fresh[0], note), *fresh[1:])
     else:
@@ -152,6 +153,16 @@ def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, no
         block = cst.IndentedBlock(())
     new_block = block.with_changes(body=(*body[: match.start], *new, *body[match.end :]))
     return syntax.replaced(module, match.path, new_block)
+
+
+def statement_of(module: cst.Module, match: Match) -> Match | None:
+    """Return the match of whole statements; None for an expression that is no statement by itself on its line."""
+    if match.start is not None:
+        return match
+    alone = isinstance(syntax.node_at(module, match.path[:-1]), cst.Expr)
+    line = syntax.node_at(module, match.path[:-2])
+    shared = isinstance(line, cst.SimpleStatementLine) and len(line.body) > 1
+    return _whole_statement(module, match) if alone and not shared else None
 
 
 def _shares_line(scope: Scope, match: Match) -> bool:
@@ -189,7 +200,8 @@ def _blank(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
     return tuple(line for line in lines if line.comment is None)[:1]
 
 
-def _from_first_comment(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
+def from_first_comment(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
+    """Return the lines above a statement without the blank ones that come first."""
     kept = list(lines)
     while kept and kept[0].comment is None:
         kept.pop(0)

@@ -34,7 +34,7 @@ def codemod_of(kind: type[Kind], example: Example) -> Codemod:
 
 
 def ended(text: str) -> str:
-    return program(text).rstrip(" \n") + "\n"
+    return program(text).rstrip(" \n") + "\n" if text else ""
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))

@@ -1,0 +1,199 @@
+"""``delete``: statements go; that they are gone counts only where the place is shown to be the one meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
+from patchkit.codemods.language import texts
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.pattern import Match, Pattern
+    from patchkit.codemods.language.scope import Scope
+
+
+class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_fields=True):
+    """Take out the statements that ``find`` matches; ``context`` shows that this is their place.
+
+    Where nothing matches the edit is in place, which is why ``context`` has to match there. A block that is left
+    empty gets ``pass``. Upstream's 27841 is such a change: a guard that is no longer needed goes.
+    """
+
+    find: str
+    context: tuple[str, ...]
+    every: bool = False
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def codemod(self) -> Codemod:
+        """Build the codemod; ValueError names the key that is wrong."""
+        if not self.context:
+            raise ValueError("key `context`: empty, so that nothing tells a place without the statements")
+        (find,) = texts.patterns("find", self.find)
+        if find.is_expression and not find.is_call:
+            raise ValueError("key `find`: an expression that is no statement")
+        return _Delete(find, texts.patterns("context", *self.context), self.every)
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The statements go, their comments stay above what follows.",
+            'find = "if $desk.is_full:\\n    ..."\ncontext = ["$desk.lend(...)"]',
+            before="""
+            def serve(desk, book):
+                # no room
+                if desk.is_full:
+                    log(desk)
+                    return
+                desk.lend(book)
+            """,
+            after="""
+            def serve(desk, book):
+                # no room
+                # toy: so that it shows
+                desk.lend(book)
+            """,
+            scope="serve",
+        ),
+        Example(
+            "A block that would be empty gets `pass`.",
+            'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
+            before="""
+            def serve(desk, book):
+                desk.lend(book)
+                if desk.is_full:
+                    log(desk)
+            """,
+            after="""
+            def serve(desk, book):
+                desk.lend(book)
+                if desk.is_full:
+                    # toy: so that it shows
+                    pass
+            """,
+            scope="serve",
+        ),
+        Example(
+            "At the end of a block the note stands alone.",
+            'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
+            before="""
+            def serve(desk, book):
+                desk.lend(book)
+                log(desk)
+            """,
+            after="""
+            def serve(desk, book):
+                desk.lend(book)
+                # toy: so that it shows
+            """,
+            scope="serve",
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The statements are not there, and the place is the one meant.",
+            'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
+            before="""
+            def serve(desk, book):
+                desk.lend(book)
+            """,
+            scope="serve",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "A place that is another one says nothing.",
+            'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
+            before="def serve(desk, book): ...",
+            scope="serve",
+            refusal="expected `$desk.lend(...)` around the site",
+        ),
+        Example(
+            "Two places that match equally well are never guessed between.",
+            'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
+            before="""
+            log(one)
+            one.lend(book)
+            log(one)
+            """,
+            refusal="several places match, expected one",
+        ),
+        Example(
+            "Without `context` every other place would look done.",
+            'find = "log($desk)"\ncontext = []',
+            refusal="key `context`: empty",
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Delete:
+    """Take out what ``find`` matches where ``context`` does."""
+
+    find: Pattern
+    context: tuple[Pattern, ...]
+    every: bool
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Find the statements and what is around them."""
+        from patchkit.codemods.language import sites, statements
+
+        around = sites.bindings_given(scope, self.context)
+        if isinstance(around, examination.Examination):
+            return around
+        found = [
+            statements.statement_of(scope.module, m) for m in self.find.find(scope.node, scope.path, around)
+        ]
+        places = [match for match in found if match is not None]
+        if not places:
+            return examination.present()
+        if len(places) > 1 and not self.every:
+            return examination.ambiguous(sites.several(scope, map(statements.statement_path, places)))
+
+        def rewrite() -> cst.Module:
+            module = scope.module
+            last_first = sorted(places, key=lambda match: statements.statement_path(match)[-1][1] or 0)[::-1]
+            for index, place in enumerate(sorted(last_first, key=_depth, reverse=True)):
+                module = _without(module, place, note if index == len(places) - 1 else "")
+            return module
+
+        return examination.ready(rewrite)
+
+
+def _depth(match: Match) -> int:
+    return len(match.path)
+
+
+def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
+    import libcst as cst
+
+    from patchkit.codemods.language import syntax
+    from patchkit.codemods.language.comment import annotate, comments_in, put_above
+    from patchkit.codemods.language.statements import from_first_comment
+
+    block = syntax.node_at(module, place.path)
+    body = tuple(syntax.statements_of(block) or ())
+    gone, rest = body[place.start : place.end], body[place.end :]
+    lead = [line for line in gone[0].leading_lines if line.comment is None]  # type: ignore[attr-defined]
+    kept = comments_in(gone)
+    above = body[: place.start]
+    footer = list(getattr(block, "footer", ()))
+    if rest:
+        first = rest[0]
+        own = from_first_comment(first.leading_lines)  # type: ignore[attr-defined]
+        lines = [*lead[:1], *(cst.EmptyLine(comment=cst.Comment(each)) for each in kept), *own]
+        rest = (annotate(first.with_changes(leading_lines=lines), note), *rest[1:])
+    elif not above and not isinstance(block, cst.Module):
+        empty = cst.SimpleStatementLine([cst.Pass()])
+        rest = (annotate(put_above(empty, kept), note),)
+    else:
+        said = [*kept, *([f"# {note}"] if note else [])]
+        footer = [*(cst.EmptyLine(comment=cst.Comment(each)) for each in said), *footer]
+    if isinstance(block, cst.SimpleStatementSuite):
+        block = cst.IndentedBlock(())
+    changed = block.with_changes(body=(*above, *rest), footer=footer)
+    return syntax.replaced(module, place.path, changed)

@@ -1,0 +1,97 @@
+"""``new-file``: the tree gets a file; one that is there has to define the same names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
+from patchkit.codemods.language import texts
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.scope import Scope
+
+
+class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fields=True):
+    """Make the file with ``code``; ``revert`` takes it away again.
+
+    Upstream's 29843, which fuses a backend's metadata into one kernel, is such a change.
+    """
+
+    code: str
+
+    looks_inside: ClassVar[bool] = False
+    is_for_modules: ClassVar[bool] = True
+    makes_file: ClassVar[bool] = True
+
+    def codemod(self) -> Codemod:
+        """Return the edit; ValueError if ``code`` defines nothing by which the file would be known."""
+        with texts.naming("code"):
+            if not self._names():
+                raise ValueError("nothing in it has a name by which the file is known")
+        return self
+
+    def _names(self) -> set[str]:
+        from patchkit.codemods.language.definitions import bound_name
+        from patchkit.codemods.language.template import render
+
+        return {name for name in map(bound_name, render(self.code, {})) if name is not None}
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look for what the file defines; an empty module is a file that is not there."""
+        from patchkit.codemods.language.comment import annotate
+        from patchkit.codemods.language.definitions import bound_names
+        from patchkit.codemods.language.template import render
+
+        missing = sorted(self._names() - bound_names(scope))
+        if not missing:
+            return examination.present()
+        if scope.body:
+            return examination.ambiguous(f"the file is there without {', '.join(missing)}")
+
+        def rewrite() -> cst.Module:
+            first, *rest = render(self.code, {})
+            module = scope.module.with_changes(has_trailing_newline=True)
+            return module.with_changes(body=(annotate(first, note), *rest))
+
+        return examination.ready(rewrite)
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The file holds the code, and the note on top.",
+            "code = '''\nimport shop\n\n\ndef lend(book):\n    shop.log(book)\n'''",
+            before="",
+            after="""
+            # toy: so that it shows
+            import shop
+
+
+            def lend(book):
+                shop.log(book)
+            """,
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "A file that defines the same names is left as it is.",
+            'code = "def lend(book): ..."',
+            before="""
+            def lend(book, days=14):
+                return days
+            """,
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Another file of that name is somebody's.",
+            'code = "def lend(book): ..."',
+            before="def borrow(book): ...",
+            refusal="the file is there without lend",
+        ),
+        Example(
+            "It defines something.", 'code = "lend(book)"', refusal="key `code`: nothing in it has a name"
+        ),
+    )
