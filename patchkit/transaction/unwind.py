@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import ConflictError
@@ -131,9 +132,9 @@ def _require_unsigned(
         for name in sorted(gone):
             sign = f"# patchkit {name}:".encode()
             lines, now = (left or b"").splitlines(), (stands or b"").splitlines()
-            signed = [pair for pair in zip(lines, [*lines[1:], b""], strict=True) if sign in pair[0]]
+            signed = [pair for pair in zip_longest(lines, lines[1:], fillvalue=b"") if sign in pair[0]]
             if len(signed) > (will[file] or b"").count(sign):
-                pairs = list(zip(now, [*now[1:], b""], strict=True))
+                pairs = list(zip_longest(now, now[1:], fillvalue=b""))
                 line = max((number for number, pair in enumerate(pairs, 1) if pair == signed[-1]), default=1)
                 raise ConflictError(
                     f"{file}:{line}: a comment of {name} would be left there, so what it marks was copied or "
