@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan, Stage
     from patchkit.series.commit import Committed
+    from patchkit.series.merge import Merged
     from patchkit.transaction.apply import Applied
     from patchkit.transaction.recover import Recovery
     from patchkit.transaction.revert import Inferred, Reverted
@@ -38,6 +39,17 @@ class PlanConflictError(ConflictError):
     def __init__(self, message: str, plan: Plan) -> None:
         super().__init__(message)
         self.plan = plan
+
+
+@dataclass(frozen=True)
+class Move:
+    """What becomes of a patch when a tree moves: its state ``now`` and ``then``, and that in words."""
+
+    patch: str
+    now: str
+    then: str
+    said: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -245,6 +257,55 @@ def matrix(
 
     return survey(
         repository, refs(repository, patterns), patches, verify=verify, jobs=jobs, watch=watch, diffs=diffs
+    )
+
+
+def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move, ...]:
+    """Return what becomes of each patch when ``tree`` moves to ``ref`` of its repository; only reads.
+
+    What is ``applied`` on ``ref`` was committed there by patchkit. TreeError for a ref that is none.
+    """
+    from patchkit.plan.cache import statuses
+    from patchkit.tree.git import GitRepository, GitTree
+
+    words = {
+        "upstream": "upstream has it there: drop yours",
+        "applied": "its commit is there already",
+        "pending": "applies there",
+        "partial": "applies there, part of it is there already",
+        "conflict": "conflicts there",
+        "not-applicable": "not for that tree",
+    }
+    before = {said.patch.id: said for said in status(tree, patches)}
+    with GitRepository(tree.root) as repository:
+        after = statuses(GitTree(repository, ref), patches)
+    return tuple(
+        Move(
+            said.patch.id,
+            before[said.patch.id].state.value,
+            said.state.value,
+            words[said.state.value],
+            said.reason,
+        )
+        for said in after
+    )
+
+
+def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
+    """Merge ``ref`` into the branch of ``tree`` without the patches of either side, then apply those it had.
+
+    ConflictError if the merge itself conflicts, which is left to be resolved; TreeError, and nothing written,
+    if the tree has uncommitted changes.
+    """
+    from patchkit.series.merge import merge as merging
+    from patchkit.transaction import revert as reverting
+
+    had = reverting.recorded(tree)
+    return merging(
+        tree,
+        ref,
+        lambda: revert(tree, patches),
+        lambda: commit(tree, patches, had, keep_going=True),
     )
 
 

@@ -18,6 +18,7 @@ from patchkit.cli import (
     export,
     list_,
     matrix,
+    rebase_check,
     recover,
     revert,
     show,
@@ -51,5 +52,19 @@ def main() -> None:
     """
 
 
-for _module in (list_, show, status, diff, apply, revert, recover, verify, audit, matrix, export, doctor):
+for _module in (
+    list_,
+    show,
+    status,
+    diff,
+    apply,
+    revert,
+    recover,
+    verify,
+    audit,
+    matrix,
+    export,
+    rebase_check,
+    doctor,
+):
     main.add_command(_module.command)

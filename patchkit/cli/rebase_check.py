@@ -1,0 +1,86 @@
+"""``patchkit rebase-check``: what a move to another commit will do to each patch, before it is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from patchkit.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@click.command("rebase-check")
+@options.options(
+    options.tree,
+    click.option("--onto", "ref", required=True, metavar="REF", help="The commit, branch or tag to move to."),
+    click.option(
+        "--merge",
+        "merging",
+        is_flag=True,
+        help="Merge REF into the branch: without the patches of either side, which are then applied again.",
+    ),
+    options.folders,
+    options.as_json,
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    tree: str | None,
+    ref: str,
+    merging: bool,
+    folders: Sequence[Path],
+    as_json: bool,
+) -> None:
+    """Say what becomes of each patch when TREE moves to REF.
+
+    Patches that are upstream's there need no more care, those that would apply are applied again after the
+    move, and conflicts are said with their sites. Exit code 1 if there is one. TREE is only read, unless
+    --merge is given.
+    """
+    from rich.markup import escape
+
+    from patchkit import api
+    from patchkit.cli import console
+    from patchkit.patchset import load
+    from patchkit.plan.answer import place
+
+    patches = load.patches(folders)
+    words = options.Words(tree, False, folders)
+    opened = words.open()
+    with console.working(opened):
+        moves = api.rebase_check(opened, patches, ref)
+    if as_json:
+        told = [
+            {"id": move.patch, "now": move.now, "then": move.then, "reason": move.reason, "said": move.said}
+            for move in moves
+        ]
+        answer = place(opened) | {"onto": ref, "patches": told}
+    else:
+        width = max((len(move.patch) for move in moves), default=0)
+        for move in moves:
+            console.say(f"{escape(move.patch.ljust(width))}  {move.now:14} {escape(move.said)}")
+            if move.reason:
+                console.say(f"{'':{width}}  {'':14} {escape(move.reason)}")
+    if merging:
+        with console.working(opened):
+            merged = api.merge(opened, patches, ref)
+        if as_json:
+            answer["merged"] = merged.merged
+            answer["commits"] = [
+                {"patch": one.patch, "commit": one.commit} for one in merged.committed.commits
+            ]
+        else:
+            console.say(
+                f"\nMerged {escape(ref)} at {merged.merged[:9]}; {len(merged.committed.commits)} patches applied."
+            )
+    if as_json:
+        console.emit(answer)
+    elif not merging:
+        console.say_next((f"rebase-check{words.tail} --onto {ref} --merge", "merges it and applies again"))
+    if any(move.then == "conflict" for move in moves):
+        context.exit(1)
