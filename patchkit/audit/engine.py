@@ -139,6 +139,8 @@ def _why(context: Context, hit: Hit, subject: str) -> str:
     if hit.use is Use.SLOT:
         return f"`{subject}` is None for a slot that a configuration leaves unset"
     step = context.step.lower().replace("_", " ")
+    if hit.use is Use.STALE:
+        return f"`{subject}` is not refreshed in a {step} step without the mirror"
     certainty = "is" if hit.value.nulls == NONE else "can be"
     inherited = f", in code that {context.self_class} inherits" if context.self_class is not None else ""
     return f"`{subject}` {certainty} None in a {step} step without the mirror{inherited}"

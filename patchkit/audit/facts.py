@@ -35,3 +35,6 @@ ALGORITHM_NAME = re.compile(r"(?:^|_)(?:spec_algorithm|spec_algo|speculative_alg
 
 CAPTURE = re.compile(r"(?:^|_)(?:capture|dummy)(?:_|$)")
 """A function with such a name runs a batch that was made for it, with its mirror."""
+
+PREFILL_METADATA = re.compile(r"(?:^|_)prefill_metadata$")
+"""What a backend keeps of a prefill; one that clears it in other steps reads it as a test for a prefill."""

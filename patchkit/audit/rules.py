@@ -25,6 +25,12 @@ class Use(enum.Enum):
         "slice bound from a mirror that can be None takes everything",
         fatal=False,
     )
+    STALE = Rule(
+        "PK112",
+        "stale-buffer",
+        "a buffer with an earlier batch's lengths is handed on in place of a mirror that is None",
+        fatal=False,
+    )
     SLOT = Rule("PK111", "backend-slot", "flag read from a backend slot that can be None")
 
     @property
@@ -47,6 +53,11 @@ def guard(use: Use, expression: str, value: str) -> str:
     """Suggest a guard for one use of ``value`` inside ``expression``."""
     if use is Use.SLOT:
         return f"skip unset slots: test `{value} is not None` before reading the flag"
+    if use is Use.STALE:
+        return (
+            f"hand on None where the batch has no mirror, instead of `{value}`, or fill the buffer from the "
+            "device's lengths (patchkit apply pk-mirror-guards)"
+        )
     if use is Use.ASSERT:
         return (
             f"replace the assertion by a branch for `{value} is None` that derives the lengths on the device"

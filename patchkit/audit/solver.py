@@ -286,6 +286,16 @@ class Solver:
                 return known.attribute_classes[name]
         return self.class_of_name(name, None)
 
+    def cleared(self, cls: str | None, name: str) -> bool:
+        """Say whether methods of a class, its constructor left out, set an attribute to None."""
+        owner = self.class_named(cls)
+        return any(
+            f"self.{name} = None" in method.source
+            for known in (self.program.mro(owner) if owner is not None else ())
+            for method in known.methods.values()
+            if method.name != "__init__"
+        )
+
     def constructor_fields(self, cls: Class) -> list[str]:
         """Return a dataclass's fields in the order of its constructor."""
         names: list[str] = []

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _Known = TypeVar("_Known", bound="Hashable")
 _RUNTIME = f"{mirror.RUNTIME.replace('.', '/')}/"
+_RUNTIMES = (_RUNTIME, f"{sglang.VENDORED_RUNTIME}/")
 _CALL = re.compile(r"((?:\bself)?\.|)([A-Za-z_]\w*)\(")
 
 
@@ -320,7 +321,8 @@ class Program(Index):
         self.core = [
             module
             for file, text in sorted(sources.items())
-            if pattern.search(text) and (module := self.module(file)) is not None
+            if (pattern.search(text) or file.startswith(_RUNTIMES))
+            and (module := self.module(file)) is not None
         ]
         for module in self.core:
             for cls in module.classes.values():

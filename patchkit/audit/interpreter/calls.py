@@ -110,6 +110,8 @@ class Calls:
             if keyword.arg is None:
                 self._frame.use(Use.ITERATION, keyword.value, value, env)
                 continue
+            if keyword.arg in mirror.MIRROR:
+                self._frame.hand_on(keyword.value, value, env)
             found.append((keyword.arg, keyword.value, self._frame.with_object(value, keyword.value, env)))
         return found
 
@@ -276,6 +278,8 @@ class Calls:
         plain = not any(value.missing for _, _, value in arguments)
         for method, cls, base in targets:
             bound, places = bind(method, base, arguments)
+            for name in places.keys() & set(mirror.MIRROR):
+                self._frame.hand_on(places[name], bound[name], env)
             steps = self._steps(bound, env)
             summaries = (
                 self._frame.questions.settled(self._frame.context, method, cls, steps) if plain else None

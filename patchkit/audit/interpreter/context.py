@@ -121,6 +121,9 @@ class Questions(Protocol):
     def class_of_attribute(self, cls: str | None, name: str) -> str | None:
         """Return the class of an attribute."""
 
+    def cleared(self, cls: str | None, name: str) -> bool:
+        """Say whether methods of a class, its constructor left out, set an attribute to None."""
+
     def constructor_fields(self, cls: Class) -> list[str]:
         """Return a dataclass's fields in the order of its constructor."""
 

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from patchkit.audit.buffers import KIND, is_buffer
 from patchkit.audit.interpreter.calls import Calls
 from patchkit.audit.interpreter.conditions import Conditions, is_none
 from patchkit.audit.interpreter.frame import local
@@ -83,6 +84,8 @@ class Expressions:
         if member is not None:
             return Value(SOME, modes=frozenset({member}))
         base = self.value(node.value, env)
+        if is_buffer(node):
+            return Value(SOME, kind=KIND)
         if base.kind == "backend slot" and node.attr == mirror.FLAG:
             self._frame.use(Use.SLOT, node, base, env, node.value)
         elif base.kind != "backend slot":
@@ -105,6 +108,8 @@ class Expressions:
                 and -len(base.items) <= index < len(base.items)
             ):
                 return base.items[index]
+        if base.kind == KIND:
+            return Value(SOME, kind=KIND)
         return PRESENT if base.kind in ("list", "Tensor") else Value(ANY)
 
     def _value_binop(self, node: ast.BinOp, env: Environment) -> Value:
@@ -260,6 +265,8 @@ class Expressions:
 
     def _assign_field(self, base: Value, target: ast.Attribute, value: Value, env: Environment) -> None:
         name = target.attr
+        if name in mirror.MIRROR and self._frame.questions.is_record(base.cls):
+            self._frame.hand_on(target, value, env)
         if base.obj is None:
             return
         if name in mirror.TRACKED and value.nulls == NONE and self._frame.questions.is_record(base.cls):

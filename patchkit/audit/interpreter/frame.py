@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
+from patchkit.audit.buffers import KIND, always_refreshed
 from patchkit.audit.interpreter.context import Hit
-from patchkit.audit.interpreter.values import ANY, SOME, Cell, Environment, Value, fresh, join
+from patchkit.audit.interpreter.values import ANY, NONE, SOME, Cell, Environment, Value, fresh, join
 from patchkit.audit.rules import Use
 from patchkit.findings.finding import Step
 from patchkit.tree import mirror
@@ -65,6 +66,17 @@ class Frame:
                 if held.identity == value.identity:
                     env.cells[cell] = replace(held, nulls=SOME, tainted=False)
 
+    def hand_on(self, node: ast.expr, value: Value, env: Environment) -> None:
+        """Record that a buffer stands in for the mirror of a batch that has none, and that nobody filled it."""
+        if value.kind != KIND or always_refreshed(self.module):
+            return
+        for held in list(env.cells.values()):
+            if held.obj is not None and held.cls in mirror.BATCH_CLASSES:
+                lens = self.read_field(held, mirror.MIRROR[0], env)
+                if lens.missing and lens.nulls == NONE:
+                    self.use(Use.STALE, node, lens, env)
+                    return
+
     def step(self, node: ast.AST, text: str) -> Step:
         """Return a step of a trail at a node of this function."""
         return Step(self.module.file, getattr(node, "lineno", self.context.function.node.lineno), text)
@@ -111,6 +123,8 @@ class Frame:
                 return Value(SOME, modes=frozenset({step}))
             if name == "spec_info" and base.cls in mirror.BATCH_CLASSES:
                 return Value(SOME, cls=facts.SPEC_INPUT_ROOT, obj=f"{base.obj}.spec_info")
+        if facts.PREFILL_METADATA.search(name) and questions.cleared(base.cls, name):
+            return Value(NONE)
         stored = questions.stored_field(self.context, base.cls, name)
         hint = questions.class_of_attribute(base.cls, name)
         if stored is not None:
