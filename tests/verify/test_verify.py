@@ -36,6 +36,7 @@ CHECKS = [
     "imports",
     "slots",
     "hooks",
+    "streams",
     "signatures",
     "opt-outs",
     "audit",

@@ -1,0 +1,101 @@
+"""Every block on a plan stream waits for what was queued before it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from patchkit.findings.rule import Rule
+from patchkit.tree.index import last_name
+from patchkit.verify.check import Found, broken, register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.tree.index import Function, Module
+    from patchkit.verify.subject import Subject
+
+UNORDERED = Rule("PV405", "plan-stream-unordered", "a block on the plan stream waits for nothing before it")
+_STREAM, _CONTEXT, _ORDER = "plan_stream", "plan_stream_ctx", "order_plan_stream"
+_DRAFT_DONE = "_draft_done_event"
+
+
+@register("streams", "Blocks on the plan stream wait", UNORDERED, order=65)
+def check(subject: Subject) -> Found:
+    """Look at every ``with plan_stream_ctx``: a wait has to come before it or first thing in it, whatever else holds.
+
+    Where the verify waits for the event of a finished draft, the host's wait for the lengths orders the
+    draft-extend: the oldest trees with a plan stream.
+    """
+    program = subject.program
+    named = [file for file, text in sorted(program.sources.items()) if _CONTEXT.encode() in text]
+    blocks = [
+        (function, block)
+        for module in map(program.module, named)
+        if module is not None
+        for function in module.all_functions()
+        for block in _blocks(function)
+    ]
+    if not blocks:
+        return Found("no worker of this tree has a plan stream", skipped=True)
+    findings = tuple(
+        broken(
+            UNORDERED,
+            function.module.file,
+            block.lineno,
+            f"{function.qualname} prepares on the plan stream without a wait: it can read what is not yet written",
+            "patchkit apply pk-overlap-hook, or have the plan stream wait for the current one before the block",
+            function=function.qualname,
+        )
+        for function, block in blocks
+        if not _waits(function.node.body, block) and not _host_waits(function.module)
+    )
+    return Found(f"{len(blocks)} blocks", findings)
+
+
+def _blocks(function: Function) -> Iterator[ast.With]:
+    if _CONTEXT in function.source:
+        for node in ast.walk(function.node):
+            if isinstance(node, ast.With) and any(
+                last_name(item.context_expr) == _CONTEXT for item in node.items
+            ):
+                yield node
+
+
+def _waits(body: Sequence[ast.AST], block: ast.With) -> bool:
+    """Tell whether the plan stream waits in ``body`` before ``block``, or first thing in it."""
+    for statement in body:
+        if statement is block:
+            return any(_is_wait(first) for first in block.body[:1])
+        if _is_wait(statement):
+            return True
+        for _, part in ast.iter_fields(statement):
+            inner = [each for each in part if isinstance(each, ast.AST)] if isinstance(part, list) else []
+            if any(node is block for each in inner for node in ast.walk(each)):
+                return _waits(inner, block)
+    return False
+
+
+def _is_wait(statement: ast.AST) -> bool:
+    """Tell whether a statement has the plan stream wait, under no condition but that there is one."""
+    if isinstance(statement, ast.If):
+        return _STREAM in ast.unparse(statement.test) and any(map(_is_wait, statement.body))
+    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
+        return False
+    call = statement.value
+    if last_name(call.func) == _ORDER:
+        return True
+    waiting = isinstance(call.func, ast.Attribute) and call.func.attr in {"wait_stream", "wait_event"}
+    return waiting and isinstance(call.func, ast.Attribute) and last_name(call.func.value) == _STREAM
+
+
+def _host_waits(module: Module) -> bool:
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "wait_event"
+        and any(last_name(argument) == _DRAFT_DONE for argument in node.args)
+        for function in module.all_functions()
+        if _DRAFT_DONE in function.source
+        for node in ast.walk(function.node)
+    )
