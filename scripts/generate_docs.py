@@ -25,6 +25,7 @@ import msgspec
 import plots
 from cogapp import Cog
 
+from patchkit.cli import answers
 from patchkit.codemods.kind import Kind
 from patchkit.codemods.kinds import KINDS
 from patchkit.patchset import load, schema
@@ -466,9 +467,11 @@ def edit_kinds() -> str:
     return _table(["kind", "what it does", "its keys"], rows)
 
 
-def schema_text() -> str:
-    """Return the JSON Schema of patch files as it is published."""
-    return json.dumps(schema.json_schema(), indent=1) + "\n"
+def schemas() -> dict[Path, str]:
+    """Return the JSON Schemas of patch files and of every ``--json`` answer as they are published."""
+    found = {SCHEMA: schema.json_schema()}
+    found |= {SCHEMA.parent / "schemas" / f"{name}.json": answers.schema(name) for name in answers.ANSWERS}
+    return {path: json.dumps(said, indent=1) + "\n" for path, said in found.items()}
 
 
 def _first_line(documented: Any) -> str:
@@ -489,12 +492,13 @@ def main(arguments: Sequence[str]) -> int:
     stale = stale_pictures(write=not check)
     for name in stale:
         print(f"docs/benchmarks/{name} {'would change' if check else 'written'}")
-    is_old = not SCHEMA.exists() or SCHEMA.read_text(encoding="utf-8") != schema_text()
-    if is_old:
-        print(f"{SCHEMA.relative_to(REPOSITORY)} {'would change' if check else 'written'}")
-    if is_old and not check:
-        SCHEMA.write_text(schema_text(), encoding="utf-8")
-    return failed or int(check and (bool(stale) or is_old))
+    is_old = [name for name, text in schemas().items() if not name.exists() or name.read_text() != text]
+    for path in is_old:
+        print(f"{path.relative_to(REPOSITORY)} {'would change' if check else 'written'}")
+        if not check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(schemas()[path], encoding="utf-8")
+    return failed or int(check and bool(stale or is_old))
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ import msgspec
 from patchkit.audit.engine import collect
 from patchkit.audit.reach import Reach
 from patchkit.audit.solver import Solver
+from patchkit.findings.finding import Finding  # noqa: TC001  # read when a schema is made
 
 if TYPE_CHECKING:
-    from patchkit.findings.finding import Finding
     from patchkit.tree.index import Program
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from patchkit.findings.finding import Finding  # noqa: TC001  # read when a schema is made
+
 if TYPE_CHECKING:
-    from patchkit.findings.finding import Finding
     from patchkit.plan.status import PatchStatus
     from patchkit.verify.subject import Subject
 

@@ -1,0 +1,215 @@
+"""The shape of every ``--json`` answer, from which the JSON Schemas in ``docs/schemas`` are made.
+
+A key may come; none goes or changes its meaning without a line in the changelog.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from patchkit.audit.optout import OptOut
+from patchkit.doctor.diagnosis import Keeper, Touched  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.worth import Worth  # noqa: TC001  # schemas are made of it
+from patchkit.findings.finding import Finding, Suppressed  # noqa: TC001  # schemas are made of it
+from patchkit.matrix.answer import Matrix
+from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
+
+
+class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class Place(_Answer, frozen=True):
+    """Which tree it is; ``version`` is null where the tree does not say."""
+
+    root: str
+    package: str
+    version: str | None
+
+
+class EditState(_Answer, frozen=True):
+    """An edit: ``file`` below the package folder, ``site`` the dotted name there."""
+
+    file: str
+    site: str
+    state: str
+    reason: str
+
+
+class PatchState(_Answer, frozen=True):
+    """A patch: applied, upstream, pending, partial, conflict or not-applicable."""
+
+    id: str
+    title: str
+    state: str
+    reason: str
+    edits: tuple[EditState, ...]
+
+
+class Status(_Answer, frozen=True):
+    """``status``."""
+
+    tree: Place
+    patches: tuple[PatchState, ...]
+
+
+class FileDiff(_Answer, frozen=True):
+    """What would change in a file."""
+
+    file: str
+    patches: tuple[str, ...]
+    diff: str
+
+
+class Diff(_Answer, frozen=True):
+    """``diff``."""
+
+    tree: Place
+    files: tuple[FileDiff, ...]
+
+
+class Made(_Answer, frozen=True):
+    """A commit that ``--commit`` made."""
+
+    patch: str
+    commit: str
+
+
+class Apply(Status, frozen=True):
+    """``apply``; ``commits`` where it made some, ``inherited_opt_outs`` where classes of the tree inherit one."""
+
+    changed_files: tuple[str, ...]
+    inherited_opt_outs: tuple[dict[str, Any], ...] = ()
+    commits: tuple[Made, ...] = ()
+
+
+class Revert(_Answer, frozen=True):
+    """``revert``."""
+
+    tree: Place
+    reverted: tuple[str, ...]
+    changed_files: tuple[str, ...]
+
+
+class Recover(_Answer, frozen=True):
+    """``recover``: ``action`` is finished, rolled-back or nothing."""
+
+    tree: Place
+    action: str
+    files: tuple[str, ...]
+
+
+class Export(Status, frozen=True):
+    """``export``: the files written, in order."""
+
+    files: tuple[str, ...]
+
+
+class MovedPatch(_Answer, frozen=True):
+    """A patch now and after the move, and that in words."""
+
+    id: str
+    now: str
+    then: str
+    reason: str
+    said: str
+
+
+class RebaseCheck(_Answer, frozen=True):
+    """``rebase-check``; ``merged`` and ``commits`` with ``--merge``."""
+
+    tree: Place
+    onto: str
+    patches: tuple[MovedPatch, ...]
+    merged: str = ""
+    commits: tuple[Made, ...] = ()
+
+
+class Verify(Status, frozen=True):
+    """``verify``."""
+
+    passed: bool
+    seconds: float
+    checks: tuple[Result, ...]
+
+
+class OptOutAnswer(OptOut, frozen=True):
+    """A backend, and whether nothing that it runs reads the mirror unguarded."""
+
+    can_opt_out: bool
+
+
+class Audit(_Answer, frozen=True):
+    """``audit``; ``baseline`` counts the findings that it knew, ``opt_out`` is there with ``--suggest-opt-out``."""
+
+    findings: tuple[Finding, ...]
+    files_scanned: int
+    seconds: float
+    suppressed: tuple[Suppressed, ...]
+    notes: tuple[str, ...]
+    baseline: int
+    opt_out: tuple[OptOutAnswer, ...] = ()
+
+
+class Doctor(_Answer, frozen=True):
+    """``doctor``."""
+
+    tree: Place
+    kept: bool
+    backends: tuple[Touched, ...]
+    keepers: tuple[Keeper, ...]
+    worth: tuple[Worth, ...]
+    notes: tuple[str, ...]
+
+
+class Listed(_Answer, frozen=True):
+    """A patch in ``list``."""
+
+    id: str
+    title: str
+    upstream: str
+    risk: str
+    requires: tuple[str, ...]
+    hardens: tuple[str, ...]
+    default: bool
+
+
+class ShownEdit(_Answer, frozen=True):
+    """An edit in ``show``."""
+
+    name: str
+    description: str
+
+
+class Show(Listed, frozen=True):
+    """``show``."""
+
+    why: str
+    verify: str
+    edits: tuple[ShownEdit, ...]
+
+
+ANSWERS: dict[str, Any] = {
+    "list": tuple[Listed, ...],
+    "show": Show,
+    "status": Status,
+    "diff": Diff,
+    "apply": Apply,
+    "revert": Revert,
+    "recover": Recover,
+    "verify": Verify,
+    "audit": Audit,
+    "matrix": Matrix,
+    "export": Export,
+    "rebase-check": RebaseCheck,
+    "doctor": Doctor,
+}
+"""The answer of each command."""
+
+
+def schema(command: str) -> dict[str, Any]:
+    """Return the JSON Schema of a command's answer."""
+    title = {"title": f"patchkit {command} --json", "$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return title | msgspec.json.schema(ANSWERS[command])

@@ -1,0 +1,66 @@
+"""What a fork's CI uses is well formed, and says what the command line takes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from patchkit.cli import main
+
+REPOSITORY = Path(__file__).parents[1]
+ACTION = REPOSITORY / ".github" / "actions" / "verify" / "action.yml"
+WORKFLOW = REPOSITORY / ".github" / "workflows" / "verify-fork.yml"
+EXAMPLE = REPOSITORY / "docs" / "examples" / "fork"
+
+
+def test_each_hook_is_a_command_with_options_that_exist() -> None:
+    for hook in yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text()):
+        program, command, *words = hook["entry"].split()
+        assert program == "patchkit"
+        said = CliRunner().invoke(main, [command, "--help"]).output
+        assert all(word in said for word in words)
+        assert re.match(hook["files"], "python/sglang/srt/server_args.py")
+
+
+def test_the_example_names_hooks_and_inputs_that_there_are() -> None:
+    hooks = {hook["id"] for hook in yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text())}
+    config = yaml.safe_load((EXAMPLE / ".pre-commit-config.yaml").read_text())
+    assert {hook["id"] for repo in config["repos"] for hook in repo["hooks"]} <= hooks
+    calling = yaml.safe_load((EXAMPLE / ".github" / "workflows" / "patchkit.yml").read_text())
+    called = yaml.safe_load(WORKFLOW.read_text())
+    inputs = called[True]["workflow_call"]["inputs"]  # YAML reads the key `on` as true.
+    assert set(calling["jobs"]["verify"]["with"]) <= set(inputs)
+    assert {name for name, told in inputs.items() if told.get("required")} <= set(
+        calling["jobs"]["verify"]["with"]
+    )
+
+
+def test_the_workflow_gives_the_action_what_it_takes() -> None:
+    action = yaml.safe_load(ACTION.read_text())
+    (step,) = (
+        s for s in yaml.safe_load(WORKFLOW.read_text())["jobs"]["verify"]["steps"] if s.get("id") == "verify"
+    )
+    assert set(step["with"]) == set(action["inputs"])
+    assert (REPOSITORY / step["uses"].removeprefix("./.patchkit-source/") / "action.yml") == ACTION
+
+
+def test_the_action_uses_options_that_verify_has() -> None:
+    said = CliRunner().invoke(main, ["verify", "--help"]).output
+    options = {
+        word for line in ACTION.read_text().splitlines() if '"$bin" verify' in line for word in line.split()
+    }
+    assert {word for word in options if word.startswith("--")} == {"--min-confidence", "--format"}
+    assert all(word in said for word in options if word.startswith("--"))
+
+
+@pytest.mark.parametrize(
+    "path", [WORKFLOW, EXAMPLE / ".github" / "workflows" / "patchkit.yml"], ids=lambda p: p.stem
+)
+def test_no_input_is_pasted_into_a_script(path: Path) -> None:
+    for text in (path.read_text(), ACTION.read_text()):
+        for script in re.findall(r"run: \|\n((?:\s{6,}.*\n)+)", text):
+            assert "${{" not in script
