@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from processes import timed
 from rich.console import Console
 from rich.table import Table
 
@@ -57,18 +55,6 @@ code = "from patchkit.bench import {name}"
 AGAIN = "status again"
 MORE = "one patch more"
 TARGETS = {"apply": 2.0, "status": 1.0, AGAIN: 1.0}
-
-
-def timed(command: Sequence[object], home: Path) -> tuple[float, float]:
-    """Run a command with a cache folder below ``home``; return its seconds of wall clock and of CPU."""
-    environment = os.environ | {"HOME": str(home), "XDG_CACHE_HOME": str(home)}
-    before, started = os.times(), time.perf_counter()
-    done = subprocess.run(list(map(str, command)), capture_output=True, check=False, env=environment)
-    wall, after = time.perf_counter() - started, os.times()
-    if done.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr.decode()}")
-    busy = after.children_user + after.children_system - before.children_user - before.children_system
-    return wall, busy
 
 
 def one_more(folder: Path, files: Sequence[str]) -> Path:

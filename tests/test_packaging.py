@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -74,3 +75,17 @@ def test_a_source_distribution_has_the_licence_the_tests_and_the_docs(unpacked_s
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.relative_to(REPOSITORY).as_posix())
 def test_every_module_parses_on_the_oldest_python(module: Path) -> None:
     ast.parse(module.read_text(encoding="utf-8"), feature_version=(3, 10))
+
+
+@pytest.mark.parametrize("target", ["wheel", "sdist"])
+def test_the_same_files_give_the_same_bytes_whenever_and_wherever_they_are_built(
+    target: str, unpacked_sdist: Path, tmp_path: Path
+) -> None:
+    built = []
+    for name, seconds in (("one", 1_500_000_000), ("another", 1_700_000_000)):
+        project = tmp_path / name / "checkout"
+        shutil.copytree(unpacked_sdist, project)
+        for path in project.rglob("*"):
+            os.utime(path, (seconds, seconds))
+        built.append(build(project, target, tmp_path / f"built-{name}"))
+    assert built[0].read_bytes() == built[1].read_bytes()
