@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit import api
 from patchkit.cli import options
 from patchkit.findings import formats
 
@@ -57,6 +56,7 @@ def command(
 
     Nothing of TREE is imported or run. Exit code 1 if anything is found.
     """
+    from patchkit import api
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
 
@@ -75,6 +75,7 @@ def _answer(
 ) -> None:
     from rich.console import Console
 
+    from patchkit import api
     from patchkit.audit import text
     from patchkit.findings.answer import Answer, Section
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit import api
 from patchkit.cli import options
 from patchkit.errors import UsageError
 from patchkit.findings import formats
@@ -65,6 +64,7 @@ def command(
     It compiles the changed files, looks for every edit, follows imports, compares the ledger with the bytes,
     checks what backends and workers expect of each other, and audits the tree. Only --level import runs code.
     """
+    from patchkit import api
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
     from patchkit.patchset import load
@@ -108,6 +108,7 @@ def _watching() -> Iterator[Callable[[str, int], None] | None]:
 
 def _written(verdict: Verdict, style: str) -> str | None:
     """Return the answer in a format for machines or browsers, None for text."""
+    from patchkit import api
     from patchkit.findings.answer import Answer
     from patchkit.verify import answer, engine, page
 

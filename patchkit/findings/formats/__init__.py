@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def names() -> tuple[str, ...]:
     """Return the formats that every command with findings has."""
-    return tuple(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")))
 
 
 def document(name: str, answer: Answer) -> str:
