@@ -13,6 +13,7 @@ from patchkit import __version__
 from patchkit.cli import (
     apply,
     audit,
+    check_patch,
     diff,
     doctor,
     export,
@@ -66,5 +67,6 @@ for _module in (
     export,
     rebase_check,
     doctor,
+    check_patch,
 ):
     main.add_command(_module.command)

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import sys
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.examination import Codemod
     from patchkit.codemods.kind import Kind
+    from patchkit.patchset.extend import ExtensionFile
     from patchkit.patchset.patch import Patch
 
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language import texts
 from patchkit.patchset.schema import AnyKind, PatchFile, patch_of
 from patchkit.patchset.select import PatchSet
+
+_Form = TypeVar("_Form")
 
 BUILT_IN = Path(__file__).parents[1] / "patches"
 if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; the wheel carries them inside.
@@ -41,21 +44,24 @@ def codemod_of(kind: Kind) -> Codemod:
     return kind.codemod()
 
 
-def _load_one(path: Path) -> tuple[Patch, bytes]:
+def _raw(path: Path) -> tuple[dict[str, Any], bytes]:
     try:
         data = path.read_bytes()
-        raw: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
+        return tomllib.loads(data.decode("utf-8")), data
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read ({error.strerror}); check the folder given with --patches."
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not TOML ({error}); mend it and try again.") from None
-    return read(raw, path), data
 
 
 def read(raw: dict[str, Any], path: Path) -> Patch:
     """Return the patch that a table says; UsageError names the file ``path``, the key and the reason."""
+    return _patch(_converted(raw, path, PatchFile), path)
+
+
+def _converted(raw: dict[str, Any], path: Path, form: type[_Form]) -> _Form:
     if "schema" not in raw:
         raise UsageError(
             f"{path}: key `schema`: missing, so this is no patch or one for patchkit 0.1; begin it with "
@@ -63,30 +69,44 @@ def read(raw: dict[str, Any], path: Path) -> Patch:
             "and `in` (docs/patches.md has every key)."
         )
     try:
-        return patch_of(msgspec.convert(raw, PatchFile))
+        return msgspec.convert(raw, form)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {_told(raw, error)}; mend that key and try again.") from None
+        raise UsageError(f"{path}: {_told(raw, error, form)}; mend that key and try again.") from None
+
+
+def _patch(file: PatchFile, path: Path) -> Patch:
+    try:
+        return patch_of(file)
     except ValueError as error:
         raise UsageError(f"{path}: {error}; mend it and try again.") from None
 
 
-def _told(raw: dict[str, Any], error: msgspec.ValidationError) -> str:
+def _told(raw: dict[str, Any], error: msgspec.ValidationError, form: type[object]) -> str:
     """Return what is wrong with a patch; where it is in an edit, name that, which msgspec does not."""
     edits = raw.get("edit")
     for name, table in edits.items() if isinstance(edits, dict) and "`$.edit[...]" in str(error) else ():
         kind = table.get("kind") if isinstance(table, dict) else None
-        if isinstance(kind, str) and kind not in KINDS:
+        if form is PatchFile and isinstance(kind, str) and kind not in KINDS:
             close = difflib.get_close_matches(kind, KINDS, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             return (
                 f"edit.{name}: key `kind`: no kind is called {kind!r}; {hint}the kinds are {', '.join(KINDS)}"
             )
         try:
-            msgspec.convert(table, AnyKind)
+            msgspec.convert(table, _table_of(form))
         except msgspec.ValidationError as found:
             reason, at, where = str(found).partition(" - at `$")
             return f"{reason} - at `$.edit.{name}{where}" if at else f"{reason} - at `$.edit.{name}`"
     return str(error)
+
+
+def _table_of(form: type[object]) -> Any:
+    """Return what each table of the edits is in a form of file."""
+    if form is PatchFile:
+        return AnyKind
+    from patchkit.patchset.extend import Addition
+
+    return Addition
 
 
 def check(patch: Patch, path: Path) -> None:
@@ -155,29 +175,63 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
 def patches(folders: Sequence[Path] = ()) -> PatchSet:
     """Load the built-in patches and those in ``folders`` (a patch folder itself or a folder of them).
 
-    Raises UsageError with file, key and reason for a malformed patch.
+    A file that ``extends`` a patch adds to that one. Raises UsageError with file, key and reason for a
+    malformed patch.
     """
-    patches: dict[str, Patch] = {}
+    files: dict[str, PatchFile] = {}
     paths: dict[str, Path] = {}
+    extensions: list[tuple[ExtensionFile, Path]] = []
+    unchecked: dict[str, Path] = {}
     digest = hashlib.sha256()
     for folder in (BUILT_IN, *folders):
-        files = (
-            [folder / "patch.toml"]
-            if (folder / "patch.toml").is_file()
-            else sorted(folder.glob("*/patch.toml"))
-        )
-        if not files:
-            raise UsageError(
-                f"{folder}: no patch.toml there or one folder below; give --patches a folder with one."
-            )
-        for path in files:
-            patch, data = _load_one(path)
-            if folder is not BUILT_IN:
-                check(patch, path)
-            if patch.id in patches:
-                raise UsageError(
-                    f"{path}: key `id`: {patch.id!r} is taken by {paths[patch.id]}; choose another."
-                )
-            patches[patch.id], paths[patch.id] = patch, path
+        for path in files_in(folder):
+            raw, data = _raw(path)
             digest.update(data)
-    return PatchSet(_ordered(patches, paths), digest.hexdigest())
+            if "extends" in raw:
+                extensions.append((_extension(raw, path), path))
+                continue
+            file = _converted(raw, path, PatchFile)
+            if file.id in files:
+                raise UsageError(
+                    f"{path}: key `id`: {file.id!r} is taken by {paths[file.id]}; choose another."
+                )
+            files[file.id], paths[file.id] = file, path
+            if folder is not BUILT_IN:
+                unchecked[file.id] = path
+    for extension, path in extensions:
+        if extension.extends not in files:
+            raise UsageError(f"{path}: key `extends`: no patch is called {extension.extends!r}.")
+        from patchkit.patchset.extend import extended
+
+        try:
+            files[extension.extends] = extended(files[extension.extends], extension)
+        except ValueError as error:
+            raise UsageError(f"{path}: {error}; mend it and try again.") from None
+        unchecked[extension.extends] = path
+    loaded = {name: _patch(file, unchecked.get(name, paths[name])) for name, file in files.items()}
+    for name, path in unchecked.items():
+        check(loaded[name], path)
+    return PatchSet(_ordered(loaded, paths), digest.hexdigest())
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the patch files of a folder, its own or one in each folder below; UsageError if it has none."""
+    alone = folder / "patch.toml"
+    files = [alone] if alone.is_file() else sorted(folder.glob("*/patch.toml"))
+    if not files:
+        raise UsageError(
+            f"{folder}: no patch.toml there or one folder below; give --patches a folder with one."
+        )
+    return files
+
+
+def named_in(path: Path) -> str:
+    """Return the id of the patch that a patch file is, or adds to."""
+    raw, _ = _raw(path)
+    return str(raw.get("id", raw.get("extends", "")))
+
+
+def _extension(raw: dict[str, Any], path: Path) -> ExtensionFile:
+    from patchkit.patchset.extend import ExtensionFile
+
+    return _converted(raw, path, ExtensionFile)

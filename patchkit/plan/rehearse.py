@@ -1,0 +1,117 @@
+"""A patch folder's examples are planned on files held in memory, and names that new code leaves undefined are found."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from ruff.__main__ import find_ruff_bin
+
+from patchkit.plan.build import make_plan
+from patchkit.plan.status import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from patchkit.patchset.examples import Example
+    from patchkit.patchset.patch import Patch
+    from patchkit.tree.tree import Tree
+
+
+@dataclass(frozen=True)
+class MemoryTree:
+    """A tree of a few files that is nowhere on disk."""
+
+    contents: Mapping[str, bytes]
+    package_label: str = "the example"
+    version: str | None = None
+    line_length: int = 88
+
+    def read(self, file: str) -> bytes | None:
+        """Return the bytes of a file."""
+        return self.contents.get(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        """Return the files below a folder, sorted."""
+        inside = f"{folder}/" if folder else ""
+        return sorted(file for file in self.contents if file.startswith(inside) and file.endswith(suffix))
+
+    def unread(self, folder: str) -> list[str]:
+        """Return what cannot be read, which is nothing."""
+        del folder
+        return []
+
+
+def faults_of(patch: Patch, example: Example) -> Iterator[str]:
+    """Yield what an example shows that the patch does not do; nothing if the patch does as it says."""
+    edits = tuple(
+        edit
+        for edit in patch.edits
+        if example.file in edit.files and example.edit in {"", edit.name, edit.name.rpartition(".")[0]}
+    )
+    if not edits:
+        yield f"no edit {example.edit or 'at all'} is for {example.file}".replace("  ", " ")
+        return
+    alone = msgspec.structs.replace(
+        patch, edits=edits, requires=(), any_shape_of=(), applies_when=(), upstream_when=(), shapes={}
+    )
+    alone = msgspec.structs.replace(
+        alone, edits=tuple(msgspec.structs.replace(edit, shapes=()) for edit in edits)
+    )
+    plan = make_plan(MemoryTree({example.file: example.before.encode()}), (alone,))
+    (status,) = plan.patches
+    if example.refusal:
+        if example.refusal not in status.reason:
+            found = status.reason or f"it is {status.state.value}"
+            yield f"expected the refusal {example.refusal!r}, found: {found}"
+        return
+    if status.state is State.CONFLICT:
+        yield status.reason
+        return
+    (after,) = [change.after for change in plan.changes if change.file == example.file] or [
+        example.before.encode()
+    ]
+    wanted = example.after or example.before
+    if (after or b"").decode().strip() != wanted.strip():
+        yield f"what comes out differs:\n{(after or b'').decode().strip()}"
+    yield from undefined(example.before.encode(), after or b"", example.file)
+
+
+def undefined_in(tree: Tree, patches: tuple[Patch, ...]) -> Iterator[str]:
+    """Yield the names that applying the patches to a tree would leave undefined, with their places."""
+    for change in make_plan(tree, patches).changes:
+        yield from undefined(change.before or b"", change.after or b"", change.file)
+
+
+def undefined(before: bytes, after: bytes, file: str) -> list[str]:
+    """Return the names that ``after`` uses undefined and ``before`` did not, with their lines."""
+    known = {name for name, _ in _undefined_names(before)}
+    return [
+        f"{file}:{line}: {name} is not defined there"
+        for name, line in _undefined_names(after)
+        if name not in known
+    ]
+
+
+def _undefined_names(source: bytes) -> list[tuple[str, int]]:
+    options = (
+        "check",
+        "--isolated",
+        "--no-cache",
+        "--quiet",
+        "--select",
+        "F821",
+        "--output-format",
+        "json",
+        "-",
+    )
+    done = subprocess.run(
+        (find_ruff_bin(), *options), input=source, capture_output=True, check=False, cwd=tempfile.gettempdir()
+    )
+    found: list[dict[str, Any]] = msgspec.json.decode(done.stdout or b"[]")
+    return [
+        (each["message"].split("`")[1], each["location"]["row"]) for each in found if each["code"] == "F821"
+    ]

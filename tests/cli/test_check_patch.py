@@ -1,0 +1,133 @@
+"""`patchkit check-patch`: a patch of one's own is wrong before anybody applies it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from support.toys import MIRROR, add_patch
+
+from patchkit.cli import main
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+    from patchkit.tree.tree import CheckoutTree
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+GUARD = """\
+[edit.guard]
+kind = "insert-first"
+why = "toy"
+at = "srt/managers/mirror.py::Mirror.host"
+code = "check(self)"
+"""
+BEFORE = "class Mirror:\n    def host(self):\n        return 1\n"
+AFTER = BEFORE.replace("        return", "        # patchkit t-own: toy\n        check(self)\n        return")
+
+
+def checked(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["check-patch", *map(str, arguments)])
+
+
+def example(folder: Path, **keys: str) -> Path:
+    told = {"shows": "It checks.", "file": MIRROR, "before": f"from a import check\n{BEFORE}", **keys}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in told.items()]
+    (folder / "examples.toml").write_text("\n".join(["[[example]]", *lines, ""]))
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return add_patch(tmp_path / "own", "t-own", GUARD).parent
+
+
+def test_the_pages_example_is_fine() -> None:
+    done = checked(EXAMPLES / "acme-opt-out")
+    assert done.exit_code == 0, done.output
+    assert "acme-opt-out" in done.stdout
+    assert "2 examples" in done.stdout
+
+
+def test_patch_that_does_what_its_example_shows_is_fine(folder: Path) -> None:
+    assert checked(example(folder, after=f"from a import check\n{AFTER}")).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        ({"after": "x = 1"}, "what comes out differs"),
+        ({}, "what comes out differs"),
+        ({"before": "x = 1\n"}, "the tree has no Mirror.host"),
+        ({"refusal": "several places"}, "expected the refusal 'several places', found: it is pending"),
+        ({"file": "srt/other.py"}, "no edit at all is for srt/other.py"),
+        ({"edit": "guards"}, f"no edit guards is for {MIRROR}"),
+        ({"before": BEFORE, "after": AFTER}, f"{MIRROR}:4: check is not defined there"),
+    ],
+)
+def test_example_that_does_not_hold_is_said(folder: Path, keys: dict[str, str], fault: str) -> None:
+    done = checked(example(folder, **keys))
+    assert done.exit_code == 1
+    assert fault in " ".join(done.stdout.split())
+    assert json.loads(checked(folder, "--json").stdout)["patches"][0]["faults"]
+
+
+def test_refusal_that_comes_is_fine(folder: Path) -> None:
+    assert checked(example(folder, before="x = 1\n", refusal="the tree has no Mirror.host")).exit_code == 0
+
+
+def test_names_are_looked_for_in_a_tree(folder: Path, tree: CheckoutTree) -> None:
+    done = checked(folder, "--on", tree.root)
+    assert done.exit_code == 1
+    assert f"{MIRROR}:6: check is not defined there" in " ".join(done.stdout.split())
+    head = '[edit.check]\nkind = "module-code"\nwhy = "toy"\nat = "srt/managers/mirror.py"\n'
+    define = f'{head}code = "def check(x): ..."\n'
+    add_patch(folder.parent, "t-own", define, GUARD)
+    assert checked(folder, "--on", tree.root).exit_code == 0
+
+
+def test_folder_of_patches_is_checked_whole(folder: Path) -> None:
+    example(folder, after="x = 1")
+    add_patch(folder.parent, "t-two", GUARD)
+    answer = json.loads(checked(folder.parent, "--json").stdout)
+    assert [bool(each["faults"]) for each in answer["patches"]] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[[example]]\n", "examples.toml: Object missing required field `shows` - at `$.example[0]`"),
+        ("[[", "examples.toml: not TOML"),
+        ("[[example]]\nshow = 1\n", "examples.toml: Object contains unknown field `show`"),
+    ],
+)
+def test_malformed_examples_are_refused(folder: Path, text: str, reason: str) -> None:
+    (folder / "examples.toml").write_text(text)
+    done = checked(folder)
+    assert done.exit_code == 2
+    assert reason in done.stderr
+
+
+def test_malformed_patch_is_refused_as_everywhere(folder: Path) -> None:
+    path = folder / "patch.toml"
+    path.write_text(path.read_text().replace("check(self)", "check($x)"))
+    done = checked(folder)
+    assert done.exit_code == 2
+    assert f"{path}: edit.guard: key `code`: nothing binds $x" in done.stderr
+
+
+def test_extension_is_checked_with_the_patch_that_it_adds_to(tmp_path: Path) -> None:
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "patch.toml").write_text(
+        'schema = 1\nextends = "26128"\nwhy = "Our fork."\n\n[edit.filter-sum]\nalready = ["self.seq_lens_sum = $x"]\n'
+    )
+    done = checked(folder, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["patches"][0]["patch"] == "26128"
+    shutil.rmtree(folder)
+    assert checked(folder).exit_code == 2
