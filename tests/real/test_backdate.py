@@ -27,7 +27,8 @@ ONLY_HERE = {
     "26128": {"batch-sum", "create-argument", "create-parameter", "resolve", "verify-sum"},
     "26241": {"out-graph"},
     "pk-dead-work": {"mirror-buffers"},
-    "pk-overlap-hook": {"draft-extend-order", "verify-order"},
+    "pk-mirror-guards": {"view-mirror.1", "view-mirror.2", "view-mirror.3"},
+    "pk-overlap-hook": {"plan-order.1", "plan-order.2", "plan-order.3", "plan-order.4"},
 }
 """Edits that this tree takes and the last release that lacks the patches does not."""
 
