@@ -83,7 +83,7 @@ def audit_program(program: Program, started: float) -> Report:
     reach = Reach(program)
     if not reach.has_flag:
         notes.append(
-            f"the tree does not know {mirror.FLAG}: every backend needs the mirror, so it is never None; "
+            f"the tree does not decide by {mirror.FLAG}: every backend needs the mirror, so it is never None; "
             "--suggest-opt-out says which backends could do without"
         )
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from patchkit.audit import facts
 from patchkit.tree import mirror
 from patchkit.tree.backends import Backends
-from patchkit.tree.index import last_name
+from patchkit.tree.index import is_runtime, last_name
 from patchkit.tree.sglang import served
 
 if TYPE_CHECKING:
@@ -58,9 +58,11 @@ class Reach:
 
     @cached_property
     def has_flag(self) -> bool:
-        """Whether the tree knows the flag at all; without it every backend needs the mirror."""
-        pattern = re.compile(rf"\b{mirror.FLAG}\b".encode())
-        return any(pattern.search(module.text) for module in self._program.core)
+        """Whether the tree itself asks for the decision about the mirror; without it every backend needs it."""
+        pattern = re.compile(rf"\b\w+_{mirror.FLAG}\b".encode())
+        return any(
+            pattern.search(module.text) for module in self._program.core if not is_runtime(module.file)
+        )
 
     @cached_property
     def decision(self) -> list[Function]:

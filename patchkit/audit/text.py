@@ -6,9 +6,8 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-
 from patchkit.findings.finding import Confidence
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,12 +26,12 @@ def show(
 ) -> None:
     """Print the report; ``source`` gives a file's lines, ``explain`` adds each finding's path."""
     for file, findings in groupby(report.findings, key=lambda finding: finding.file):
-        console.print(f"[bold]{escape(file)}[/bold]")
+        console.print(f"[bold]{escaped(file)}[/bold]")
         lines = source(file)
         for finding in findings:
             _show(finding, console, lines, explain)
     for note in report.notes:
-        console.print(f"note: {escape(note)}", style="dim")
+        console.print(f"note: {escaped(note)}", style="dim")
     console.print(_summary(report))
 
 
@@ -40,14 +39,14 @@ def _show(finding: Finding, console: Console, lines: Sequence[str], explain: boo
     style = _STYLES[finding.confidence]
     console.print(
         f"  {finding.line:>5}  [{style}]{finding.confidence.value}[/{style}] {finding.rule} "
-        f"{escape(finding.message)} [dim]({escape(finding.function)})[/dim]"
+        f"{escaped(finding.message)} [dim]({escaped(finding.function)})[/dim]"
     )
     if finding.line <= len(lines):
-        console.print(f"         {escape(lines[finding.line - 1].strip())}", style="dim", highlight=False)
+        console.print(f"         {escaped(lines[finding.line - 1].strip())}", style="dim", highlight=False)
     if explain:
         for step in finding.path:
-            console.print(f"           {escape(f'{step.file}:{step.line}: {step.text}')}", highlight=False)
-        console.print(f"           {escape(finding.guard)}", style="green", highlight=False)
+            console.print(f"           {escaped(f'{step.file}:{step.line}: {step.text}')}", highlight=False)
+        console.print(f"           {escaped(finding.guard)}", style="green", highlight=False)
 
 
 def _summary(report: Report) -> str:
@@ -73,8 +72,8 @@ def show_opt_outs(entries: Sequence[OptOut], console: Console) -> None:
             )
         else:
             state = "[green]can opt out[/green]" if entry.can_opt_out else "[yellow]cannot opt out[/yellow]"
-        place = escape(f"{entry.file}:{entry.line}")
-        console.print(f"[bold]{escape(entry.backend)}[/bold] {state} [dim]{place}[/dim]", highlight=False)
+        place = escaped(f"{entry.file}:{entry.line}")
+        console.print(f"[bold]{escaped(entry.backend)}[/bold] {state} [dim]{place}[/dim]", highlight=False)
         for finding in entry.in_the_way:
-            where = escape(f"{finding.file}:{finding.line} {finding.function}: {finding.expression}")
+            where = escaped(f"{finding.file}:{finding.line} {finding.function}: {finding.expression}")
             console.print(f"    {where}", highlight=False)

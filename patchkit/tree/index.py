@@ -157,6 +157,11 @@ class Module:
             yield from cls.methods.values()
 
 
+def is_runtime(file: str) -> bool:
+    """Say whether a file belongs to patchkit's runtime, installed or carried by the tree."""
+    return file.startswith(_RUNTIMES)
+
+
 def last_name(node: ast.expr) -> str:
     """Return the last name of ``a.b.c``, a call, a subscript or a quoted name, or an empty string."""
     if isinstance(node, ast.Call):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-
+from patchkit.findings.printable import escaped
 from patchkit.verify.result import Outcome
 
 if TYPE_CHECKING:
@@ -27,14 +26,14 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
     width = max(len(result.title) for result in verdict.results)
     for result in verdict.results:
         mark, style = _MARKS[result.outcome]
-        said = f"{escape(result.title.ljust(width))}  [dim]{escape(result.summary)}[/]"
+        said = f"{escaped(result.title.ljust(width))}  [dim]{escaped(result.summary)}[/]"
         console.print(f"  [{style}]{mark.ljust(6)}[/]  {said}", highlight=False)
         for finding in result.findings:
             where = f"{finding.file}:{finding.line}"
-            console.print(f"          {escape(f'{where} {finding.message}')}", highlight=False)
-            console.print(f"          [dim]{escape(finding.guard)}[/]", highlight=False)
+            console.print(f"          {escaped(f'{where} {finding.message}')}", highlight=False)
+            console.print(f"          [dim]{escaped(finding.guard)}[/]", highlight=False)
         for note in result.notes:
-            console.print(f"          [dim]note: {escape(note)}[/]", highlight=False)
+            console.print(f"          [dim]note: {escaped(note)}[/]", highlight=False)
     console.print()
     failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
     if not failed:
@@ -44,5 +43,7 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
         console.print(f"[green]All {made} checks passed[/]{rest} ({verdict.seconds:.1f} s).", highlight=False)
         return
     names = ", ".join(result.check for result in failed)
-    console.print(f"[bold red]Failed:[/] {escape(names)} ({verdict.seconds:.1f} s).", highlight=False)
-    console.print(f"\nNext: [bold]patchkit status{escape(tail)}[/] shows each patch's state", highlight=False)
+    console.print(f"[bold red]Failed:[/] {escaped(names)} ({verdict.seconds:.1f} s).", highlight=False)
+    console.print(
+        f"\nNext: [bold]patchkit status{escaped(tail)}[/] shows each patch's state", highlight=False
+    )

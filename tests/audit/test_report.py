@@ -81,6 +81,12 @@ def test_a_tree_without_the_flag_has_nothing_to_report_and_says_so() -> None:
     assert any("every backend needs the mirror" in note for note in report.notes)
 
 
+def test_a_tree_that_has_the_flag_and_the_runtime_but_no_decision_has_nothing_to_report() -> None:
+    files = {name: text.replace("decide_needs_cpu_seq_lens", "decide") for name, text in prelude().items()}
+    source = f"from patchkit.runtime import api_1 as patchkit_api\n\n\n{READ}\n"
+    assert audit(MemoryTree({**files, "srt/managers/example.py": source})).findings == ()
+
+
 def test_a_file_that_does_not_parse_is_noted_and_the_rest_is_audited() -> None:
     files = {
         **prelude(),

@@ -14,7 +14,7 @@ from patchkit.audit import text
 from patchkit.audit.engine import audit
 from patchkit.audit.rules import RULES
 from patchkit.findings.answer import Answer, Section
-from patchkit.findings.finding import Finding
+from patchkit.findings.finding import Confidence, Finding
 from patchkit.findings.formats import github, junit, sarif
 from patchkit.findings.report import Report
 
@@ -127,3 +127,37 @@ def test_the_json_contract_has_its_keys_and_reads_back() -> None:
     keys = {"rule", "file", "line", "function", "expression", "message", "confidence", "path", "guard"}
     assert data["findings"][0].keys() == keys
     assert msgspec.convert(data["findings"], tuple[Finding, ...]) == report.findings
+
+
+def hostile() -> Answer:
+    file = "srt/own model\n::error::x\x1b[31m.py"
+    finding = Finding("PK101", file, 1, "f\x07", "e\x00", "m\x1b]0;x", Confidence.LIKELY, (), "g")
+    return answer(Report((finding,), 1, 0.0))
+
+
+def test_names_that_hold_control_characters_break_no_document() -> None:
+    suite = ElementTree.fromstring(junit.document(hostile())).find("testsuite")
+    assert suite is not None
+    case = suite.find("testcase")
+    assert case is not None
+    assert case.get("classname") == "srt/own model\\n::error::x\\x1b[31m.py"
+    log = json.loads(sarif.document(hostile()))
+    Sarif.model_validate(log)
+    place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert place == "srt/own%20model%0A%3A%3Aerror%3A%3Ax%1B%5B31m.py"
+
+
+def test_a_name_with_a_newline_starts_no_workflow_command() -> None:
+    said = github.document(hostile())
+    assert len(said.splitlines()) == 1
+    written = io.StringIO()
+    text.show(
+        hostile().sections[0].report, Console(file=written, width=200, soft_wrap=True), lambda _file: []
+    )
+    shown = written.getvalue()
+    assert not any(line.lstrip().startswith("::error") for line in shown.splitlines())
+    assert "\x1b[31m" not in shown
+
+
+def test_what_fails_is_an_error_to_github_however_sure() -> None:
+    assert github.document(hostile()).startswith("::error file=")

@@ -267,6 +267,15 @@ def test_an_override_that_takes_less_than_its_caller_passes_is_named(patched: Da
     assert "takes 1 positional arguments and is passed 2" in said
 
 
+def test_a_class_that_takes_anything_makes_no_other_class_a_callee(patched: Damaged) -> None:
+    path = patched.tree.package / MHA
+    own = b"\n\nclass OwnMultiStepBackend:\n"
+    for name in (b"init_forward_metadata_capture_cuda_graph", b"init_forward_metadata_replay_cuda_graph"):
+        own += b"    def %s(self, *args, **kwargs):\n        pass\n\n" % name
+    patched.write(path, path.read_bytes() + own)
+    assert patched.verify()["signatures"]["outcome"] == "passed"
+
+
 def test_a_renamed_parameter_that_a_caller_names_is_found(patched: Damaged) -> None:
     path = patched.tree.package / "srt/managers/overlap_utils.py"
     text = path.read_text(encoding="utf-8")

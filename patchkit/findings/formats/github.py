@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.findings.finding import Confidence
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchkit.findings.answer import Answer
 
-_COMMANDS = {Confidence.CERTAIN: "error", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "notice"}
-
 
 def document(answer: Answer) -> str:
-    """Return one command a finding and a note."""
+    """Return one command a finding, an error since it fails the command, and one a note."""
     return "\n".join(_commands(answer))
 
 
@@ -28,8 +24,8 @@ def _commands(answer: Answer) -> Iterator[str]:
                 f"title={_property(f'{finding.rule} {finding.function}')}",
             ]
         )
-        text = _data(f"{finding.message}; {finding.guard}")
-        yield f"::{_COMMANDS[finding.confidence]} {properties}::{text}"
+        text = _data(f"{finding.message} ({finding.confidence.value}); {finding.guard}")
+        yield f"::error {properties}::{text}"
     for note in answer.notes:
         yield f"::notice::{_data(note)}"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from patchkit.findings.printable import printable
+
 if TYPE_CHECKING:
     from patchkit.findings.answer import Answer, Section
     from patchkit.findings.finding import Finding
@@ -14,6 +16,9 @@ def document(answer: Answer) -> str:
     """Return the XML document."""
     root = ElementTree.Element("testsuites")
     root.extend(map(_suite, answer.sections))
+    for element in root.iter():
+        element.attrib |= {name: printable(value) for name, value in element.items()}
+        element.text = "\n".join(map(printable, element.text.split("\n"))) if element.text else None
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 

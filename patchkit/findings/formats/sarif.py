@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from patchkit import __version__
 from patchkit.findings.finding import Confidence
@@ -77,5 +79,5 @@ def _result(finding: Finding, ids: list[str], prefix: str) -> dict[str, Any]:
 
 
 def _location(file: str, line: int, prefix: str) -> dict[str, Any]:
-    artifact = {"uri": f"{prefix}{file}", "uriBaseId": "%SRCROOT%"}
+    artifact = {"uri": quote(os.fsencode(f"{prefix}{file}")), "uriBaseId": "%SRCROOT%"}
     return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line}}}

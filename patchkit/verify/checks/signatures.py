@@ -183,10 +183,15 @@ def _by_name(
     if receiver not in _RECEIVERS:
         return []
     several = overrides[True].get(name, []) if _RECEIVERS[receiver] else []
-    # A draft of one layer has a plain backend in the slot of the same name.
-    if several and not all(any(_wrong(call, callee)) for callee in several):
+    # A draft of one layer has a plain backend in the slot of the same name; what takes anything does not tell.
+    telling = [callee for callee in several if not _takes_anything(callee)]
+    if several and not all(any(_wrong(call, callee)) for callee in telling or several):
         return several
     return overrides[False].get(name, [])
+
+
+def _takes_anything(callee: _Callee) -> bool:
+    return callee.node.args.vararg is not None or callee.node.args.kwarg is not None
 
 
 def _followed(
