@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Stops every act that writes a tree at every system call that changes something, and looks at what is left.
+
+A call fails (EIO, ENOSPC, EROFS), is interrupted from the keyboard, is the last one of its process, or, where it
+writes, is the last one and writes half. ``recover`` follows where a write is pending, and is stopped itself at
+every call too. Then the bytes, modes and times of the whole tree have to be the old ones or the new ones, what is
+recorded has to agree, and ``revert`` has to lead back. Prints the counts that stand in docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+for place in (REPOSITORY / "tests", REPOSITORY):
+    sys.path.insert(0, str(place))
+
+from support.faults import ERRORS, Faults, failing, interrupting, killed  # noqa: E402
+from support.toys import (  # noqa: E402
+    ABRUPT,
+    COPIES,
+    DEPTH,
+    GUARD,
+    MIRROR,
+    SOURCES,
+    STRIDE,
+    ToyPatch,
+    ToyPatches,
+    edit,
+    toy_plan,
+    write_package,
+)
+
+from patchkit.errors import PatchkitError  # noqa: E402
+from patchkit.transaction.apply import Transaction  # noqa: E402
+from patchkit.transaction.recover import recover  # noqa: E402
+from patchkit.transaction.revert import recorded, revert  # noqa: E402
+from patchkit.transaction.store import Store  # noqa: E402
+from patchkit.tree.tree import open_tree  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from patchkit.tree.tree import CheckoutTree
+
+MAKE = ToyPatch("make", (("srt/fresh/new.py", None, b"made = 1\n"),))
+TAKE = ToyPatch("take", ((ABRUPT, SOURCES[ABRUPT], None),))
+FIRST = (COPIES, GUARD, STRIDE, MAKE)
+SECOND = (ToyPatch("depth", DEPTH.swaps[:1]), TAKE)
+ALL = (*FIRST, *SECOND)
+MODES = ("kill", "torn", *ERRORS, "interrupt")
+
+
+def apply(tree: CheckoutTree, *patches: ToyPatch) -> None:
+    """Apply toy patches."""
+    Transaction(tree, "toys").commit(toy_plan(tree, patches))
+
+
+def take_back(tree: CheckoutTree, *patches: ToyPatch) -> None:
+    """Revert toy patches, all without a name."""
+    revert(tree, frozenset(patch.id for patch in patches) or None, ToyPatches(tree, ALL))
+
+
+def untouched(tree: CheckoutTree) -> None:
+    """Leave a tree as the release has it."""
+
+
+def patched(tree: CheckoutTree) -> None:
+    """Apply the first patches."""
+    apply(tree, *FIRST)
+
+
+def edited(tree: CheckoutTree) -> None:
+    """Apply the first patches, and let a person edit one of the files."""
+    patched(tree)
+    edit(tree, MIRROR, b"class Mirror:", b"# mine\nclass Mirror:")
+
+
+def twice(tree: CheckoutTree) -> None:
+    """Apply twice, with an edit in between."""
+    edited(tree)
+    apply(tree, *SECOND)
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that writes a tree, and what was done to the tree before."""
+
+    name: str
+    prepare: Callable[[CheckoutTree], None]
+    do: Callable[[CheckoutTree], None]
+
+
+ACTS = (
+    Act("apply", untouched, patched),
+    Act("second apply", edited, lambda tree: apply(tree, *SECOND)),
+    Act("revert", twice, take_back),
+    Act("partial revert", twice, lambda tree: take_back(tree, GUARD, MAKE)),
+)
+
+
+@dataclass
+class Tally:
+    """How many faults were injected by act and mode, and what was found wrong."""
+
+    faults: Counter[tuple[str, str]] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+State = dict[str, tuple[int, int, bytes]]
+
+
+def state(tree: CheckoutTree, *, times: bool) -> State:
+    """Return mode, time and bytes of everything in the package but the ledger's folder; folders have no time."""
+    found = {}
+    for path in sorted(tree.package.rglob("*")):
+        name = path.relative_to(tree.package)
+        if name.parts[0] != ".patchkit":
+            known = path.lstat()
+            when = known.st_mtime_ns if times and path.is_file() else 0
+            found[name.as_posix()] = known.st_mode, when, path.read_bytes() if path.is_file() else b""
+    return found
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A tree before and after an act, and what its ledger records then."""
+
+    old: tuple[State, tuple[str, ...]]
+    new: tuple[State, tuple[str, ...]]
+
+
+class Matrix:
+    """The grid of acts, modes and system calls, each in a tree of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = count(1)
+        self.tally = Tally()
+
+    def _tree(self, act: Act) -> CheckoutTree:
+        template = self._folder / act.name.replace(" ", "-") / "sglang"
+        if not template.exists():
+            act.prepare(open_tree(write_package(template)))
+        package = self._folder / str(next(self._numbers)) / "sglang"
+        shutil.copytree(template, package, symlinks=True)
+        return open_tree(package)
+
+    def expected(self, act: Act) -> Expected:
+        """Return what an act that nothing stops makes of its tree."""
+        tree = self._tree(act)
+        old = state(tree, times=False), recorded(tree)
+        act.do(tree)
+        return Expected(old, (state(tree, times=False), recorded(tree)))
+
+    def run(self, act: Act, every: int, doubled: int) -> None:
+        """Stop an act at each ``every``-th call in each mode, and its recovery at each ``doubled``-th one."""
+        expected = self.expected(act)
+        for mode in MODES:
+            for number in count(1, every):
+                tree = self._tree(act)
+                if not self._stop(act, mode, number, tree, expected):
+                    break
+            if mode in ("kill", "torn") and doubled:
+                self._run_doubled(act, mode, expected, doubled)
+
+    def _stop(self, act: Act, mode: str, number: int, tree: CheckoutTree, expected: Expected) -> bool:
+        """Stop an act at one call; False if it has fewer calls."""
+        before = state(tree, times=True)
+        reached = stopped(mode, number, partial(act.do, tree))
+        if reached:
+            self.tally.faults[act.name, mode] += 1
+            self._look(f"{act.name}, {mode} at {number}", tree, before, expected)
+        shutil.rmtree(tree.package.parent)
+        return reached
+
+    def _run_doubled(self, act: Act, mode: str, expected: Expected, every: int) -> None:
+        for number in count(1, every):
+            for second in count(1, every):
+                tree = self._tree(act)
+                before = state(tree, times=True)
+                reached = stopped(mode, number, partial(act.do, tree))
+                again = reached and stopped(mode, second, partial(recover, tree))
+                if again:
+                    self.tally.faults[f"recover after {act.name}", mode] += 1
+                    where = f"{act.name}, {mode} at {number}, recover at {second}"
+                    self._look(where, tree, before, expected)
+                shutil.rmtree(tree.package.parent)
+                if not again:
+                    break
+            if not reached:
+                break
+
+    def _look(self, where: str, tree: CheckoutTree, before: State, expected: Expected) -> None:
+        try:
+            if Store(tree.package).pending:
+                recover(tree)
+            now = state(tree, times=False), recorded(tree)
+            if now == expected.old:
+                self.tally.outcomes["old"] += 1
+                if state(tree, times=True) != before:
+                    self.tally.outcomes["old, with another time"] += 1
+            elif now == expected.new:
+                self.tally.outcomes["new"] += 1
+            else:
+                self.tally.wrong.append(f"{where}: neither the old tree nor the new one")
+                return
+            take_back(tree)
+            if recorded(tree):
+                self.tally.wrong.append(f"{where}: does not lead back")
+        except PatchkitError as error:
+            self.tally.wrong.append(f"{where}: {error}")
+        except Exception as error:
+            self.tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
+
+
+def stopped(mode: str, number: int, act: Callable[[], object]) -> bool:
+    """Do an act and stop it at one call; False if it has fewer calls."""
+    if mode in ("kill", "torn"):
+        return killed(act, number, torn=mode == "torn")
+    faults: Faults = interrupting(number) if mode == "interrupt" else failing(number, ERRORS[mode])
+    with faults.on(), suppress(PatchkitError, KeyboardInterrupt):
+        act()
+    return faults.count >= number
+
+
+def table(tally: Tally) -> Iterator[str]:
+    """Yield the counts as a Markdown table."""
+    yield f"| | {' | '.join(MODES)} |"
+    yield "| --- |" + " ---: |" * len(MODES)
+    for act in dict.fromkeys(act for act, _ in tally.faults):
+        yield f"| {act} | {' | '.join(str(tally.faults[act, mode] or '') for mode in MODES)} |"
+    found = ", ".join(f"{times:,} {outcome}" for outcome, times in sorted(tally.outcomes.items()))
+    yield f"\n{sum(tally.faults.values()):,} faults: {found}; wrong: {len(tally.wrong)}."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the matrix and print its counts; 1 if something is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--every", type=int, default=1, help="stop at every N-th call only")
+    parser.add_argument("--doubled", type=int, default=3, help="for two stops, every N-th call; 0: none")
+    options = parser.parse_args(arguments)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        matrix = Matrix(Path(folder))
+        for act in ACTS:
+            matrix.run(act, options.every, options.doubled)
+            print(f"{act.name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+    print("\n".join(table(matrix.tally)))
+    for line in matrix.tally.wrong[:20]:
+        print(f"wrong: {line}")
+    return 1 if matrix.tally.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""A part of the matrix of interruptions; the whole of it is a script's business."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_every_act_stopped_at_some_calls_leaves_the_old_tree_or_the_new_one() -> None:
+    command = [sys.executable, "scripts/crash_matrix.py", "--every", "11", "--doubled", "23"]
+    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.rstrip().endswith("wrong: 0.")
+    for act in ("apply", "second apply", "revert", "partial revert", "recover after revert"):
+        assert f"\n| {act} | " in ran.stdout

@@ -1,0 +1,189 @@
+"""Whatever people, git and patchkit do to a tree one after another: no edit is lost, and ``status`` is true."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.toys import CRLF, MIRROR, add_patch, attribute, git, write_package
+
+from patchkit import api
+from patchkit.errors import PatchkitError
+from patchkit.patchset.load import patches as load
+from patchkit.plan.status import State
+from patchkit.transaction.outline import Outline
+from patchkit.transaction.revert import recorded
+from patchkit.tree.tree import open_tree
+
+IDS = ("s-flag", "s-total", "s-limit")
+METHOD = """\
+[edit.total]
+kind = "method"
+at = "srt/managers/mirror.py::Mirror"
+why = "toy"
+code = '''
+def total(self):
+    return numbers.total(self)
+'''
+imports = ["from toolbox import numbers"]
+"""
+SIGNS = {"s-flag": ("s_flag", "s_other"), "s-total": ("def total",), "s-limit": ("s_limit",)}
+FILES = (MIRROR, CRLF)
+KEPT = re.compile(rb"\bmine_\d+\b")
+files, ids, places = st.sampled_from(FILES), st.sets(st.sampled_from(IDS)), st.integers(0, 1000)
+
+
+class Story(RuleBasedStateMachine):
+    """A checkout, its branches, and the marks that a person left in the files of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        add_patch(
+            self.folder / "toys",
+            "s-flag",
+            attribute(MIRROR, "Mirror", "s_flag = 1"),
+            attribute(CRLF, "Backend", "s_other = 1"),
+        )
+        add_patch(self.folder / "toys", "s-total", METHOD)
+        add_patch(self.folder / "toys", "s-limit", attribute(MIRROR, "Mirror", "s_limit = 1"))
+        everything = load([self.folder / "toys"])
+        self.patches = everything
+        self.marks = 0
+        self.branches = 0
+
+    @initialize()
+    def start(self) -> None:
+        root = self.folder / "fork"
+        write_package(root / "python" / "sglang")
+        git(self.folder, "init", "-q", "fork")
+        git(root, "add", ".")
+        git(root, "commit", "-qm", "As upstream has it")
+        self.tree = open_tree(root)
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    def _text(self, file: str) -> bytes:
+        return (self.tree.package / file).read_bytes()
+
+    def _kept(self) -> dict[str, list[bytes]]:
+        """Return a person's marks in each file, in order."""
+        return {file: sorted(KEPT.findall(self._text(file))) for file in FILES}
+
+    @rule(ids=ids)
+    def apply(self, ids: set[str]) -> None:
+        before = self._kept()
+        names = tuple(sorted(ids)) or IDS
+        api.apply(self.tree, self.patches, names, allow_dirty=True)
+        assert self._kept() == before
+        assert {s.patch.id for s in self._statuses() if s.state is State.APPLIED} >= set(names)
+
+    @rule(ids=ids)
+    def revert(self, ids: set[str]) -> None:
+        before = self._kept()
+        texts = {file: self._text(file) for file in FILES}
+        try:
+            reverted = api.revert(self.tree, self.patches, tuple(sorted(ids)))
+        except PatchkitError:
+            assert {file: self._text(file) for file in FILES} == texts
+            return
+        assert self._kept() == before
+        for name in reverted.patches:
+            assert not any(f"patchkit {name}:".encode() in self._text(file) for file in FILES)
+        if not ids:
+            assert recorded(self.tree) == ()
+            assert not any(b"patchkit" in self._text(file) for file in FILES)
+
+    def _starts(self, file: str) -> list[tuple[int, bytes]]:
+        """Return where a statement may be put: lines and the indents that go there."""
+        outline = Outline(self._text(file))
+        return sorted({(u.start, outline.indent(u)) for units in outline.scopes.values() for u in units[1:]})
+
+    def _insert(self, file: str, at: int, lines: list[bytes]) -> None:
+        text = self._text(file).splitlines(keepends=True)
+        end = b"\r\n" if text[0].endswith(b"\r\n") else b"\n"
+        text[at:at] = [line + end for line in lines]
+        (self.tree.package / file).write_bytes(b"".join(text))
+
+    @rule(file=files, place=places)
+    def insert(self, file: str, place: int) -> None:
+        starts = self._starts(file)
+        at, indent = starts[place % len(starts)]
+        self.marks += 1
+        self._insert(file, at, [indent + b"mine_%d = 1" % self.marks])
+
+    @rule(file=files, place=places)
+    def space_out(self, file: str, place: int) -> None:
+        starts = self._starts(file)
+        self._insert(file, starts[place % len(starts)][0], [b""])
+
+    @rule(file=files)
+    def drop_own(self, file: str) -> None:
+        lines = self._text(file).splitlines(keepends=True)
+        own = [line for line in lines if KEPT.search(line)]
+        if own:
+            lines.remove(own[0])
+            (self.tree.package / file).write_bytes(b"".join(lines))
+
+    @rule(file=files)
+    def turn_line_ends(self, file: str) -> None:
+        text = self._text(file)
+        lines = text.replace(b"\r\n", b"\n")
+        (self.tree.package / file).write_bytes(lines.replace(b"\n", b"\r\n") if lines == text else lines)
+
+    @rule()
+    def copy_a_method(self) -> None:
+        self.marks += 1
+        mark = b"mine_%d" % self.marks
+        body = [b"", b"", b"class Copy_%d:" % self.marks, b"    def host(self):", b"        %s = 2" % mark]
+        lines = self._text(MIRROR).splitlines()
+        self._insert(MIRROR, len(lines), [*body, b"        return self.copies"])
+
+    @rule()
+    def commit(self) -> None:
+        git(self.tree.root, "add", ".")
+        git(self.tree.root, "commit", "-q", "--allow-empty", "-m", "Step")
+
+    @rule(back=st.integers(0, 3))
+    def branch(self, back: int) -> None:
+        self.commit()
+        depth = int(git(self.tree.root, "rev-list", "--count", "HEAD"))
+        self.branches += 1
+        git(self.tree.root, "switch", "-qc", f"b{self.branches}", f"HEAD~{min(back, depth - 1)}")
+
+    @rule(number=places)
+    def switch(self, number: int) -> None:
+        if self.branches:
+            self.commit()
+            git(self.tree.root, "switch", "-q", f"b{number % self.branches + 1}")
+
+    def _statuses(self) -> list:
+        return [status for status in api.status(self.tree, self.patches) if status.patch.id in IDS]
+
+    @invariant()
+    def status_is_true(self) -> None:
+        text = b"".join(map(self._text, FILES)).decode()
+        for status in self._statuses():
+            there = [sign in text for sign in SIGNS[status.patch.id]]
+            assert status.state is not State.APPLIED or all(there), status
+            assert status.state is not State.PENDING or not any(there), status
+            assert status.state is not State.CONFLICT, status
+
+    @invariant()
+    def nothing_lies_about(self) -> None:
+        assert not list(self.tree.package.glob("srt/**/.*.patchkit*"))
+
+
+Story.TestCase.settings = settings(
+    max_examples=12, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestStory = pytest.mark.usefixtures("patch_folder")(Story.TestCase)
+os.environ.setdefault("GIT_CONFIG_NOSYSTEM", "1")
