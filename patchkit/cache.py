@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 import os
 import sys
 import tempfile
 import time
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import platformdirs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+Kept = TypeVar("Kept")
 
 _KEPT = 32
 _UNFINISHED = ".tmp"
@@ -35,7 +37,7 @@ def key(sources: Mapping[str, bytes], rooms: Iterable[str], libraries: Iterable[
     """
     digest = hashlib.sha256(_readers(tuple(rooms), tuple(libraries)))
     for file, text in sorted(sources.items()):
-        digest.update(f"\0{file}\0{len(text)}\0".encode())
+        digest.update(b"\0%s\0%d\0" % (os.fsencode(file), len(text)))
         digest.update(text)
     return digest.hexdigest()
 
@@ -50,13 +52,17 @@ def _readers(rooms: tuple[str, ...], libraries: tuple[str, ...]) -> bytes:
     return digest.digest()
 
 
-def load(area: str, name: str) -> Any:
-    """Return what is kept under a key, None if nothing is or it cannot be read."""
+def load(area: str, name: str, kind: type[Kept]) -> Kept | None:
+    """Return what is kept under a key, None if nothing is or it is not a whole ``kind``."""
     path = folder(area) / f"{name}.json"
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = msgspec.json.decode(path.read_bytes(), type=kind)
         os.utime(path)
-    except (OSError, ValueError):
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+    ):  # What msgspec refuses is a ValueError, as is a name with a NUL.
         return None
     return value
 
@@ -66,10 +72,8 @@ def save(area: str, name: str, value: Any) -> None:
     place = folder(area)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=place, suffix=_UNFINISHED, delete=False, encoding="utf-8"
-        ) as file:
-            json.dump(value, file)
+        with tempfile.NamedTemporaryFile(dir=place, suffix=_UNFINISHED, delete=False) as file:
+            file.write(msgspec.json.encode(value))
         Path(file.name).replace(place / f"{name}.json")
         for path in place.glob(f"*{_UNFINISHED}"):
             if time.time() - path.stat().st_mtime > _DAY:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from patchkit import cache
@@ -29,13 +28,10 @@ def key(sources: dict[str, bytes]) -> str:
 
 def load(name: str, started: float) -> Report | None:
     """Return the report kept under a key, with the seconds that finding it took, or None."""
-    try:
-        report = msgspec.convert(cache.load(_AREA, name), Report)
-    except msgspec.ValidationError:
-        return None
-    return replace(report, seconds=time.perf_counter() - started)
+    report = cache.load(_AREA, name, Report)
+    return None if report is None else replace(report, seconds=time.perf_counter() - started)
 
 
 def save(name: str, report: Report) -> None:
     """Keep a report."""
-    cache.save(_AREA, name, msgspec.to_builtins(report))
+    cache.save(_AREA, name, report)

@@ -91,9 +91,17 @@ def stdout() -> Console:
     return Console(highlight=False)
 
 
+def plain(text: str) -> str:
+    """Return ``text`` with what a terminal would obey, or cannot show, written out: ``\\x1b`` for an escape."""
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
 def say(text: str) -> None:
     """Print a line for a person; the text is rich's markup."""
-    stdout().print(text, soft_wrap=True)
+    stdout().print(plain(text), soft_wrap=True)
 
 
 def say_states(statuses: Sequence[PatchStatus], headings: dict[str, str] | None = None) -> None:

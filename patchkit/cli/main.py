@@ -39,7 +39,9 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except PatchkitError as error:
-            click.echo(f"Error: {error}", err=True)
+            from patchkit.cli.console import plain
+
+            click.echo(f"Error: {plain(str(error))}", err=True)
             ctx.exit(error.exit_code)
 
 

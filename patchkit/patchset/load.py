@@ -54,6 +54,10 @@ def _raw(path: Path) -> tuple[dict[str, Any], bytes]:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not TOML ({error}); mend it and try again.") from None
+    except RecursionError:
+        raise UsageError(
+            f"{path}: tables or lists nest too deep to be read; mend it and try again."
+        ) from None
 
 
 def read(raw: dict[str, Any], path: Path) -> Patch:
@@ -76,7 +80,12 @@ def _converted(raw: dict[str, Any], path: Path, form: type[_Form]) -> _Form:
 
 def _patch(file: PatchFile, path: Path) -> Patch:
     try:
-        return patch_of(file)
+        patch = patch_of(file)
+        # A pattern's end also matches in front of a last line feed.
+        for name in (patch.id, *(edit.name for edit in patch.edits)):
+            if not name.isprintable():
+                raise ValueError(f"key `id` or the name of an edit: {name!r} ends in a line break")
+        return patch
     except ValueError as error:
         raise UsageError(f"{path}: {error}; mend it and try again.") from None
 
@@ -119,8 +128,8 @@ def check(patch: Patch, path: Path) -> None:
             if edit.kind.is_for_modules and edit.scopes != ("",):
                 scope = "".join(edit.scopes)
                 raise ValueError(f"key `at`: {scope!r} is not the module, which is where this kind belongs")
-            if "\n" in edit.why:
-                raise ValueError("key `why`: more than one line, which a comment cannot hold")
+            if not edit.why.isprintable():
+                raise ValueError("key `why`: a line break or control character, which a comment cannot hold")
             codemod_of(edit.kind)
             with texts.naming("imports"):
                 for code in edit.imports:
@@ -145,7 +154,7 @@ def _require_inside(files: Sequence[str]) -> None:
                 raise ValueError(
                     f"key `at`: {file!r} starts above the package folder; write {file.removeprefix(above)!r}"
                 )
-        if place.is_absolute() or ".." in place.parts or place.suffix != ".py":
+        if place.is_absolute() or ".." in place.parts or place.suffix != ".py" or not file.isprintable():
             raise ValueError(f"key `at`: {file!r} is not a Python file below the package folder")
 
 

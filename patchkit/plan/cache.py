@@ -2,32 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from patchkit import cache
+from patchkit.plan.status import EditStatus, PatchStatus, State
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import Tree
 
 _AREA = "status"
 _ROOMS = ("codemods", "patchset", "plan", "tree")
 
 
+class _Kept(msgspec.Struct, frozen=True):
+    """One patch's status as it is kept."""
+
+    patch: str
+    state: State
+    edits: tuple[EditStatus, ...]
+    reason: str
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """What is kept for one tree, with the key that it was kept under."""
+
+    key: str
+    patches: tuple[_Kept, ...]
+
+
 def statuses(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
-    """Return what ``plan.inspect`` says of all patches; its errors are never remembered."""
-    name = cache.key(_sources(tree, patches), _ROOMS, ("libcst",))
-    kept = cache.load(_AREA, f"{patches.digest[:16]}-{name}")
-    if kept is not None:
-        return tuple(_status(patches.get(entry["patch"]), entry) for entry in kept)
+    """Return what ``plan.inspect`` says of all patches; its errors are never remembered.
+
+    An entry that is not of this tree and these patches, whoever wrote it, is as good as none.
+    """
+    name = f"{patches.digest[:16]}-{cache.key(_sources(tree, patches), _ROOMS, ('libcst',))}"
+    entry = cache.load(_AREA, name, _Entry)
+    if entry is not None and entry.key == name and tuple(kept.patch for kept in entry.patches) == patches.ids:
+        return tuple(
+            PatchStatus(patches.get(kept.patch), kept.state, kept.edits, kept.reason)
+            for kept in entry.patches
+        )
     # The syntax trees and what reads them are loaded only where they are needed.
     from patchkit.plan.build import inspect
 
     found = inspect(tree, tuple(patches))
-    cache.save(_AREA, f"{patches.digest[:16]}-{name}", [_entry(status) for status in found])
+    kept = tuple(_Kept(status.patch.id, status.state, status.edits, status.reason) for status in found)
+    cache.save(_AREA, name, _Entry(name, kept))
     return found
 
 
@@ -37,23 +61,3 @@ def _sources(tree: Tree, patches: PatchSet) -> dict[str, bytes]:
     facts = {file for patch in patches for fact in patch.facts for file in fact.files}
     files = {*tree.files(SERVING), *named, *facts}
     return {file: content for file in files if (content := tree.read(file)) is not None}
-
-
-def _entry(status: PatchStatus) -> dict[str, Any]:
-    edits = [[edit.name, edit.file, edit.site, edit.state.value, edit.reason] for edit in status.edits]
-    return {
-        "patch": status.patch.id,
-        "state": status.state.value,
-        "reason": status.reason,
-        "edits": edits,
-    }
-
-
-def _status(patch: Patch, entry: dict[str, Any]) -> PatchStatus:
-    from patchkit.plan.status import EditStatus, PatchStatus, State
-
-    edits = (
-        EditStatus(name, file, site, State(state), reason)
-        for name, file, site, state, reason in entry["edits"]
-    )
-    return PatchStatus(patch, State(entry["state"]), tuple(edits), entry["reason"])

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Edit, Fact, Patch
 
-_DEFINED = re.compile(r"^\s*def (\w+)", re.MULTILINE)
+_DEFINED = re.compile(r"^[ \t]*def (\w+)", re.MULTILINE)
 
 
 def interest_of(patches: Iterable[Patch]) -> Interest:

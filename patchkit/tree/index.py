@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from patchkit.tree import mirror, sglang
+from patchkit.tree.limits import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -240,10 +241,12 @@ class Index:
         if file not in self._modules:
             text = self._read(file)
             module = None
-            if text is not None:
+            if text is not None and len(text) > MAX_BYTES:
+                self.unparsed.append(file)
+            elif text is not None:
                 try:
                     module = index_module(file, text)
-                except (SyntaxError, ValueError):
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
                     self.unparsed.append(file)
             self._modules[file] = module
         return self._modules[file]

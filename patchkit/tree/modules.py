@@ -10,6 +10,7 @@ import libcst as cst
 from patchkit.errors import TreeError
 from patchkit.tree.headers import Interest, without_bodies
 from patchkit.tree.index import Class, Function, Index
+from patchkit.tree.limits import require_shallow, require_short
 from patchkit.tree.sglang import SERVING, files_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class Modules:
         return self._parsed[file]
 
     def _shape(self, file: str, source: bytes) -> cst.Module:
+        require_short(file, source)
+        module = self.index.module(file)
+        require_shallow(file, source, None if module is None else module.tree)
         wanted = self._of_interest(file, source)
         return self._shared.get(wanted, lambda: self._parse(file, wanted))
 

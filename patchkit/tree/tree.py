@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import stat
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -187,6 +188,9 @@ def reading(path: Path) -> Iterator[None]:
 
 def _read(path: Path) -> bytes | None:
     with reading(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # Reading a pipe would wait for a writer.
+            raise TreeError(f"{path} is a pipe, a socket or a device, not a file: take it out and try again.")
         return path.read_bytes()
     return None
 

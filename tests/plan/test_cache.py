@@ -95,4 +95,29 @@ def test_the_longest_unused_entries_are_forgotten(own_cache: Path) -> None:
     for number in range(40):
         cache.save("area", str(number), number)
     assert len(list((own_cache / "area").iterdir())) < 40
-    assert cache.load("area", "39") == 39
+    assert cache.load("area", "39", int) == 39
+
+
+@pytest.mark.parametrize(
+    "poison",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"null",
+        b"[" * 100_000,
+        b'{"key": "KEY", "patches": []}',
+        b'{"key": "another", "patches": [{"patch": "flag", "state": "applied", "edits": [], "reason": ""}]}',
+        b'{"key": "KEY", "patches": [{"patch": "other", "state": "applied", "edits": [], "reason": ""}]}',
+        b'{"key": "KEY", "patches": [{"patch": "flag", "state": "fine", "edits": [], "reason": ""}]}',
+        b'{"key": "KEY", "patches": [{"patch": "flag", "state": "applied", "edits": [1], "reason": ""}]}',
+    ],
+)
+def test_an_entry_that_is_not_whole_or_of_something_else_counts_for_nothing(
+    root: Path, own_cache: Path, poison: bytes
+) -> None:
+    patches = load.patches()
+    first = statuses(open_tree(root), patches)
+    (entry,) = (own_cache / "status").iterdir()
+    entry.write_bytes(poison.replace(b"KEY", entry.stem.encode()))
+    assert statuses(open_tree(root), patches) == first

@@ -105,10 +105,12 @@ def _argument(text: str) -> cst.Arg:
     from patchkit.codemods.language import syntax
     from patchkit.codemods.language.template import render_expression
 
-    args = syntax.typed(render_expression(f"f({text})", {}), cst.Call).args
-    if len(args) != 1 or args[0].keyword is None:
+    call = render_expression(f"f({text})", {})
+    # Brackets in the text can make it another call, or none.
+    is_one = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and len(call.args) == 1
+    if not is_one or syntax.typed(call, cst.Call).args[0].keyword is None:
         raise ValueError(f"not one `name=value`: {text!r}")
-    return args[0]
+    return syntax.typed(call, cst.Call).args[0]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,88 @@
+"""A file that would take the parser minutes, gigabytes or the process is refused by name, with the limit."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_BYTES = 4 * 2**20
+"""More than ten times the longest file of a release."""
+MAX_DEPTH = 100
+"""More than twice the deepest file of a release."""
+_LONG = 8
+"""A statement on fewer lines, none of them long, is not deep."""
+_BRACKET = re.compile(rb"[()\[\]{}]")
+
+
+def require_short(file: str, source: bytes) -> None:
+    """Raise TreeError for a file that is too long to be parsed."""
+    if len(source) > MAX_BYTES:
+        raise TreeError(
+            f"{file} has {len(source) / 2**20:.0f} MiB, and no file of more than {MAX_BYTES / 2**20:.0f} MiB is "
+            "parsed: divide it or take it out, and try again."
+        )
+
+
+def require_shallow(file: str, source: bytes, tree: ast.Module | None) -> None:
+    """Raise TreeError for a file that nests deeper than parsers can follow.
+
+    ``tree`` is what Python's own parser makes of it, None if that cannot parse it.
+    """
+    if (_brackets(source) if tree is None else _depth(tree)) > MAX_DEPTH or (
+        tree is None and _exhausts(source)
+    ):
+        raise TreeError(
+            f"{file} nests expressions or statements more than {MAX_DEPTH} deep, which nothing here follows: divide "
+            "the longest of its expressions or `elif` chains, and try again."
+        )
+
+
+def _exhausts(source: bytes) -> bool:
+    """Tell whether Python's own parser gives up on the depth of a file."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source)
+    except (RecursionError, MemoryError):
+        return True
+    except (SyntaxError, ValueError):
+        return False
+    return False
+
+
+def _brackets(source: bytes) -> int:
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(source):
+        depth = depth + 1 if bracket in b"([{" else max(depth - 1, 0)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _depth(tree: ast.Module) -> int:
+    deepest = 0
+    ahead: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while ahead:
+        node, depth = ahead.pop()
+        deepest = max(deepest, depth)
+        ahead += [(child, depth + 1) for child in _worth_following(node)]
+    return deepest
+
+
+def _worth_following(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node's children, of a statement only those that can be deep: blocks, and long expressions."""
+    for child in ast.iter_child_nodes(node):
+        is_short = (
+            isinstance(node, ast.stmt)
+            and isinstance(child, ast.expr)
+            and (child.end_lineno or 0) - child.lineno < _LONG
+            and (child.end_col_offset or 0) < 4 * MAX_DEPTH
+        )
+        if not is_short:
+            yield child

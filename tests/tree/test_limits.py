@@ -1,0 +1,117 @@
+"""Trees that would hang, exhaust or crash whoever reads them are refused in a sentence that names the file."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from support.releases import run
+
+from patchkit.errors import TreeError
+from patchkit.patchset import load
+from patchkit.plan.build import inspect, make_plan
+from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH
+from patchkit.tree.tree import CheckoutTree, open_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE = "srt/layers/attention/base_attn_backend.py"
+PATCHES = tuple(patch for patch in load.patches() if patch.id == "26128")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> CheckoutTree:
+    for file in ("__init__.py", "srt/__init__.py", FILE):
+        path = tmp_path / "sglang" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    return open_tree(tmp_path)
+
+
+def expression(kind: str, depth: int) -> str:
+    return {
+        "parentheses": "(" * depth + "1" + ")" * depth,
+        "sum": " + ".join(["a"] * depth),
+        "powers": "**".join(["a"] * depth),
+        "attributes": "a" + ".b" * depth,
+        "calls": "f" + "()" * depth,
+        "signs": "- " * depth + "1",
+        "lambdas": "lambda: " * depth + "1",
+        "choices": "1 if a else " * depth + "2",
+        "lines": "(\n" + " +\n".join(["a"] * depth) + "\n)",
+    }[kind]
+
+
+EXPRESSIONS = ("parentheses", "sum", "powers", "attributes", "calls", "signs", "lambdas", "choices", "lines")
+
+
+@pytest.mark.parametrize("read", [inspect, make_plan])
+@pytest.mark.parametrize("depth", [500, 3000])
+@pytest.mark.parametrize("kind", EXPRESSIONS)
+def test_an_expression_that_nests_too_deep_is_refused(
+    tree: CheckoutTree, kind: str, depth: int, read: object
+) -> None:
+    (tree.package / FILE).write_text(f"class AttentionBackend:\n    x = {expression(kind, depth)}\n")
+    with pytest.raises(TreeError, match=rf"base_attn_backend\.py nests .* more than {MAX_DEPTH} deep"):
+        read(tree, PATCHES)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("read", [inspect, make_plan])
+def test_a_chain_of_branches_that_is_too_long_is_refused(tree: CheckoutTree, read: object) -> None:
+    code = "if a:\n    pass\n" + "elif a:\n    pass\n" * 500
+    (tree.package / FILE).write_text(code)
+    with pytest.raises(TreeError, match=r"base_attn_backend\.py nests"):
+        read(tree, PATCHES)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("kind", EXPRESSIONS)
+def test_what_nests_within_the_limit_is_patched(tree: CheckoutTree, kind: str) -> None:
+    code = f"class AttentionBackend:\n    x = {expression(kind, MAX_DEPTH - 20)}\n"
+    (tree.package / FILE).write_text(code)
+    flag = PATCHES[0].edits[0]
+    assert flag.name == "base-flag"
+    (status,) = make_plan(tree, PATCHES).patches
+    assert "nests" not in status.reason
+
+
+@pytest.mark.parametrize("read", [inspect, make_plan])
+def test_a_file_that_is_too_long_is_refused(tree: CheckoutTree, read: object) -> None:
+    (tree.package / FILE).write_text("a = 1\n" * (MAX_BYTES // 6 + 1))
+    with pytest.raises(TreeError, match=r"base_attn_backend\.py has 4 MiB, and no file of more than 4 MiB"):
+        read(tree, PATCHES)  # type: ignore[operator]
+
+
+def test_many_blank_lines_are_read(tree: CheckoutTree) -> None:
+    (tree.package / FILE).write_text("\n" * 80_000 + "class AttentionBackend:\n    pass\n")
+    assert inspect(tree, PATCHES)
+
+
+@pytest.mark.parametrize("command", ["status", "diff", "apply"])
+def test_a_pipe_in_the_place_of_a_file_is_refused(tree: CheckoutTree, command: str) -> None:
+    (tree.package / FILE).unlink()
+    os.mkfifo(tree.package / FILE)
+    assert "is a pipe, a socket or a device" in run(command, tree.root, code=4).stderr
+
+
+def test_a_socket_in_the_place_of_a_file_is_refused(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tree.package / "srt")  # The name of a socket has to be short.
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("x.py")
+        assert "x.py is a pipe, a socket or a device" in run("status", tree.root, code=4).stderr
+
+
+def test_a_link_to_a_device_is_refused(tree: CheckoutTree) -> None:
+    (tree.package / "srt/x.py").symlink_to("/dev/zero")
+    assert "x.py is a pipe, a socket or a device" in run("status", tree.root, code=4).stderr
+
+
+def test_a_file_whose_name_is_not_utf_8_is_read(tree: CheckoutTree) -> None:
+    name = os.fsencode(tree.package / "srt") + b"/\xff\xfe.py"
+    with open(name, "wb") as file:
+        file.write(b"class TritonAttnBackend:\n    pass\n")
+    run("status", tree.root)
