@@ -129,7 +129,9 @@ def check(patch: Patch, path: Path) -> None:
                 scope = "".join(edit.scopes)
                 raise ValueError(f"key `at`: {scope!r} is not the module, which is where this kind belongs")
             if not edit.why.isprintable():
-                raise ValueError("key `why`: a line break or control character, which a comment cannot hold")
+                raise ValueError(
+                    "key `why`: more than one line, or a control character, which a comment cannot hold"
+                )
             codemod_of(edit.kind)
             with texts.naming("imports"):
                 for code in edit.imports:
