@@ -5,6 +5,7 @@ Nothing here prints, asks or exits. Trees come from ``tree.tree.open_tree``, pat
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.doctor.diagnosis import Diagnosis
+    from patchkit.drafting.draft import Drafted
+    from patchkit.drafting.trial import Trial
     from patchkit.findings.finding import Finding
     from patchkit.findings.report import Report
     from patchkit.findings.rule import Rule
@@ -50,6 +53,16 @@ class Move:
     then: str
     said: str
     reason: str
+
+
+@dataclass(frozen=True)
+class DraftedPatch:
+    """A drafted patch's file, how many edits it has, what a person has to do, and whether they make the diff."""
+
+    file: Path
+    edits: int
+    todo: tuple[str, ...]
+    exact: bool
 
 
 @dataclass(frozen=True)
@@ -337,6 +350,84 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
         ref,
         lambda: revert(tree, patches),
         lambda: commit(tree, patches, had, keep_going=True),
+    )
+
+
+def new(
+    tree: CheckoutTree, identifier: str, folder: Path, *, diff: str = "", commit: str = ""
+) -> DraftedPatch:
+    """Draft ``folder/patch.toml`` from a unified ``diff`` against ``tree``, or from a ``commit`` of its repository.
+
+    UsageError if ``folder`` has a patch, if the diff's lines are not in the tree, or if it changes no Python.
+    """
+    from patchkit.drafting import difference, write
+    from patchkit.drafting.draft import draft, same_code
+    from patchkit.patchset.load import patches_in
+    from patchkit.plan.build import make_plan
+    from patchkit.plan.status import State
+    from patchkit.tree.git import GitRepository, GitTree
+    from patchkit.tree.tree import OverlayTree
+
+    file = folder / "patch.toml"
+    if file.exists():
+        raise UsageError(f"{file} is there already: name another folder with -o.")
+    sources = difference.of_commit(tree, commit) if commit else difference.of_diff(tree, diff)
+    edits, left = draft(sources)
+    if not edits:
+        raise UsageError(
+            f"{identifier}: nothing that an edit can say: {' '.join(left) or 'only layout changes.'}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(write.text(identifier, "", edits, left), encoding="utf-8")
+    try:
+        drafted = patches_in(folder)
+    except UsageError as error:
+        return DraftedPatch(file, len(edits), (*_todo(edits), *left, str(error)), False)
+    with GitRepository(tree.root) if commit else nullcontext() as repository:
+        below = GitTree(repository, f"{commit}^") if repository is not None else tree
+        before = {name: old.encode() for name, (old, _) in sources.items() if old is not None}
+        plan = make_plan(OverlayTree(below, before), drafted)
+    made = {change.file: (change.after or b"").decode() for change in plan.changes}
+    wanted = {name: text for name, (_, text) in sources.items() if text is not None}
+    exact = not left and all(same_code(made.get(name, ""), text) for name, text in wanted.items())
+    stuck = tuple(
+        f"{edit.name}: {edit.reason}"
+        for s in plan.patches
+        for edit in s.edits
+        if edit.state is State.CONFLICT
+    )
+    return DraftedPatch(file, len(edits), (*_todo(edits), *left, *stuck), exact)
+
+
+def _todo(edits: Sequence[Drafted]) -> tuple[str, ...]:
+    return tuple(f"{edit.at}: {edit.kind}: {one}" for edit in edits for one in edit.todo)
+
+
+def test(path: Path, patches: PatchSet, name: str) -> Trial:
+    """Apply a patch to a copy of the tree at ``path``, verify that and take it back; the tree is only read."""
+    from patchkit.drafting.trial import Steps, trial
+    from patchkit.findings.finding import Confidence
+    from patchkit.verify.result import Outcome
+    from patchkit.verify.subject import Terms
+
+    def state(tree: CheckoutTree) -> tuple[str, str]:
+        said = next(one for one in diff(tree, patches, (name,)).patches if one.patch.id == name)
+        return said.state.value, said.reason
+
+    def failures(tree: CheckoutTree) -> tuple[str, ...]:
+        results = verify(tree, patches, Terms(Confidence.LIKELY)).results
+        failed = (result for result in results if result.outcome is Outcome.FAILED)
+        return tuple(finding.message for result in failed for finding in result.findings)
+
+    patches.get(name)
+    return trial(
+        path,
+        Steps(
+            state,
+            lambda tree: apply(tree, patches, (name,), allow_dirty=True).files,
+            failures,
+            lambda tree: revert(tree, patches),
+        ),
     )
 
 

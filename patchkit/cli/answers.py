@@ -12,6 +12,7 @@ import msgspec
 from patchkit.audit.optout import OptOut
 from patchkit.doctor.diagnosis import Keeper, Touched  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.worth import Worth  # noqa: TC001  # schemas are made of it
+from patchkit.drafting.trial import Trial
 from patchkit.findings.finding import Finding, Suppressed  # noqa: TC001  # schemas are made of it
 from patchkit.matrix.answer import Matrix
 from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
@@ -164,6 +165,15 @@ class Doctor(_Answer, frozen=True):
     notes: tuple[str, ...]
 
 
+class New(_Answer, frozen=True):
+    """``new``: ``exact`` if the edits make the files of the diff on its tree."""
+
+    file: str
+    edits: int
+    exact: bool
+    todo: tuple[str, ...]
+
+
 class Listed(_Answer, frozen=True):
     """A patch in ``list``."""
 
@@ -205,6 +215,8 @@ ANSWERS: dict[str, Any] = {
     "export": Export,
     "rebase-check": RebaseCheck,
     "doctor": Doctor,
+    "new": New,
+    "test": tuple[Trial, ...],
 }
 """The answer of each command."""
 

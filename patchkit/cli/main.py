@@ -19,11 +19,13 @@ from patchkit.cli import (
     export,
     list_,
     matrix,
+    new,
     rebase_check,
     recover,
     revert,
     show,
     status,
+    test,
     verify,
 )
 from patchkit.errors import PatchkitError
@@ -70,5 +72,7 @@ for _module in (
     rebase_check,
     doctor,
     check_patch,
+    new,
+    test,
 ):
     main.add_command(_module.command)

@@ -1,0 +1,62 @@
+"""``patchkit new``: a patch folder is drafted from a diff or a commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from patchkit.cli import options
+from patchkit.errors import UsageError
+
+
+@click.command("new")
+@click.argument("identifier", metavar="PATCH-ID")
+@options.options(
+    click.option("--from-diff", "diff", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    click.option("--from-commit", "commit", metavar="COMMIT", help="A commit in the repository of the tree."),
+    click.option("--on", "tree", metavar="TREE", help="The tree that the diff was made on (default: .)."),
+    click.option(
+        "-o",
+        "--output",
+        "folder",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Default: ./PATCH-ID.",
+    ),
+    options.as_json,
+)
+def command(
+    *,
+    identifier: str,
+    diff: Path | None,
+    commit: str | None,
+    tree: str | None,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Draft a patch from a plain diff: sites by structure, and `todo` at what is not sure."""
+    from rich.markup import escape
+
+    from patchkit import api
+    from patchkit.cli import console
+
+    if (diff is None) is (commit is None):
+        raise UsageError("from what? Name one of --from-diff FILE and --from-commit COMMIT.")
+    opened = options.Words(tree, False).open()
+    try:
+        text = diff.read_text(encoding="utf-8") if diff is not None else ""
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"{diff} is not readable as UTF-8: name another with --from-diff.") from None
+    drafted = api.new(opened, identifier, folder or Path(identifier), diff=text, commit=commit or "")
+    if as_json:
+        told = {"file": str(drafted.file), "edits": drafted.edits, "exact": drafted.exact}
+        console.emit(told | {"todo": list(drafted.todo)})
+        return
+    console.say(
+        f"{escape(str(drafted.file))}: {drafted.edits} edits drafted, {len(drafted.todo)} things to do by hand."
+    )
+    for one in drafted.todo:
+        console.say(f"  [yellow]![/] {escape(one)}")
+    said = "make the files of the diff" if drafted.exact else "do not make all of the diff yet"
+    console.say(f"On that tree the edits {said}.")
+    console.say_next((f"test {drafted.file.parent} --on TREE", "tries it on a copy of each tree"))

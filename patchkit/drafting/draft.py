@@ -1,0 +1,268 @@
+"""Edits guessed from two versions of a file by structure; what is not sure is marked to be done by hand."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import textwrap
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchkit.drafting.difference import Sources
+
+_Body = list[ast.stmt]
+_Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """One edit's table: its kind, where, its keys in order, and what is left to do by hand."""
+
+    kind: str
+    at: str
+    keys: Mapping[str, str]
+    todo: tuple[str, ...] = ()
+
+
+@dataclass
+class _File:
+    name: str
+    before: str
+    after: str
+    found: list[Drafted] = field(default_factory=list)
+
+    def old(self, node: ast.AST) -> str:
+        return _source(self.before, node)
+
+    def new(self, node: ast.AST) -> str:
+        return _source(self.after, node)
+
+
+def draft(sources: Sources) -> tuple[tuple[Drafted, ...], tuple[str, ...]]:
+    """Return the edits that make the second version of each file of its first, and what no edit can say."""
+    found: list[Drafted] = []
+    left: list[str] = []
+    for name, (before, after) in sources.items():
+        if before is None or after is None:
+            left.append(
+                f"{name}: {'a new file' if before is None else 'a file that goes'} is no edit: write it by hand."
+            )
+            continue
+        try:
+            trees = ast.parse(before), ast.parse(after)
+        except SyntaxError as error:
+            left.append(f"{name}:{error.lineno}: not valid Python: its edits are left out.")
+            continue
+        file = _File(name, before, after)
+        _scopes(file, "", *trees)
+        found += file.found
+    return tuple(found), tuple(left)
+
+
+def same_code(one: str, other: str) -> bool:
+    """Tell whether two sources mean the same, up to the order of what modules and classes define."""
+    try:
+        return _ordered(ast.parse(one)) == _ordered(ast.parse(other))
+    except SyntaxError:
+        return False
+
+
+def _ordered(tree: ast.Module) -> str:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef)):
+            node.body.sort(key=ast.dump)
+    return ast.dump(tree)
+
+
+def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
+    """Compare what two versions of a module, class or function hold."""
+    at = f"{file.name}::{path}" if path else file.name
+    named_old, named_new = _named(old.body), _named(new.body)
+    for name, node in named_new.items():
+        inner = f"{path}.{name}" if path else name
+        if name not in named_old:
+            kind = "method" if isinstance(new, ast.ClassDef) else "module-code"
+            todo = (
+                ()
+                if isinstance(node, _Function) or kind == "module-code"
+                else ("an inner class: check the kind",)
+            )
+            file.found.append(Drafted(kind, at, {"code": file.new(node)}, todo))
+        elif _same_kind(named_old[name], node):
+            _definition(file, inner, named_old[name], node)
+    for name in named_old.keys() - named_new.keys():
+        todo = "this definition goes, which a rewrite of it cannot say: use a kind that deletes, or keep it"
+        file.found.append(
+            Drafted("rewrite", at, {"find": file.old(named_old[name]), "code": "pass"}, (todo,))
+        )
+    rest_old = [node for node in old.body if not _is_named(node)]
+    rest_new = [node for node in new.body if not _is_named(node)]
+    if isinstance(new, ast.ClassDef):
+        _attributes(file, at, rest_old, rest_new)
+    elif isinstance(new, ast.Module):
+        _module_statements(file, at, rest_old, rest_new)
+    else:
+        _statements(file, at, old.body, new.body)
+
+
+def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
+    at = f"{file.name}::{path}"
+    if isinstance(old, ast.ClassDef) and isinstance(new, ast.ClassDef):
+        bases_old = {ast.unparse(base) for base in old.bases}
+        for base in new.bases:
+            if ast.unparse(base) not in bases_old:
+                file.found.append(Drafted("base-class", at, {"base": ast.unparse(base)}))
+    if isinstance(old, _Function) and isinstance(new, _Function):
+        had = {arg.arg for arg in _parameters(old.args)}
+        for arg, default in _with_defaults(new.args):
+            if arg.arg not in had:
+                code = ast.unparse(arg) + (f" = {ast.unparse(default)}" if default is not None else "")
+                todo = (
+                    ()
+                    if default is not None
+                    else ("a parameter without a default: every caller has to pass it",)
+                )
+                file.found.append(Drafted("parameter", at, {"code": code}, todo))
+        if [ast.dump(d) for d in old.decorator_list] != [ast.dump(d) for d in new.decorator_list]:
+            file.found.append(
+                Drafted("rewrite", at, {"find": "", "code": ""}, ("its decorators change: by hand",))
+            )
+    _scopes(file, path, old, new)
+
+
+def _attributes(file: _File, at: str, old: _Body, new: _Body) -> None:
+    for tag, gone, come in _opcodes(old, new):
+        for node in come if tag != "equal" else ():
+            todo = (
+                ("it replaces `" + "; ".join(map(file.old, gone)) + "`: say which value is right",)
+                if gone
+                else ()
+            )
+            if isinstance(node, (ast.Assign, ast.AnnAssign)):
+                file.found.append(Drafted("class-attribute", at, {"code": file.new(node)}, todo))
+
+
+def _module_statements(file: _File, at: str, old: _Body, new: _Body) -> None:
+    known = {name for node in old for name in _imported(node)}
+    for node in new:
+        fresh = [name for name in _imported(node) if name not in known]
+        file.found += (Drafted("import", at, {"code": name}) for name in fresh)
+    plain_old = [node for node in old if not isinstance(node, (ast.Import, ast.ImportFrom))]
+    plain_new = [node for node in new if not isinstance(node, (ast.Import, ast.ImportFrom))]
+    for tag, gone, come in _opcodes(plain_old, plain_new):
+        if tag == "insert":
+            file.found += (Drafted("module-code", at, {"code": file.new(node)}) for node in come)
+        elif tag != "equal":
+            _rewrite(file, at, gone, come)
+
+
+def _statements(file: _File, at: str, old: _Body, new: _Body) -> None:
+    """Compare two bodies statement by statement; go into a compound statement of which only a body differs."""
+    done = 0
+    for tag, gone, come in _opcodes(old, new):
+        if tag == "insert":
+            _insert(file, at, old, done, come)
+        elif tag == "replace" and len(gone) == len(come):
+            for before, after in zip(gone, come, strict=True):
+                inner = _inner(before, after)
+                if inner is not None:
+                    _statements(file, at, *inner)
+                elif not (_is_named(before) and _is_named(after)):
+                    _rewrite(file, at, [before], [after])
+        elif tag != "equal":
+            _rewrite(file, at, gone, come)
+        done += len(gone)
+
+
+def _insert(file: _File, at: str, old: _Body, place: int, come: _Body) -> None:
+    code = "\n".join(map(file.new, come))
+    behind = file.old(old[place - 1]) if place else ""
+    before = file.old(old[place]) if place < len(old) else ""
+    short = [text for text in (behind, before) if text and "\n" not in text]
+    anchor = short[0] if short else behind or before
+    kind = "insert-after" if anchor == behind else "insert-before"
+    todo = (
+        ()
+        if file.before.count(anchor) == 1
+        else ("this anchor stands more than once in the file: check the site",)
+    )
+    file.found.append(Drafted(kind, at, {"find": anchor, "code": code}, todo))
+
+
+def _rewrite(file: _File, at: str, gone: _Body, come: _Body) -> None:
+    find = "\n".join(map(file.old, gone))
+    code = "\n".join(map(file.new, come))
+    todo = () if come else ("these statements go: `code` must keep something, or use a kind that deletes",)
+    if len(find.splitlines()) > 12:
+        todo = (*todo, "a long `find` ties the edit to one shape: leave out with `...` what does not matter")
+    file.found.append(Drafted("rewrite", at, {"find": find, "code": code or "pass"}, todo))
+
+
+def _inner(old: ast.stmt, new: ast.stmt) -> tuple[_Body, _Body] | None:
+    """Return the bodies of two compound statements that differ in one body alone, None for any others."""
+    if type(old) is not type(new) or _is_named(old):
+        return None
+    differing = []
+    for name, value in ast.iter_fields(old):
+        other = getattr(new, name)
+        if _dumped(value) != _dumped(other):
+            differing.append((value, other))
+    if len(differing) != 1:
+        return None
+    before, after = differing[0]
+    bodies = all(
+        isinstance(each, list) and each and isinstance(each[0], ast.stmt) for each in (before, after)
+    )
+    return (before, after) if bodies else None
+
+
+def _dumped(value: object) -> str:
+    if isinstance(value, list):
+        return "\n".join(map(_dumped, value))
+    return ast.dump(value) if isinstance(value, ast.AST) else repr(value)
+
+
+def _opcodes(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[tuple[str, _Body, _Body]]:
+    before, after = ([ast.dump(node) for node in body] for body in (old, new))
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        yield tag, list(old[i1:i2]), list(new[j1:j2])
+
+
+def _imported(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        module = "." * node.level + (node.module or "")
+        return [f"from {module} import {ast.unparse(alias)}" for alias in node.names]
+    return [f"import {ast.unparse(alias)}" for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+def _is_named(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.ClassDef, *_Function))
+
+
+def _named(body: _Body) -> dict[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    return {node.name: node for node in body if isinstance(node, (ast.ClassDef, *_Function))}
+
+
+def _same_kind(old: ast.AST, new: ast.AST) -> bool:
+    return isinstance(old, ast.ClassDef) is isinstance(new, ast.ClassDef) and ast.dump(old) != ast.dump(new)
+
+
+def _parameters(arguments: ast.arguments) -> list[ast.arg]:
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def _with_defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
+    plain = [*arguments.posonlyargs, *arguments.args]
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
+    yield from zip(plain, defaults, strict=True)
+    yield from zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+
+
+def _source(text: str, node: ast.AST) -> str:
+    first = min(getattr(n, "lineno", 1) for n in (node, *getattr(node, "decorator_list", ())))
+    last = getattr(node, "end_lineno", first)
+    return textwrap.dedent("\n".join(text.splitlines()[first - 1 : last]))
