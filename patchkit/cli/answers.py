@@ -174,6 +174,21 @@ class New(_Answer, frozen=True):
     todo: tuple[str, ...]
 
 
+class CheckedFolder(_Answer, frozen=True):
+    """A patch folder: how many examples ran, and what is wrong."""
+
+    patch: str
+    folder: str
+    examples: int
+    faults: tuple[str, ...]
+
+
+class CheckPatch(_Answer, frozen=True):
+    """``check-patch``."""
+
+    patches: tuple[CheckedFolder, ...]
+
+
 class Listed(_Answer, frozen=True):
     """A patch in ``list``."""
 
@@ -215,6 +230,7 @@ ANSWERS: dict[str, Any] = {
     "export": Export,
     "rebase-check": RebaseCheck,
     "doctor": Doctor,
+    "check-patch": CheckPatch,
     "new": New,
     "test": tuple[Trial, ...],
 }

@@ -95,9 +95,9 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
         elif _same_kind(named_old[name], node):
             _definition(file, inner, named_old[name], node)
     for name in named_old.keys() - named_new.keys():
-        todo = "this definition goes, which a rewrite of it cannot say: use a kind that deletes, or keep it"
+        gone = "this definition goes, which a rewrite of it cannot say: use a kind that deletes, or keep it"
         file.found.append(
-            Drafted("rewrite", at, {"find": file.old(named_old[name]), "code": "pass"}, (todo,))
+            Drafted("rewrite", at, {"find": file.old(named_old[name]), "code": "pass"}, (gone,))
         )
     rest_old = [node for node in old.body if not _is_named(node)]
     rest_new = [node for node in new.body if not _is_named(node)]
