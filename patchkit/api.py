@@ -362,7 +362,7 @@ def new(
     """
     from patchkit.drafting import difference, write
     from patchkit.drafting.draft import draft, same_code
-    from patchkit.patchset.load import patches_in
+    from patchkit.patchset import load
     from patchkit.plan.build import make_plan
     from patchkit.plan.status import State
     from patchkit.tree.git import GitRepository, GitTree
@@ -380,13 +380,13 @@ def new(
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(write.text(identifier, "", edits, left), encoding="utf-8")
     try:
-        drafted = patches_in(folder)
+        patches = load.patches([folder])
     except UsageError as error:
         return DraftedPatch(file, len(edits), (*_todo(edits), *left, str(error)), False)
     with GitRepository(tree.root) if commit else nullcontext() as repository:
         below = GitTree(repository, f"{commit}^") if repository is not None else tree
         before = {name: old.encode() for name, (old, _) in sources.items() if old is not None}
-        plan = make_plan(OverlayTree(below, before), drafted)
+        plan = make_plan(OverlayTree(below, before), (patches.get(identifier),))
     made = {change.file: (change.after or b"").decode() for change in plan.changes}
     wanted = {name: text for name, (_, text) in sources.items() if text is not None}
     exact = not left and all(same_code(made.get(name, ""), text) for name, text in wanted.items())

@@ -183,13 +183,6 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
     return list(done.values())
 
 
-def patches_in(folder: Path) -> tuple[Patch, ...]:
-    """Load the patch of one folder alone; UsageError names file, key and reason."""
-    patch, _ = _load_one(folder / "patch.toml")
-    check(patch, folder / "patch.toml")
-    return (patch,)
-
-
 def patches(folders: Sequence[Path] = ()) -> PatchSet:
     """Load the built-in patches and those in ``folders`` (a patch folder itself or a folder of them).
 
