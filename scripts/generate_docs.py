@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ import plots
 from cogapp import Cog
 
 from patchkit.cli import answers
-from patchkit.codemods.kind import Kind
+from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.kinds import KINDS
 from patchkit.patchset import load, schema
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 SCHEMA = REPOSITORY / "docs" / "patch.schema.json"
-PAGES = ("README.md", "docs/patches.md", "docs/benchmarks.md")
+PAGES = ("README.md", "docs/authoring.md", "docs/kinds.md", "docs/benchmarks.md")
 RELEASE = "0.5.12.post1"
 HOME = "/home/you"
 """Where a session's temporary folder is said to be."""
@@ -472,6 +473,39 @@ def schemas() -> dict[Path, str]:
     found = {SCHEMA: schema.json_schema()}
     found |= {SCHEMA.parent / "schemas" / f"{name}.json": answers.schema(name) for name in answers.ANSWERS}
     return {path: json.dumps(said, indent=1) + "\n" for path, said in found.items()}
+
+
+def kind_chapters() -> str:
+    """Return a chapter per kind of edit: what it does, its keys, and its examples, which are its tests."""
+    return "\n\n".join(_chapter(name, kind) for name, kind in KINDS.items())
+
+
+def _chapter(name: str, kind: type[Kind]) -> str:
+    shared = {field.name for field in msgspec.structs.fields(Kind)}
+    own = [field for field in msgspec.structs.fields(kind) if field.name not in shared]
+    keys = ", ".join(f"`{field.encode_name}`" + ("" if field.required else "?") for field in own)
+    said = textwrap.dedent(f"    {kind.__doc__}").strip().replace("``", "`")
+    parts = [f"## `{name}`", said, f"Keys: {keys}."]
+    for heading, group in (
+        ("changes", kind.VALID),
+        ("leaves as it is, for the change is there", kind.NO_OP),
+        ("refuses", kind.INVALID),
+    ):
+        parts.append(f"### What `{name}` {heading}")
+        parts += [_shown(name, example) for example in group]
+    return "\n\n".join(parts)
+
+
+def _shown(kind: str, example: Example) -> str:
+    told = textwrap.dedent(example.edit).strip("\n")
+    lines = [example.shows, "", "```toml", f'kind = "{kind}"', *told.splitlines(), "```"]
+    for title, text in (("", example.before), ("becomes", example.after)):
+        if text.strip():
+            lines += ["", title, ""] if title else [""]
+            lines += ["```python", *textwrap.dedent(text).strip().splitlines(), "```"]
+    if example.refusal:
+        lines += ["", f"Refused: {example.refusal}"]
+    return "\n".join(lines)
 
 
 def _first_line(documented: Any) -> str:

@@ -109,7 +109,7 @@ def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
 
 def test_every_key_of_a_patch_is_explained() -> None:
     keys = {field.encode_name for struct in STRUCTS for field in msgspec.structs.fields(struct)}
-    assert keys - words_of("docs/patches.md") == set()
+    assert keys - words_of("docs/authoring.md") == set()
 
 
 def test_every_kind_of_edit_is_listed_with_its_keys() -> None:
@@ -120,7 +120,7 @@ def test_every_kind_of_edit_is_listed_with_its_keys() -> None:
 
 
 def test_every_state_is_explained() -> None:
-    assert {state.value for state in State} - words_of("docs/patches.md") == set()
+    assert {state.value for state in State} - words_of("docs/authoring.md") == set()
 
 
 def test_the_table_of_patches_has_a_row_for_each() -> None:

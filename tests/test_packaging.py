@@ -64,7 +64,7 @@ def test_a_source_distribution_has_the_licence_the_tests_and_the_docs(unpacked_s
     wanted = (
         "LICENSE",
         "README.md",
-        "docs/patches.md",
+        "docs/authoring.md",
         "patches/26128/patch.toml",
         "scripts/test",
         "tests/support/toys.py",

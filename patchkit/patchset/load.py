@@ -70,7 +70,7 @@ def _converted(raw: dict[str, Any], path: Path, form: type[_Form]) -> _Form:
         raise UsageError(
             f"{path}: key `schema`: missing, so this is no patch or one for patchkit 0.1; begin it with "
             '`schema = 1`, make each `[[edit]]` a table `[edit.NAME]`, and write `at = "file::name"` for `file` '
-            "and `in` (docs/patches.md has every key)."
+            "and `in` (docs/authoring.md has every key)."
         )
     try:
         return msgspec.convert(raw, form)
