@@ -106,7 +106,13 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
     elif isinstance(new, ast.Module):
         _module_statements(file, at, rest_old, rest_new)
     else:
-        _statements(file, at, old.body, new.body)
+        _statements(file, at, *(_without_docstring(body) for body in (old.body, new.body)))
+
+
+def _without_docstring(body: _Body) -> _Body:
+    first = body[0]
+    said = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return body[1:] if said else body
 
 
 def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:

@@ -98,6 +98,14 @@ def test_a_draft_is_a_patch_that_loads(tree: CheckoutTree, tmp_path: Path) -> No
     assert "own" in load.patches((draft.file.parent,)).ids
 
 
+def test_a_docstring_is_no_edit(tree: CheckoutTree, tmp_path: Path) -> None:
+    before = BEFORE.replace("        total =", '        """Plan."""\n        total =')
+    draft = drafted(
+        tree, tmp_path, before.replace("Plan.", "Plan it.").replace("total * 2", "total * 4"), before
+    )
+    assert (draft.edits, draft.todo) == (1, ())
+
+
 def test_a_commit_is_drafted_from_its_own_parent(checkout: CheckoutTree, tmp_path: Path) -> None:
     text = SOURCES[MIRROR].decode()
     (checkout.package / MIRROR).write_text(text.replace("copies = 0", "copies = 0\n    pages = 1"))
