@@ -27,7 +27,7 @@ import click
 from decode_bench.engines import Engine, EngineError
 from decode_bench.figures import read_run
 from decode_bench.results import WARM_UP, Measured, Result, passed, result, table, write
-from decode_bench.scenarios import Scenario, Server, common_options, scenarios
+from decode_bench.scenarios import Scenario, Server, scenarios
 from decode_bench.trace import read_profile
 from decode_bench.trees import Contender, contender, faulty_copy, read_faults
 from rich.console import Console
@@ -219,7 +219,7 @@ def named_tree(
 )
 @click.option(
     "--scenario", "names", multiple=True, type=click.Choice([s.name for s in scenarios([1])]),
-    help="A scenario to run; all without it.",
+    help="A scenario to run; without it, all that need no more GPUs than --gpus.",
 )  # fmt: skip
 @click.option(
     "--layers", multiple=True, type=int, default=(32, 8), show_default=True, help="Layers of the target."
@@ -228,6 +228,9 @@ def named_tree(
     "--batch", "batches", multiple=True, type=int, default=(1, 8, 16), show_default=True,
     help="A batch size of the straight scenario.",
 )  # fmt: skip
+@click.option(
+    "--gpus", type=click.IntRange(min=1), default=1, show_default=True, help="GPUs that an engine may take."
+)
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=6, show_default=True, help="Timed runs a tree."
 )
@@ -243,6 +246,7 @@ def main(
     names: tuple[str, ...],
     layers: tuple[int, ...],
     batches: tuple[int, ...],
+    gpus: int,
     repeats: int,
     start_limit: float,
     run_limit: float,
@@ -253,7 +257,11 @@ def main(
     console = Console(stderr=True, width=240)
     out.mkdir(parents=True, exist_ok=True)
     trees += [faulty_copy(fault, trees, out / "faulty") for fault in (read_faults(faults) if faults else [])]
-    chosen = [scenario for scenario in scenarios(batches) if not names or scenario.name in names]
+    chosen = [
+        scenario
+        for scenario in scenarios(batches)
+        if (scenario.name in names if names else scenario.server.gpus <= gpus)
+    ]
     about: dict[str, Any] = {
         "command": shlex.join(sys.orig_argv),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -267,7 +275,7 @@ def main(
         checkpoint[count] = write_checkpoint(checkpoints, count)
 
     def start(group: Group) -> Field:
-        options = common_options(*checkpoint[group.layers]) | dict(group.server.options)
+        options = group.server.settings(*checkpoint[group.layers])
         environment = group.server.environment
         return Field(
             group,

@@ -203,7 +203,8 @@ def _config(shape: Shape, architecture: str, layers: int) -> dict[str, Any]:
         "hidden_act": "silu",
         "rms_norm_eps": 1e-5,
         "rope_theta": 500000.0,
-        "max_position_embeddings": 8192,
+        # For a context of 128k; no weight depends on it.
+        "max_position_embeddings": 131072,
         "tie_word_embeddings": False,
         "attention_bias": False,
         "bos_token_id": 1,

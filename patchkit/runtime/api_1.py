@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from ..backends.draft_extend import fill_draft_extend_v2
 from ..backends.draft_steps import init_draft_steps, out_graph_draft_steps, replay_draft_steps
+from ..backends.flash_attention import fill_flash_attention
 from ..backends.trtllm import fill_trtllm_mha
-from .decision import UNDECLARED, decide_needs_cpu_seq_lens, spec_v2_backends
+from .decision import (
+    UNDECLARED,
+    decide_needs_cpu_seq_lens,
+    decide_with_piecewise_graphs,
+    spec_v2_backends,
+)
+from .flash_attention import (
+    flash_attention_needs_mirror,
+    flash_attention_steps_need_mirror,
+    graphs_draft_extend,
+)
 from .lengths import (
     draft_extend_lens,
     host_lens,
@@ -26,16 +37,22 @@ from .lengths import (
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook
 from .streams import await_event, lens_to_device, order_plan_stream
+from .switches import switched_off
 
 __all__ = [
     "UNDECLARED",
     "await_event",
     "decide_needs_cpu_seq_lens",
+    "decide_with_piecewise_graphs",
     "decode_seq_lens",
     "decode_total_seq_lens",
     "draft_extend_lens",
     "fill_draft_extend_v2",
+    "fill_flash_attention",
     "fill_trtllm_mha",
+    "flash_attention_needs_mirror",
+    "flash_attention_steps_need_mirror",
+    "graphs_draft_extend",
     "host_lens",
     "host_total",
     "init_draft_steps",
@@ -58,3 +75,6 @@ __all__ = [
     "tree_mask_total",
     "verify_buffers",
 ]
+
+# A server with a switch that nobody has stops here, as it starts.
+switched_off()

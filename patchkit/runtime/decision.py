@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .report import report
+from .switches import VARIABLE, disabled
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 UNDECLARED = object()
 """Stands for the backends that a worker does not name; like every undeclared one it needs the mirror."""
+
+# Classes whose flag is a constant: who turns the patch that set it off has it read as before.
+_OPTED_OUT_BY = {
+    "HybridAttnBackend": "pk-hybrid-opt-out",
+    "TRTLLMHAAttnBackend": "pk-trtllm-mha-opt-out",
+    "TRTLLMHAAttnMultiStepDraftBackend": "pk-trtllm-mha-opt-out",
+    "TRTLLMMLABackend": "26824",
+    "TRTLLMMLAMultiStepDraftBackend": "26824",
+}
 
 
 def decide_needs_cpu_seq_lens(server_args: Any, attn_backends: Iterable[Any]) -> bool:
@@ -18,13 +30,57 @@ def decide_needs_cpu_seq_lens(server_args: Any, attn_backends: Iterable[Any]) ->
     None slot is ignored. Two-batch overlap and piecewise CUDA graphs read the mirror outside of any backend, so
     they force True, and so does a server that has no such setting. Source: pull requests 26128 and 26738.
     """
+    return _decided(_readers(server_args, attn_backends, piecewise=True))
+
+
+def decide_with_piecewise_graphs(server_args: Any, attn_backends: Iterable[Any]) -> bool:
+    """Tell the same, with piecewise CUDA graphs running prefills alone, so that they force nothing.
+
+    N-gram speculation does: its verify sizes a full mask from the mirror, whatever the backend. Breakable graphs do,
+    since a draft may have them and run its draft-extend in them. Source: 28633.
+    """
+    return _decided(_readers(server_args, attn_backends, piecewise=disabled("28633")))
+
+
+def _decided(readers: Iterator[str]) -> bool:
+    forced_by = next(readers, None)
+    report(forced_by)
+    return forced_by is not None
+
+
+def _readers(server_args: Any, attn_backends: Iterable[Any], *, piecewise: bool) -> Iterator[str]:
+    """Yield who reads the mirror, or may: settings first, then backends."""
+    if disabled("26128"):
+        yield f"{VARIABLE}=26128"
     if getattr(server_args, "enable_two_batch_overlap", True):
+        yield "two-batch overlap"
+    if piecewise and _captures_piecewise(server_args):
+        yield "piecewise CUDA graphs"
+    if getattr(server_args, "enable_breakable_cuda_graph", False):
+        yield "breakable CUDA graphs"
+    if str(getattr(server_args, "speculative_algorithm", None)).upper() == "NGRAM":
+        yield "n-gram speculation"
+    for backend in attn_backends:
+        if backend is not None and _reads(backend):
+            yield "backends that are not named" if backend is UNDECLARED else type(backend).__name__
+
+
+def _captures_piecewise(server_args: Any) -> bool:
+    """Tell whether a server captures piecewise graphs, by the setting of its time; without one, yes."""
+    config = getattr(server_args, "cuda_graph_config", None)
+    if config is not None:
+        return "piecewise" in str(config.prefill.backend).lower()
+    return not getattr(server_args, "disable_piecewise_cuda_graph", False)
+
+
+def _reads(backend: Any) -> bool:
+    if getattr(backend, "needs_cpu_seq_lens", True):
         return True
-    if not getattr(server_args, "disable_piecewise_cuda_graph", False):
+    owners = {owner.__name__ for owner in type(backend).__mro__}
+    if any(disabled(patch) for name, patch in _OPTED_OUT_BY.items() if name in owners):
         return True
-    return any(
-        getattr(backend, "needs_cpu_seq_lens", True) for backend in attn_backends if backend is not None
-    )
+    sides = (getattr(backend, name, None) for name in ("prefill_backend", "decode_backend"))
+    return any(_reads(side) for side in sides if side is not None)
 
 
 def spec_v2_backends(draft_worker: Any, target_worker: Any) -> tuple[Any, ...]:

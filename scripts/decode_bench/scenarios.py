@@ -18,7 +18,10 @@ ROOM = 40960
 # shows.
 PAUSE = 2_000_000
 
-Option = bool | int | float | str
+# None leaves a setting to sglang.
+Option = bool | int | float | str | None
+# Stands for the folder of the target's checkpoint in a server's options.
+TARGET = "the target's checkpoint"
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,16 @@ class Server:
 
     options: Mapping[str, Option] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs an engine takes."""
+        return int(self.options.get("tp_size") or 1)
+
+    def settings(self, target: str, draft: str) -> dict[str, Option]:
+        """Return every setting of an engine of these checkpoints."""
+        own = {name: target if value == TARGET else value for name, value in self.options.items()}
+        return common_options(target, draft) | own
 
 
 @dataclass(frozen=True)
@@ -187,8 +200,48 @@ _TRTLLM_MHA: Mapping[str, Option] = {
 }
 
 
+# What sglang does unless it is told not to.
+_PIECEWISE: Mapping[str, Option] = {"disable_piecewise_cuda_graph": False}
+_FA3: Mapping[str, Option] = {"attention_backend": "fa3"}
+_FA3_PREFILL: Mapping[str, Option] = {
+    "attention_backend": None,
+    "prefill_attention_backend": "fa3",
+    "decode_attention_backend": "triton",
+}
+# A larger top-k is spec v1's in the releases that are compared.
+_TOP_K_4: Mapping[str, Option] = {"speculative_eagle_topk": 4, "speculative_num_draft_tokens": 8}
+# The target drafts for itself, so that every guess is right unless an engine errs.
+_STANDALONE: Mapping[str, Option] = {
+    "speculative_algorithm": "STANDALONE",
+    "speculative_draft_model_path": TARGET,
+}
+_NO_SPECULATION: Mapping[str, Option] = dict.fromkeys(
+    (
+        "speculative_draft_model_path",
+        "speculative_algorithm",
+        "speculative_num_steps",
+        "speculative_eagle_topk",
+        "speculative_num_draft_tokens",
+    )
+)
+
+
+def _straight_on(name: str, options: Mapping[str, Option], batches: Sequence[int]) -> list[Scenario]:
+    """Return the straight scenario on another server, once for each batch size."""
+    return [replace(_straight(batch), name=name, server=Server(options)) for batch in batches]
+
+
+def _long(context: int, batch: int, options: Mapping[str, Option]) -> Scenario:
+    """Return requests that fill a context of that many tokens but for what they generate."""
+    name = f"{'fa3-' if options else ''}long-{context // 1024}k"
+    draw = _Draw(name)
+    requests = [Request(draw.prompt(context - 1024), new_tokens=512) for _ in range(batch)]
+    room = {"context_length": context, "max_total_tokens": batch * context + ROOM, "cuda_graph_max_bs": batch}
+    return Scenario(name, requests, Server({**options, **room}), batch=batch)
+
+
 def scenarios(batches: Sequence[int]) -> list[Scenario]:
-    """Return every scenario, the straight one once for each batch size."""
+    """Return every scenario, the straight ones once for each batch size."""
     return [
         *map(_straight, batches),
         _staggered(),
@@ -227,8 +280,26 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             _mixture("trtllm-mha-no-graph"),
             Server({**_TRTLLM_MHA, "disable_cuda_graph": True}),
         ),
+        *_straight_on("trtllm-mha-straight", _TRTLLM_MHA, batches),
+        *_straight_on("default-straight", _PIECEWISE, batches),
+        Scenario("default", _mixture("default"), Server(_PIECEWISE)),
+        *_straight_on("fa3-straight", _FA3, batches),
+        Scenario("fa3", _mixture("fa3"), Server(_FA3)),
+        Scenario("fa3-delayed", _mixture("fa3-delayed"), Server(_FA3), pause=PAUSE),
+        Scenario("fa3-no-graph", _mixture("fa3-no-graph"), Server({**_FA3, "disable_cuda_graph": True})),
+        *_straight_on("fa3-default-straight", {**_FA3, **_PIECEWISE}, batches),
+        Scenario("fa3-prefill", _mixture("fa3-prefill"), Server(_FA3_PREFILL)),
+        Scenario("top-k-4", _mixture("top-k-4"), Server(_TOP_K_4)),
+        Scenario("fa3-top-k-4", _mixture("fa3-top-k-4"), Server({**_FA3, **_TOP_K_4})),
+        Scenario("standalone", _mixture("standalone"), Server(_STANDALONE)),
+        Scenario(
+            "spec-v1", _mixture("spec-v1"), Server(_PIECEWISE, environment={"SGLANG_ENABLE_SPEC_V2": "0"})
+        ),
+        Scenario("no-speculation", _mixture("no-speculation"), Server({**_PIECEWISE, **_NO_SPECULATION})),
+        *_straight_on("tensor-parallel", {**_PIECEWISE, "tp_size": 2}, batches),
         *(
-            replace(_straight(batch), name="trtllm-mha-straight", server=Server(_TRTLLM_MHA))
-            for batch in batches
+            _long(context, batch, options)
+            for context, batch in ((32768, 4), (131072, 1))
+            for options in ({}, _FA3)
         ),
     ]

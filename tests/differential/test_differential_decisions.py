@@ -20,6 +20,8 @@ KINDS = (
 OPTED_OUT = (None, "opted out", "triton", "triton draft", "trtllm mla", "trtllm mla draft")
 FREE = {"enable_two_batch_overlap": False, "disable_piecewise_cuda_graph": True}
 FLAGS = [dict(zip(FREE, each, strict=True)) for each in itertools.product([True, False], repeat=2)]
+LATER = "28633,pk-hybrid-opt-out"
+"""Patches that decide otherwise than the successor did; a later upstream does as they do."""
 Slots = list[str | None]
 
 
@@ -36,9 +38,11 @@ def test_each_pair_of_backends_is_decided_as_by_the_successor(
     patched: DrivenTree, upstream: DrivenTree
 ) -> None:
     requests = [(FREE, list(pair)) for pair in itertools.combinations_with_replacement(KINDS, 2)]
-    decided = patched.ask("decisions.decide", requests)
+    decided = patched.ask("decisions.decide", requests, disable=LATER)
     assert decided == upstream.ask("decisions.decide", requests)
     assert decided == [not set(pair) <= set(OPTED_OUT) for _, pair in requests]
+    answering = {*OPTED_OUT, "hybrid"}
+    assert patched.ask("decisions.decide", requests) == [not set(pair) <= answering for _, pair in requests]
 
 
 @settings(max_examples=20)
@@ -47,12 +51,79 @@ def test_each_setting_of_the_server_is_decided_as_by_the_successor(
     patched: DrivenTree, upstream: DrivenTree, slots: Slots
 ) -> None:
     requests = [(flags, slots) for flags in FLAGS]
-    decided = patched.ask("decisions.decide", requests)
+    decided = patched.ask("decisions.decide", requests, disable=LATER)
     assert decided == upstream.ask("decisions.decide", requests)
     assert decided == [flags != FREE or not set(slots) <= set(OPTED_OUT) for flags in FLAGS]
 
 
-@pytest.mark.parametrize("missing", list(FREE))
+@settings(max_examples=10)
+@given(st.lists(st.sampled_from(KINDS), max_size=5))
+def test_piecewise_graphs_no_longer_count_and_n_gram_and_breakable_graphs_do(
+    patched: DrivenTree, hardened: DrivenTree, slots: Slots
+) -> None:
+    told: list[dict[str, object]] = [
+        {**flags, **more}
+        for flags in FLAGS
+        for more in (
+            {},
+            {"speculative_algorithm": None},
+            {"speculative_algorithm": "EAGLE"},
+            {"speculative_algorithm": "ngram"},
+            {"enable_breakable_cuda_graph": True},
+        )
+    ]
+    reads = not set(slots) <= {*OPTED_OUT, "hybrid"}
+    expected = [
+        reads
+        or bool(settings["enable_two_batch_overlap"])
+        or settings.get("speculative_algorithm") == "ngram"
+        or "enable_breakable_cuda_graph" in settings
+        for settings in told
+    ]
+    requests = [(settings, slots) for settings in told]
+    assert patched.ask("decisions.decide", requests) == expected
+    # The one whose decision is upstream's own.
+    assert hardened.ask("decisions.decide", requests) == expected
+
+
+def test_whoever_is_switched_off_keeps_the_mirror(patched: DrivenTree, opted_out: DrivenTree) -> None:
+    for tree, slots, patch in (
+        (patched, ["triton", "triton draft"], "26128"),
+        (patched, ["trtllm mla", "trtllm mla draft"], "26824"),
+        (patched, ["hybrid"], "pk-hybrid-opt-out"),
+        (opted_out, ["trtllm mha"], "pk-trtllm-mha-opt-out"),
+    ):
+        request = [(FREE, slots)]
+        assert tree.ask("decisions.decide", request) == [False]
+        assert tree.ask("decisions.decide", request, disable=patch) == [True], patch
+
+
+def test_the_log_says_once_what_was_decided_and_by_whom(patched: DrivenTree) -> None:
+    def logged(slots: Slots, flags: dict[str, bool], disable: str = "") -> str:
+        (line,) = patched.ask("decisions.start", "eagle", slots, flags, disable=disable)["logged"]
+        return str(line)
+
+    said = logged(SLOTS, FREE)
+    assert "is not kept; patches in the tree: " in said
+    assert ", 26128, " in said
+    assert "turns off" not in said
+    assert "is kept for TritonAttnBackend" not in said
+    assert "is kept for two-batch overlap" in logged(SLOTS, FREE | {"enable_two_batch_overlap": True})
+    piecewise = FREE | {"disable_piecewise_cuda_graph": False}
+    assert "is not kept" in logged(SLOTS, piecewise)
+    off = logged(SLOTS, piecewise, disable="28633, 26824")
+    assert "is kept for piecewise CUDA graphs" in off
+    assert off.endswith("; PATCHKIT_DISABLE turns off 26824, 28633")
+
+
+def test_a_switch_that_nobody_has_stops_the_server(patched: DrivenTree) -> None:
+    with pytest.raises(
+        ProbeError, match="ValueError: PATCHKIT_DISABLE names 2612, which cannot be turned off"
+    ):
+        patched.ask("decisions.start", "eagle", SLOTS, FREE, disable="26128,2612")
+
+
+@pytest.mark.parametrize("missing", ["enable_two_batch_overlap"])
 def test_a_server_without_a_setting_keeps_the_mirror(
     patched: DrivenTree, upstream: DrivenTree, missing: str
 ) -> None:
@@ -106,7 +177,8 @@ def test_the_future_map_is_told_what_the_successors_is_and_batches_are_told_the_
     slots: Slots = ["triton", "triton draft", "triton", "triton"]
     if reader is not None:
         slots[reader] = "reads"
-    told, expected = (tree.ask("decisions.start", kind, slots, flags) for tree in (patched, upstream))
+    told = patched.ask("decisions.start", kind, slots, flags, disable=LATER)
+    expected = upstream.ask("decisions.start", kind, slots, flags)
     assert told["map"] == expected["map"]
     assert told["batches"] == told["map"]
     assert told["records"] == expected["records"] == 0
@@ -167,13 +239,6 @@ def test_a_hybrid_backend_that_opted_out_asks_both_sides_and_verifies_as_the_one
         "context": {"prefill": 100, "decode": 200}[verify_side],
         "buffers": [f"{verify_side}'s mask", None],
     }
-
-
-def test_a_hybrid_backend_keeps_the_mirror_whatever_its_sides_where_nothing_is_named(
-    patched: DrivenTree, upstream: DrivenTree
-) -> None:
-    found = [tree.ask("decisions.hybrid", "triton", "triton", "decode") for tree in (patched, upstream)]
-    assert found[0]["needs"] is found[1]["needs"] is True
 
 
 def test_trtllm_mha_opts_out_where_that_is_named(patched: DrivenTree, opted_out: DrivenTree) -> None:

@@ -156,9 +156,9 @@ def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(lacking: tuple[s
 
 
 def own_states(journey: Journey, state: str) -> dict[str, str]:
-    """Return what our own patches are in; upstream has the opt-out of TRTLLM MHA since 0.5.14."""
-    opted_out = journey.tree.version == "0.5.14"
-    return dict.fromkeys(OWN, state) | ({"pk-trtllm-mha-opt-out": "upstream"} if opted_out else {})
+    """Return what the later patches are in; since 0.5.14 upstream has two of them."""
+    later = ("28633", "pk-trtllm-mha-opt-out") if journey.tree.version == "0.5.14" else ()
+    return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream")
 
 
 def test_a_release_that_has_upstreams_patches_is_recognised(having: Journey) -> None:

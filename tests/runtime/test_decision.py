@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.runtime.api_1 import UNDECLARED, decide_needs_cpu_seq_lens, spec_v2_backends
+from patchkit.runtime.api_1 import (
+    UNDECLARED,
+    decide_needs_cpu_seq_lens,
+    decide_with_piecewise_graphs,
+    spec_v2_backends,
+)
 
 READS = SimpleNamespace(needs_cpu_seq_lens=True)
 OPTED_OUT = SimpleNamespace(needs_cpu_seq_lens=False)
@@ -55,6 +60,41 @@ def test_server_modes_that_read_the_mirror_outside_of_any_backend_force_it(
 def test_a_server_without_the_setting_keeps_the_mirror(setting: str) -> None:
     known = {name: value for name, value in vars(FREE).items() if name != setting}
     assert needs(OPTED_OUT, server=SimpleNamespace(**known)) is True
+
+
+@pytest.mark.parametrize(
+    ("settings", "forced"),
+    [
+        ({}, False),
+        ({"disable_piecewise_cuda_graph": False}, False),
+        ({"cuda_graph_config": SimpleNamespace(prefill=SimpleNamespace(backend="tc_piecewise"))}, False),
+        ({"enable_breakable_cuda_graph": True}, True),
+        ({"speculative_algorithm": "EAGLE3"}, False),
+        ({"speculative_algorithm": "NGRAM"}, True),
+        ({"speculative_algorithm": "ngram"}, True),
+        ({"speculative_algorithm": None}, False),
+        ({"enable_two_batch_overlap": True}, True),
+    ],
+)
+def test_piecewise_graphs_that_run_prefills_alone_force_nothing(
+    settings: dict[str, object], forced: bool
+) -> None:
+    server = SimpleNamespace(**{**vars(FREE), **settings})
+    assert decide_with_piecewise_graphs(server, [OPTED_OUT]) is forced
+    assert decide_with_piecewise_graphs(server, [READS]) is True
+
+
+def test_with_the_patch_off_piecewise_graphs_force_the_mirror_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATCHKIT_DISABLE", "28633")
+    assert decide_with_piecewise_graphs(FREE, [OPTED_OUT]) is False
+    for backend, kept in (("tc_piecewise", True), ("disabled", False)):
+        config = SimpleNamespace(prefill=SimpleNamespace(backend=backend))
+        server = SimpleNamespace(enable_two_batch_overlap=False, cuda_graph_config=config)
+        assert decide_with_piecewise_graphs(server, [OPTED_OUT]) is kept
+    captures = SimpleNamespace(enable_two_batch_overlap=False, disable_piecewise_cuda_graph=False)
+    assert decide_with_piecewise_graphs(captures, [OPTED_OUT]) is True
 
 
 def test_the_flag_of_a_base_class_holds_for_a_subclass() -> None:

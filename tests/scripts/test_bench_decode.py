@@ -530,7 +530,7 @@ def test_scenarios_are_the_same_at_every_call_and_differ_from_each_other() -> No
 
 def test_every_request_is_one_that_its_server_can_run() -> None:
     for scenario in scenarios.scenarios([1, 8, 16]):
-        options = scenarios.common_options("t", "d") | dict(scenario.server.options)
+        options = scenario.server.settings("t", "d")
         room = min(int(options["context_length"]), int(options["max_total_tokens"]))
         for request in scenario.requests:
             assert 0 < len(request.prompt) + request.new_tokens < room
@@ -540,12 +540,21 @@ def test_every_request_is_one_that_its_server_can_run() -> None:
 
 def test_a_timed_batch_fills_at_once_and_stays_full() -> None:
     timed = [scenario for scenario in scenarios.scenarios([1, 8, 16]) if scenario.batch is not None]
-    assert len(timed) == 6
+    assert {"straight", "default-straight", "fa3-straight", "tensor-parallel"} <= {s.name for s in timed}
     for scenario in timed:
         assert len(scenario.requests) == scenario.batch
         assert {(request.enters, request.aborted, request.new_tokens) for request in scenario.requests} == {
             (0, 0, 512)
         }
+
+
+def test_a_server_without_speculation_and_one_that_drafts_for_itself_are_settings_like_any_other() -> None:
+    servers = {scenario.name: scenario.server for scenario in scenarios.scenarios([1])}
+    plain = servers["no-speculation"].settings("t", "d")
+    assert {value for name, value in plain.items() if name.startswith("speculative")} == {None}
+    assert servers["standalone"].settings("t", "d")["speculative_draft_model_path"] == "t"
+    assert servers["straight"].settings("t", "d")["speculative_draft_model_path"] == "d"
+    assert [name for name, server in servers.items() if server.gpus > 1] == ["tensor-parallel"]
 
 
 def test_scenarios_share_engines_where_their_server_is_the_same_and_timed_ones_come_first() -> None:

@@ -43,7 +43,18 @@ HAVING = ("0.5.13", "0.5.13.post1", "0.5.14")
 LATEST = "0.5.23"
 REFERENCE = "0.5.12.post1"
 UPSTREAM = ("25002", "25925", "26128", "26241", "26738", "26824")
-OWN = ("pk-dead-work", "pk-metrics", "pk-mirror-guards", "pk-overlap-hook", "pk-trtllm-mha-opt-out")
+OWN = (
+    "28633",
+    "31364",
+    "pk-dead-work",
+    "pk-fa3-draft-extend-graph",
+    "pk-hybrid-opt-out",
+    "pk-metrics",
+    "pk-mirror-guards",
+    "pk-overlap-hook",
+    "pk-trtllm-mha-opt-out",
+)
+"""Patches that the first of those releases lacks: this project's own, and later ones of upstream's."""
 
 PATCHES: tuple[Patch, ...] = tuple(load.patches())
 

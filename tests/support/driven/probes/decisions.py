@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,7 +73,7 @@ def hybrid(prefill: str, decode: str, verify_side: str) -> dict[str, Any]:
     }
 
 
-def _settings(described: dict[str, bool]) -> SimpleNamespace:
+def _settings(described: dict[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(**described)
 
 
@@ -80,8 +82,9 @@ def declared() -> dict[str, bool | None]:
     return {kind: getattr(cls, "needs_cpu_seq_lens", None) for kind, cls in REAL.items()}
 
 
-def decide(requests: list[tuple[dict[str, bool], list[str | None]]]) -> list[bool]:
-    """Return the decision for each server's settings and backends."""
+def decide(requests: list[tuple[dict[str, Any], list[str | None]]], disable: str = "") -> list[bool]:
+    """Return the decision for each server's settings and backends, with the patches in ``disable`` off."""
+    os.environ["PATCHKIT_DISABLE"] = disable
     return [
         overlap_utils.decide_needs_cpu_seq_lens(_settings(settings), [backend(kind) for kind in kinds])
         for settings, kinds in requests
@@ -144,8 +147,18 @@ def start(
     plan_stream: bool = False,
     overlap: bool = True,
     eager: str | None = None,
+    disable: str = "",
 ) -> dict[str, Any]:
-    """Start a scheduler's overlap; return what its future map and its batches were told."""
+    """Start a scheduler's overlap with the patches in ``disable`` off; return what its map and batches were told.
+
+    ``logged`` are the lines that patchkit's runtime wrote to the log.
+    """
+    os.environ["PATCHKIT_DISABLE"] = disable
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("patchkit").addHandler(handler)
+    logging.getLogger("patchkit").setLevel(logging.INFO)
     module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
     setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
     slots = [backend(each) for each in kinds]
@@ -168,4 +181,5 @@ def start(
         "map": getattr(scheduler.future_map, "needs_cpu_seq_lens", None),
         "batches": getattr(ScheduleBatch, "needs_cpu_seq_lens", None),
         "records": getattr(scheduler, "batch_record_ct", None),
+        "logged": lines,
     }

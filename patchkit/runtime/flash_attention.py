@@ -1,0 +1,60 @@
+"""A FlashAttention backend says for itself whether it reads the mirror and whether its draft-extend has a graph."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .switches import disabled
+
+_CLASS = "FlashAttentionBackend"
+# What sglang's own switches take for yes.
+_TRUE = {"true", "1", "yes", "y"}
+# What a backend has where its metadata is made in a way that backends.flash_attention does not know.
+_UNLIKE = (
+    "use_mla",
+    "use_sliding_window_kv_pool",
+    "has_swa",
+    "has_local_attention",
+    "is_encoder_decoder",
+    "is_prefill_aware_swa",
+)
+
+
+def _is_plain(backend: Any) -> bool:
+    """Tell whether a backend is version 3 on multi-head attention over one pool, with a top-k of at most 1."""
+    return (
+        type(backend).__name__ == _CLASS
+        and getattr(backend, "fa_impl_ver", None) == 3
+        and backend.topk <= 1
+        and not any(getattr(backend, name, False) for name in _UNLIKE)
+    )
+
+
+def flash_attention_needs_mirror(backend: Any) -> bool:
+    """Tell whether this FlashAttention backend reads the host's lengths.
+
+    It does not where its metadata is known to come from device lengths alone: the version 3 kernels on multi-head
+    attention over one pool, with a top-k of at most 1. Multi-latent, sliding-window, local and cross attention, the
+    version 4 kernels, a larger top-k and a subclass, whose overrides nobody has looked at, keep the mirror.
+    Source: pull requests 29343, 29589 and 31364.
+    """
+    return disabled("31364") or not _is_plain(backend)
+
+
+def flash_attention_steps_need_mirror(draft: Any) -> bool:
+    """Tell whether a step of a multi-step FlashAttention draft reads the host's lengths. Source: 31364."""
+    return any(step.needs_cpu_seq_lens for step in draft.attn_backends)
+
+
+def graphs_draft_extend(backend: Any, listed: Any, *, on_cuda: bool) -> bool:
+    """Tell whether a v2 worker captures its draft-extend in a graph.
+
+    ``listed`` is what the tree's own list of backends says. On CUDA, FlashAttention-3 has a graph as well, where it
+    is known to give the same tokens: on multi-head attention over one pool, with a top-k of at most 1. The
+    environment's ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` keeps every backend's out. Source: pull request 30944.
+    """
+    if os.environ.get("SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH", "").lower() in _TRUE:
+        return False
+    ours = on_cuda and not disabled("pk-fa3-draft-extend-graph") and _is_plain(backend)
+    return bool(listed) or ours

@@ -1,0 +1,44 @@
+"""``PATCHKIT_DISABLE`` turns upgrades off when a server starts; a name that it cannot turn off is an error there."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+VARIABLE = "PATCHKIT_DISABLE"
+
+SWITCHES = frozenset(
+    {
+        "26128",
+        "26824",
+        "28633",
+        "31364",
+        "pk-fa3-draft-extend-graph",
+        "pk-hybrid-opt-out",
+        "pk-trtllm-mha-opt-out",
+    }
+)
+"""The patches that ask whether they are off; another one's data says why it does not."""
+
+
+@functools.cache
+def _named(value: str) -> frozenset[str]:
+    """Return the patches that ``value`` (ids, separated by commas) names; ValueError for one without a switch."""
+    named = frozenset(filter(None, map(str.strip, value.split(","))))
+    unknown = sorted(named - SWITCHES)
+    if unknown:
+        raise ValueError(
+            f"{VARIABLE} names {', '.join(unknown)}, which cannot be turned off at run time (what can is "
+            f"{', '.join(sorted(SWITCHES))}): unset it there, and take another patch out with `patchkit revert`."
+        )
+    return named
+
+
+def switched_off() -> frozenset[str]:
+    """Return the patches that are off in this process; ValueError if the variable names one without a switch."""
+    return _named(os.environ.get(VARIABLE, ""))
+
+
+def disabled(patch: str) -> bool:
+    """Tell whether ``patch``, one of `SWITCHES`, is off in this process."""
+    return patch in switched_off()

@@ -1,0 +1,159 @@
+"""FlashAttention without the mirror: metadata equals the tree's own, and who is not known keeps the mirror."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.driven.graph_sessions import CONTEXT, examples, sessions
+
+if TYPE_CHECKING:
+    from support.driven.trees import DrivenTree
+
+PAGE_SIZES = (1, 16, 64)
+MODES = ("draft decode", "verify", "extend v2")
+EAGER_MODES = ("decode", "draft decode", "verify", "extend", "extend v2")
+LENGTHS = ("cache_seqlens_int32", "cu_seqlens_q", "cu_seqlens_k", "max_seq_len_q")
+EXAMPLES = examples(12)
+BATCH = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [4, 4, 4]}
+SERVERS = [{"context": CONTEXT, "page_size": size, "draft_tokens": 4} for size in PAGE_SIZES]
+UNLIKE = ["top-k 4", "latent", "window", "two pools", "local", "cross", "version 4", "fork"]
+
+Sessions = list[dict[str, Any]]
+
+
+def several(*modes: str) -> st.SearchStrategy[Sessions]:
+    """Return lists of sessions, so that one round trip serves all of a list."""
+    return st.lists(sessions(modes, PAGE_SIZES, named=True), min_size=3)
+
+
+def driven(tree: DrivenTree, drawn: Sessions, mirror: str = "true", disable: str = "") -> Sessions:
+    """Return what each session's captures and replays left; a replay writes what its graph was captured with."""
+    asked = [(session, mirror, disable) for session in drawn]
+    told: Sessions = tree.ask_many("flash_attention.replays", asked)
+    for session in told:
+        assert all(replay["in_place"] for replay in session["replayed"])
+    return told
+
+
+def assert_filled(session: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """Assert that a replay from device lengths planned what the tree's own does, and that the host read nothing."""
+    page_size = session["server"]["page_size"]
+    for batch, actual, expected in zip(session["batches"], ours["replayed"], theirs["replayed"], strict=True):
+        assert actual["host_reads"] == 0
+        assert actual["max_seq_len_k"] == session["server"]["context"]
+        for name in LENGTHS:
+            assert actual[name] == expected[name], name
+        for row in range(batch["graph"]):
+            own = -(-actual["cache_seqlens_int32"][1][row] // page_size)
+            assert actual["page_table"][1][row][:own] == expected["page_table"][1][row][:own]
+
+
+@EXAMPLES
+@given(drawn=several(*MODES), mirror=st.sampled_from(["true", "none", "stale"]))
+def test_a_replay_is_planned_as_the_unpatched_tree_does_whatever_the_mirror_holds(
+    unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions, mirror: str
+) -> None:
+    for session, ours, theirs in zip(
+        drawn, driven(patched, drawn, mirror), driven(unpatched, drawn), strict=True
+    ):
+        assert_filled(session, ours, theirs)
+
+
+@EXAMPLES
+@given(drawn=several(*MODES), mirror=st.sampled_from(["true", "none", "stale"]))
+def test_a_replay_is_planned_as_the_successor_does_where_only_that_is_patched(
+    upstream: DrivenTree, hardened: DrivenTree, drawn: Sessions, mirror: str
+) -> None:
+    for session, ours, theirs in zip(
+        drawn, driven(hardened, drawn, mirror), driven(upstream, drawn), strict=True
+    ):
+        assert_filled(session, ours, theirs)
+
+
+@EXAMPLES
+@given(drawn=several("decode", *MODES))
+def test_a_backend_that_is_switched_off_plans_as_before(
+    unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions
+) -> None:
+    assert driven(patched, drawn, disable="31364") == driven(unpatched, drawn)
+
+
+@EXAMPLES
+@given(drawn=several("decode"))
+def test_a_plain_decode_is_planned_as_before(
+    unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions
+) -> None:
+    assert driven(patched, drawn) == driven(unpatched, drawn)
+
+
+def test_only_what_is_known_does_without_the_mirror(unpatched: DrivenTree, patched: DrivenTree) -> None:
+    drafts = {"draft of 3 steps, top-k 1": False, "draft of 3 steps, top-k 4": True}
+    said = patched.ask("flash_attention.keeps_mirror", ["plain", *UNLIKE])
+    assert said == {
+        "plain": False,
+        **dict.fromkeys(UNLIKE, True),
+        **drafts,
+        "draft of 1 steps, top-k 1": False,
+    }
+    assert set(unpatched.ask("flash_attention.keeps_mirror", ["plain", *UNLIKE]).values()) == {None}
+
+
+def test_the_switch_has_everyone_keep_the_mirror(patched: DrivenTree) -> None:
+    said = patched.ask("flash_attention.keeps_mirror", ["plain"], disable="31364")
+    assert said["plain"] is said["draft of 3 steps, top-k 1"] is True
+
+
+@pytest.mark.parametrize("mode", EAGER_MODES)
+def test_an_eager_batch_with_the_mirror_is_planned_as_before(
+    unpatched: DrivenTree, patched: DrivenTree, mode: str
+) -> None:
+    requests = [(server, mode, BATCH, 2) for server in SERVERS]
+    expected = unpatched.ask_many("flash_attention.eager", requests)
+    assert patched.ask_many("flash_attention.eager", requests) == expected
+
+
+@pytest.mark.parametrize("mode", ["draft decode", "verify", "extend v2"])
+def test_an_eager_batch_without_the_mirror_reads_nothing_and_has_a_table_as_wide_as_the_context(
+    patched: DrivenTree, mode: str
+) -> None:
+    for server in SERVERS:
+        expected, actual = patched.ask_many(
+            "flash_attention.eager", [(server, mode, BATCH, 2, True), (server, mode, BATCH, 2, False)]
+        )
+        assert actual["host_reads"] == 0
+        for name in LENGTHS:
+            assert actual[name] == expected[name], name
+        (kind, wide), (expected_kind, narrow) = actual["page_table"], expected["page_table"]
+        assert kind == expected_kind
+        assert [row[: len(narrow[0])] for row in wide] == narrow
+        assert len(wide[0]) * server["page_size"] >= CONTEXT
+
+
+def test_the_v2_draft_extend_has_a_graph_on_cuda(unpatched: DrivenTree, patched: DrivenTree) -> None:
+    kinds = ["triton", "plain", *UNLIKE]
+    ask = "flash_attention.captures_draft_extend"
+    assert unpatched.ask(ask, kinds, cuda=True, environment={}) == {kind: kind == "triton" for kind in kinds}
+    assert patched.ask(ask, kinds, cuda=True, environment={}) == {
+        kind: kind in {"triton", "plain"} for kind in kinds
+    }
+    assert not any(patched.ask(ask, kinds, cuda=False, environment={}).values())
+
+
+@pytest.mark.parametrize(
+    ("environment", "captured"),
+    [
+        ({"SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH": "true"}, []),
+        ({"SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH": "0"}, ["triton", "plain"]),
+        ({"PATCHKIT_DISABLE": "pk-fa3-draft-extend-graph"}, ["triton"]),
+    ],
+)
+def test_a_switch_keeps_the_graph_out(
+    patched: DrivenTree, environment: dict[str, str], captured: list[str]
+) -> None:
+    said = patched.ask(
+        "flash_attention.captures_draft_extend", ["triton", "plain"], cuda=True, environment=environment
+    )
+    assert [kind for kind, does in said.items() if does] == captured

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+import patchkit
+from patchkit.runtime import report
+from patchkit.runtime.switches import SWITCHES, disabled, switched_off
+
+
+def test_nothing_is_off_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PATCHKIT_DISABLE", raising=False)
+    assert switched_off() == frozenset()
+    monkeypatch.setenv("PATCHKIT_DISABLE", " 28633 ,31364,")
+    assert switched_off() == {"28633", "31364"}
+    assert [disabled(patch) for patch in ("26128", "28633", "31364")] == [False, True, True]
+
+
+@pytest.mark.parametrize("value", ["nonsense", "28633,26738", "26128;28633"])
+def test_a_name_without_a_switch_is_refused_with_those_that_have_one(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("PATCHKIT_DISABLE", value)
+    with pytest.raises(ValueError, match="cannot be turned off at run time") as refused:
+        switched_off()
+    assert all(patch in str(refused.value) for patch in SWITCHES)
+
+
+def test_a_server_with_such_a_name_stops_as_it_imports_the_runtime(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PATCHKIT_DISABLE": "2633",
+        "PYTHONPATH": str(Path(patchkit.__file__).parents[1]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "from patchkit.runtime import api_1"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("ValueError: PATCHKIT_DISABLE names 2633, ")
+
+
+def test_the_line_names_the_patches_of_the_modules_that_are_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, code in (
+        ("sglang.one", "# patchkit 26128: why\n    # patchkit pk-metrics: why\n"),
+        ("sglang.two", "# patchkit 26128: why\n# patchkit is not a mark\n"),
+        ("other", "# patchkit 25002: why\n"),
+    ):
+        file = tmp_path / f"{name}.py"
+        file.write_text(code)
+        module = ModuleType(name)
+        module.__file__ = str(file)
+        monkeypatch.setitem(sys.modules, name, module)
+    gone = ModuleType("sglang.gone")
+    gone.__file__ = str(tmp_path / "gone.py")
+    monkeypatch.setitem(sys.modules, "sglang.gone", gone)
+    assert report.patches_loaded() == ("26128", "pk-metrics")
+    with caplog.at_level(logging.INFO):
+        report.report("two-batch overlap")
+    (record,) = caplog.records
+    assert "lengths is kept for two-batch overlap; patches in the tree: 26128, pk-metrics" in record.message
+
+
+@pytest.mark.parametrize(("rank", "lines"), [(0, 1), (3, 0)])
+def test_one_rank_writes_the_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, rank: int, lines: int
+) -> None:
+    distributed = SimpleNamespace(
+        is_available=lambda: True, is_initialized=lambda: True, get_rank=lambda: rank
+    )
+    monkeypatch.setattr(report, "torch", SimpleNamespace(distributed=distributed))
+    with caplog.at_level(logging.INFO):
+        report.report(None)
+    assert len(caplog.records) == lines
