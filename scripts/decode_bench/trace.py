@@ -47,8 +47,9 @@ class StepProfile:
 
     steps: int
     milliseconds: float
-    # Calls a step that give the GPU something to do.
+    # Calls a step that give the GPU something to do, and the same by call and operator.
     launches: float
+    launch_sources: dict[str, float]
     # Calls a step that wait for the GPU, and copies a step from the GPU to the host.
     synchronisations: float
     copies_to_host: float
@@ -97,12 +98,13 @@ def profile(events: Sequence[Event], step: str) -> StepProfile | None:
         for event in spans
         if event.get("cat") in _HOST and event["name"] in SYNCHRONISING and first <= event["ts"] < last
     ]
-    launches = sum(
-        event.get("cat") in _HOST
+    launches = [
+        event
+        for event in spans
+        if event.get("cat") in _HOST
         and first <= event["ts"] < last
         and _LAUNCHING.fullmatch(event["name"]) is not None
-        for event in spans
-    )
+    ]
     copies = [
         event
         for event in spans
@@ -121,7 +123,10 @@ def profile(events: Sequence[Event], step: str) -> StepProfile | None:
     return StepProfile(
         steps=steps,
         milliseconds=statistics.median(durations) / 1000,
-        launches=launches / steps,
+        launches=len(launches) / steps,
+        launch_sources=_per_step(
+            (f"{event['name']} in {operators.around(event)}" for event in launches), steps
+        ),
         synchronisations=len(waits) / steps,
         copies_to_host=len(copies) / steps,
         synchronisation_sources=_per_step(

@@ -364,7 +364,12 @@ def test_calls_that_give_the_gpu_work_are_launches() -> None:
         steps.add(name, "cuda_runtime", 620, 1)
     steps.add("cudaLaunchKernel", "cpu_op", 620, 1)
     steps.add("cudaLaunchKernel", "cuda_runtime", 50, 1)
-    assert steps.profile().launches == 1.0
+    steps.add("aten::copy_", "cpu_op", 700, 5)
+    steps.add("cudaMemcpyAsync", "cuda_runtime", 701, 1)
+    found = steps.profile()
+    assert found.launches == pytest.approx(1.2)
+    assert found.launch_sources["cudaMemcpyAsync in aten::copy_"] == pytest.approx(0.2)
+    assert sum(found.launch_sources.values()) == pytest.approx(found.launches)
 
 
 def test_launches_and_queries_are_no_waits() -> None:
