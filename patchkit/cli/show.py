@@ -43,7 +43,12 @@ def _say(patch: Patch) -> None:
         "Requires": " ".join(patch.requires),
         "Hardens": " ".join(patch.hardens),
     }
-    for name, text in {**links, "Risk": patch.risk, "Verify": patch.verify}.items():
+    for name, text in {
+        **links,
+        "Risk": patch.risk,
+        "No switch": patch.no_switch,
+        "Verify": patch.verify,
+    }.items():
         if text:
             say(f"[bold]{name}:[/] {escape(text.strip())}")
     say("\n[bold]Edits:[/]")

@@ -15,6 +15,7 @@ def brief(patch: Patch) -> dict[str, Any]:
         "title": patch.title,
         "upstream": patch.upstream,
         "risk": patch.risk,
+        "no_switch": patch.no_switch,
         "requires": patch.requires,
         "hardens": patch.hardens,
         "default": patch.default,

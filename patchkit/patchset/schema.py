@@ -49,6 +49,7 @@ class PatchFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     verify: str
     upstream: str = ""
     upstream_commit: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40})?$")] = ""
+    no_switch: str = ""
     default: bool = True
     requires: tuple[str, ...] = ()
     hardens: tuple[str, ...] = ()
@@ -79,6 +80,7 @@ def patch_of(file: PatchFile) -> Patch:
         verify=file.verify,
         upstream=file.upstream,
         upstream_commit=file.upstream_commit,
+        no_switch=file.no_switch,
         default=file.default,
         requires=file.requires,
         hardens=file.hardens,

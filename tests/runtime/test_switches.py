@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import patchkit
+from patchkit.patchset import load
 from patchkit.runtime import report
 from patchkit.runtime.switches import SWITCHES, disabled, switched_off
 
@@ -30,6 +31,12 @@ def test_a_name_without_a_switch_is_refused_with_those_that_have_one(
     with pytest.raises(ValueError, match="cannot be turned off at run time") as refused:
         switched_off()
     assert all(patch in str(refused.value) for patch in SWITCHES)
+
+
+def test_every_patch_has_a_switch_or_says_why_it_has_none() -> None:
+    patches = list(load.patches())
+    assert {patch.id for patch in patches if not patch.no_switch} == SWITCHES
+    assert len(patches) > len(SWITCHES)
 
 
 def test_a_server_with_such_a_name_stops_as_it_imports_the_runtime(tmp_path: Path) -> None:

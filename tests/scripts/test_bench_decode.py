@@ -536,7 +536,7 @@ def test_scenarios_are_the_same_at_every_call_and_differ_from_each_other() -> No
 def test_every_request_is_one_that_its_server_can_run() -> None:
     for scenario in scenarios.scenarios([1, 8, 16]):
         options = scenario.server.settings("t", "d")
-        room = min(int(options["context_length"]), int(options["max_total_tokens"]))
+        room = min(int(options["context_length"] or 0), int(options["max_total_tokens"] or 0))
         for request in scenario.requests:
             assert 0 < len(request.prompt) + request.new_tokens < room
             assert set(request.prompt) <= set(range(3, scenarios.VOCABULARY))

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from probes import attention_backends as backends
 from sglang.srt.layers.attention.flashattention_backend import (
     FlashAttentionBackend,
     FlashAttentionMultiStepBackend,
 )
 from sglang.srt.speculative import eagle_worker_v2
+
+from . import attention_backends as backends
 
 FIELDS = (
     "cache_seqlens_int32",
@@ -130,7 +131,8 @@ def eager(
     reads = backends.HostReads()
     with backends.OnCpu(), reads:
         backend.init_forward_metadata(planned)
-    return backends.fields_of(backend.forward_metadata, FIELDS) | {"host_reads": reads.count}
+    planned_fields: dict[str, Any] = backends.fields_of(backend.forward_metadata, FIELDS)
+    return planned_fields | {"host_reads": reads.count}
 
 
 def _made(kind: str) -> Any:
@@ -172,9 +174,8 @@ def captures_draft_extend(kinds: list[str], *, cuda: bool, environment: dict[str
     os.environ.update(environment)
     eagle_worker_v2._is_cuda = cuda
     eagle_worker_v2._is_musa = eagle_worker_v2._is_hip = eagle_worker_v2._is_npu = False
-    made: list[Any] = []
     for name in ("EAGLEDraftCudaGraphRunner", "EAGLEDraftExtendCudaGraphRunner"):
-        setattr(eagle_worker_v2, name, lambda worker: made.append(worker) or "graph")
+        setattr(eagle_worker_v2, name, lambda worker: "graph")
     eagle_worker_v2.get_available_gpu_memory = lambda *_: 1.0
     said = {}
     for kind in kinds:
