@@ -38,6 +38,7 @@ from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
+from .triton_attention import replay_triton_extend, replay_triton_verify
 
 __all__ = [
     "UNDECLARED",
@@ -66,6 +67,8 @@ __all__ = [
     "out_graph_draft_steps",
     "padded_total",
     "replay_draft_steps",
+    "replay_triton_extend",
+    "replay_triton_verify",
     "require_overlap_hook",
     "restore_host_lens",
     "row_length",

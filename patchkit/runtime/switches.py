@@ -15,6 +15,7 @@ SWITCHES = frozenset(
         "31364",
         "pk-fa3-draft-extend-graph",
         "pk-hybrid-opt-out",
+        "pk-triton-replay",
         "pk-trtllm-mha-opt-out",
     }
 )

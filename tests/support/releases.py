@@ -52,6 +52,7 @@ OWN = (
     "pk-metrics",
     "pk-mirror-guards",
     "pk-overlap-hook",
+    "pk-triton-replay",
     "pk-trtllm-mha-opt-out",
 )
 """Patches that the first of those releases lacks: this project's own, and later ones of upstream's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend, TritonMultiStepDraftBackend
@@ -49,8 +50,12 @@ def eager(
     return _planned(backend.forward_metadata) | {"host_reads": reads.count}
 
 
-def replays(session: dict[str, Any], mirror: bool) -> list[dict[str, Any]]:
-    """Capture a graph of each size, then replay the batches, and return what the graphs' buffers hold."""
+def replays(session: dict[str, Any], mirror: bool, disable: str = "") -> list[dict[str, Any]]:
+    """Capture a graph of each size, then replay the batches, and return what the graphs' buffers hold.
+
+    ``disable`` names patches that are off.
+    """
+    os.environ["PATCHKIT_DISABLE"] = disable
     server, mode, graphs = session["server"], session["mode"], session["graphs"]
     backend = TritonAttnBackend(backends.model_runner(**server))
     stride = 1 if mode == "decode" else server["draft_tokens"]
@@ -94,6 +99,45 @@ def replays(session: dict[str, Any], mirror: bool) -> list[dict[str, Any]]:
             }
         )
     return told
+
+
+def fills(session: dict[str, Any], disable: str = "") -> int:
+    """Replay a session's batches and return how many of patchkit's fills that took."""
+    from patchkit.runtime import triton_attention
+
+    filled = []
+    fill = triton_attention.fill_slots
+
+    def counted(*given: Any, **named: Any) -> None:
+        filled.append(given)
+        fill(*given, **named)
+
+    triton_attention.fill_slots = counted
+    replays(session, mirror=True, disable=disable)
+    return len(filled)
+
+
+def masked(inside: bool) -> Any:
+    """Replay a verify whose tree mask lies inside the graph's buffer or elsewhere; return the buffer."""
+    server = {"context": 32, "page_size": 1, "draft_tokens": 2}
+    backend = TritonAttnBackend(backends.model_runner(**server))
+    backend.init_cuda_graph_state(2, 4)
+    state = backends.GraphInputs(backend, 2, {"graph": 2, "rows": [3, 5], "lens": [4, 6]})
+    spec = backends.spec_info("verify", stride=2)
+    buffer = backend.cuda_graph_custom_mask
+    buffer[::3] = 1
+    spec.custom_mask = buffer if inside else buffer[:28].clone().bitwise_xor_(1)
+    backends.replay(
+        backend,
+        "verify",
+        bs=2,
+        rows=state.rows,
+        lens=state.lens,
+        lens_cpu=state.lens_cpu,
+        total=10,
+        spec=spec,
+    )
+    return backends.plain(buffer)
 
 
 def _draft(server: dict[str, Any]) -> Any:

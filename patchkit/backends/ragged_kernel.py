@@ -1,0 +1,109 @@
+"""One launch writes a batch's offsets and slots, from lengths that never leave the device.
+
+Imported only where Triton is needed: ``ragged`` does so for tensors on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import triton
+import triton.language as tl
+
+if TYPE_CHECKING:
+    import torch
+
+    from .ragged import Offsets
+
+_BATCH_BLOCK = 512
+_TOKEN_BLOCK = 1024
+# Enough for every multiprocessor of a large GPU to hold several.
+_PROGRAMS = 2048
+
+
+# Neither a number that differs from replay to replay nor where a batch begins may compile a variant.
+@triton.jit(  # type: ignore[untyped-decorator]
+    do_not_specialize=["size", "stride"],
+    do_not_specialize_on_alignment=[
+        "seq_lens",
+        "req_pool_indices",
+        "key_offsets",
+        "query_offsets",
+        "mask_offsets",
+    ],
+)
+def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
+    seq_lens,
+    req_pool_indices,
+    req_to_token,
+    key_offsets,
+    query_offsets,
+    mask_offsets,
+    slots,
+    size,
+    stride,
+    slots_per_request,
+    TOKEN_BLOCK: tl.constexpr,  # noqa: N803
+    BATCH_BLOCK: tl.constexpr,  # noqa: N803
+):
+    if tl.program_id(0) == 0:
+        # The slots' programs sum up on their own, so that none waits for this one.
+        if tl.program_id(1) == 0:
+            before = tl.cast(0, tl.int64)
+            for start in range(0, size, BATCH_BLOCK):
+                request = start + tl.arange(0, BATCH_BLOCK)
+                live = request < size
+                lens = tl.load(seq_lens + request, mask=live, other=0).to(tl.int64)
+                sums = before + tl.cumsum(lens, 0)
+                tl.store(key_offsets + 1 + request, sums.to(tl.int32), mask=live)
+                past = (request + 1).to(tl.int64) * stride
+                if query_offsets is not None:
+                    tl.store(query_offsets + 1 + request, past, mask=live)
+                if mask_offsets is not None:
+                    tl.store(mask_offsets + 1 + request, stride * (sums + past), mask=live)
+                before += tl.sum(lens, 0)
+            if query_offsets is not None:
+                tl.store(query_offsets, tl.cast(0, tl.int64))
+    else:
+        request = tl.program_id(0) - 1
+        length = tl.load(seq_lens + request).to(tl.int32)
+        first = tl.cast(0, tl.int64)
+        for start in range(0, request, BATCH_BLOCK):
+            earlier = start + tl.arange(0, BATCH_BLOCK)
+            lens = tl.load(seq_lens + earlier, mask=earlier < request, other=0).to(tl.int64)
+            first += tl.sum(lens, 0)
+        # A pool for many long requests has more slots than 32 bits can count.
+        source = req_to_token + tl.load(req_pool_indices + request).to(tl.int64) * slots_per_request
+        for start in range(tl.program_id(1) * TOKEN_BLOCK, length, tl.num_programs(1) * TOKEN_BLOCK):
+            token = start + tl.arange(0, TOKEN_BLOCK)
+            live = token < length
+            slot = tl.load(source + token, mask=live, other=0)
+            tl.store(slots + first + token, slot.to(tl.int64), mask=live)
+
+
+def fill_slots_by_kernel(
+    size: int,
+    seq_lens: torch.Tensor,
+    req_pool_indices: torch.Tensor,
+    req_to_token: torch.Tensor,
+    *,
+    offsets: Offsets,
+    slots: torch.Tensor,
+) -> None:
+    """Do what ``ragged.fill_slots`` promises, in one launch and without a host read."""
+    longest = req_to_token.shape[1]
+    splits = min(-(-longest // _TOKEN_BLOCK), max(1, _PROGRAMS // size))
+    _fill[(size + 1, splits)](
+        seq_lens,
+        req_pool_indices,
+        req_to_token,
+        offsets.keys,
+        offsets.queries,
+        offsets.mask,
+        slots,
+        size,
+        offsets.stride,
+        req_to_token.stride(0),
+        _TOKEN_BLOCK,
+        _BATCH_BLOCK,
+    )

@@ -1,0 +1,61 @@
+"""The Triton backend's replays of a speculative step are one launch each, with the numbers that the tree's own make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..backends.ragged import Offsets, fill_slots
+from .switches import disabled
+
+if TYPE_CHECKING:
+    import torch
+
+
+def _is_plain(backend: Any) -> bool:
+    """Tell whether a backend is the tree's own class without a sliding window, which has buffers of its own."""
+    window = backend.sliding_window_size
+    return type(backend).__name__ == "TritonAttnBackend" and (window is None or window <= 0)
+
+
+def replay_triton_verify(
+    backend: Any, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, spec_info: Any
+) -> bool:
+    """Fill what a Triton backend's target verify reads in a graph, and tell whether that was done.
+
+    One request a ``req_pool_indices`` (integer, [requests], on the device); ``seq_lens``: the same, at least as many.
+    The tree mask is copied only where the draft has not written it into the graph's own buffer.
+    """
+    if disabled("pk-triton-replay") or not _is_plain(backend):
+        return False
+    mask, buffer = getattr(spec_info, "custom_mask", None), backend.cuda_graph_custom_mask
+    if mask is not None and mask.data_ptr() != buffer.data_ptr():
+        buffer[: mask.shape[0]] = mask
+    fill_slots(
+        req_pool_indices.shape[0],
+        seq_lens,
+        req_pool_indices,
+        backend.req_to_token,
+        offsets=Offsets(backend.kv_indptr, backend.qo_indptr, backend.mask_indptr, backend.num_draft_tokens),
+        slots=backend.cuda_graph_kv_indices,
+    )
+    return True
+
+
+def replay_triton_extend(
+    backend: Any, size: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, stride: int
+) -> bool:
+    """Fill what a draft-extend of ``stride`` tokens a request reads in a graph, and tell whether that was done.
+
+    ``req_pool_indices`` and ``seq_lens``: integer, [>= size], on the device.
+    """
+    if disabled("pk-triton-replay") or not _is_plain(backend):
+        return False
+    fill_slots(
+        size,
+        seq_lens,
+        req_pool_indices,
+        backend.req_to_token,
+        offsets=Offsets(backend.kv_indptr, backend.qo_indptr, stride=stride),
+        slots=backend.cuda_graph_kv_indices,
+    )
+    return True

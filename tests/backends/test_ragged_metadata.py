@@ -1,0 +1,141 @@
+"""Offsets and slots by torch and by the kernel, beside a count by hand."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchkit.backends.ragged import Offsets, fill_slots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REQUESTS = 20
+CONTEXT = 150
+# What an earlier batch left: no slot of the pool has this number.
+DIRT = 987_654
+
+
+@dataclass(frozen=True)
+class Case:
+    """One batch; ``spare`` rows, lengths and offsets lie behind it."""
+
+    lens: tuple[int, ...]
+    stride: int
+    spare: int
+    seed: int
+    queries: bool
+    mask: bool
+    wide: bool
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    return Case(
+        lens=tuple(draw(st.lists(st.integers(0, CONTEXT), min_size=1, max_size=12))),
+        stride=draw(st.integers(1, 5)),
+        spare=draw(st.integers(0, 3)),
+        seed=draw(st.integers(0, 1000)),
+        queries=draw(st.booleans()),
+        mask=draw(st.booleans()),
+        wide=draw(st.booleans()),
+    )
+
+
+Outcome = list[list[int] | None]
+
+
+def filled(case: Case, blocks: tuple[int, int, int] | None = None, by_kernel: bool = False) -> Outcome:
+    """Return every element of every buffer after a fill."""
+    size, room = len(case.lens), len(case.lens) + case.spare
+    generator = torch.Generator().manual_seed(case.seed)
+    kind = torch.int64 if case.wide else torch.int32
+    rows = torch.cat([torch.randint(REQUESTS, (size,), generator=generator), torch.full((case.spare,), DIRT)])
+    lens = torch.tensor([*case.lens, *[DIRT] * case.spare], dtype=kind)
+    pool = torch.randint(1 << 20, (REQUESTS, CONTEXT), generator=generator).to(torch.int32)
+
+    def offsets(dtype: torch.dtype) -> torch.Tensor:
+        made = torch.full((room + 1,), DIRT, dtype=dtype)
+        made[0] = 0
+        return made
+
+    into = Offsets(
+        offsets(torch.int32),
+        offsets(torch.int64) if case.queries else None,
+        offsets(torch.int64) if case.mask else None,
+        case.stride,
+    )
+    slots = torch.full((room * CONTEXT,), DIRT, dtype=torch.int64)
+    if by_kernel:
+        from patchkit.backends import ragged_kernel
+
+        shipped = (ragged_kernel._BATCH_BLOCK, ragged_kernel._TOKEN_BLOCK, ragged_kernel._PROGRAMS)
+        chosen = blocks or shipped
+        ragged_kernel._BATCH_BLOCK, ragged_kernel._TOKEN_BLOCK, ragged_kernel._PROGRAMS = chosen
+        try:
+            ragged_kernel.fill_slots_by_kernel(size, lens, rows.to(kind), pool, offsets=into, slots=slots)
+        finally:
+            ragged_kernel._BATCH_BLOCK, ragged_kernel._TOKEN_BLOCK, ragged_kernel._PROGRAMS = shipped
+    else:
+        fill_slots(size, lens, rows.to(kind), pool, offsets=into, slots=slots)
+    return [None if value is None else value.tolist() for value in (*into[:3], slots)]
+
+
+def by_hand(case: Case) -> Outcome:
+    size, room = len(case.lens), len(case.lens) + case.spare
+    generator = torch.Generator().manual_seed(case.seed)
+    rows = torch.randint(REQUESTS, (size,), generator=generator).tolist()
+    pool = torch.randint(1 << 20, (REQUESTS, CONTEXT), generator=generator).tolist()
+    keys, queries, mask, slots = [0], [0], [0], []
+    for row, length in zip(rows, case.lens, strict=True):
+        keys.append(keys[-1] + length)
+        queries.append(queries[-1] + case.stride)
+        mask.append(mask[-1] + case.stride * (length + case.stride))
+        slots += pool[row][:length]
+    behind = [DIRT] * case.spare
+    return [
+        keys + behind,
+        queries + behind if case.queries else None,
+        mask + behind if case.mask else None,
+        slots + [DIRT] * (room * CONTEXT - len(slots)),
+    ]
+
+
+@given(cases())
+def test_torch_fills_what_a_count_by_hand_gives(case: Case) -> None:
+    assert filled(case) == by_hand(case)
+
+
+def interpret_triton() -> None:
+    os.environ["TRITON_INTERPRET"] = "1"
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[ProcessPoolExecutor]:
+    """A process of its own, since Triton decides at its import whether it interprets."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, initializer=interpret_triton) as pool:
+        yield pool
+
+
+@given(case=cases(), blocks=st.sampled_from([None, (4, 8, 6)]))
+def test_the_kernel_fills_the_same(
+    interpreter: ProcessPoolExecutor, case: Case, blocks: tuple[int, int, int] | None
+) -> None:
+    assert interpreter.submit(filled, case, blocks, True).result() == by_hand(case)
+
+
+def test_what_is_on_the_cpu_needs_no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    case = Case((3, 1), 2, 0, 0, queries=True, mask=True, wide=True)
+    assert filled(case) == by_hand(case)
