@@ -105,21 +105,22 @@ def fills(session: dict[str, Any], disable: str = "") -> int:
     """Replay a session's batches and return how many of patchkit's fills that took."""
     from patchkit.runtime import triton_attention
 
+    runtime: Any = triton_attention
     filled = []
-    fill = triton_attention.fill_slots
+    fill = runtime.fill_slots
 
     def counted(*given: Any, **named: Any) -> None:
         filled.append(given)
         fill(*given, **named)
 
-    triton_attention.fill_slots = counted
+    runtime.fill_slots = counted
     replays(session, mirror=True, disable=disable)
     return len(filled)
 
 
 def masked(inside: bool) -> Any:
     """Replay a verify whose tree mask lies inside the graph's buffer or elsewhere; return the buffer."""
-    server = {"context": 32, "page_size": 1, "draft_tokens": 2}
+    server: dict[str, Any] = {"context": 32, "page_size": 1, "draft_tokens": 2}
     backend = TritonAttnBackend(backends.model_runner(**server))
     backend.init_cuda_graph_state(2, 4)
     state = backends.GraphInputs(backend, 2, {"graph": 2, "rows": [3, 5], "lens": [4, 6]})
