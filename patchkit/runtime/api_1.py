@@ -38,6 +38,7 @@ from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
+from .tree_mask import verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_verify
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "total_or_bound",
     "tree_mask_total",
     "verify_buffers",
+    "verify_mask",
 ]
 
 # A server with a switch that nobody has stops here, as it starts.

@@ -21,7 +21,7 @@ _UNLIKE = (
 )
 
 
-def _is_plain(backend: Any) -> bool:
+def is_plain(backend: Any) -> bool:
     """Tell whether a backend is version 3 on multi-head attention over one pool, with a top-k of at most 1."""
     return (
         type(backend).__name__ == _CLASS
@@ -39,7 +39,7 @@ def flash_attention_needs_mirror(backend: Any) -> bool:
     version 4 kernels, a larger top-k and a subclass, whose overrides nobody has looked at, keep the mirror.
     Source: pull requests 29343, 29589 and 31364.
     """
-    return disabled("31364") or not _is_plain(backend)
+    return disabled("31364") or not is_plain(backend)
 
 
 def flash_attention_steps_need_mirror(draft: Any) -> bool:
@@ -56,5 +56,5 @@ def graphs_draft_extend(backend: Any, listed: Any, *, on_cuda: bool) -> bool:
     """
     if os.environ.get("SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH", "").lower() in _TRUE:
         return False
-    ours = on_cuda and not disabled("pk-fa3-draft-extend-graph") and _is_plain(backend)
+    ours = on_cuda and not disabled("pk-fa3-draft-extend-graph") and is_plain(backend)
     return bool(listed) or ours

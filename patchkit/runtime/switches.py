@@ -13,6 +13,7 @@ SWITCHES = frozenset(
         "26824",
         "28633",
         "31364",
+        "32886",
         "pk-fa3-draft-extend-graph",
         "pk-hybrid-opt-out",
         "pk-triton-replay",

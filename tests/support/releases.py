@@ -46,6 +46,7 @@ UPSTREAM = ("25002", "25925", "26128", "26241", "26738", "26824")
 OWN = (
     "28633",
     "31364",
+    "32886",
     "pk-dead-work",
     "pk-fa3-draft-extend-graph",
     "pk-hybrid-opt-out",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,11 +29,14 @@ def drafted(
     total: int | None,
     mode: str = "FULL_MASK",
     graph: int | None = None,
+    disable: str = "",
 ) -> dict[str, Any]:
     """Let a worker's draft end in a verify's input; ``graph`` says for how many requests the target has graphs.
 
+    ``disable`` names patches that are off.
     Returns the total that the mask was sized by, the mask, and what the kernel that fills it was given.
     """
+    os.environ["PATCHKIT_DISABLE"] = disable
     backend = backends.target(kind, server, graph)
     cls, module = WORKERS[worker]
     count, tokens, topk, steps = len(lens), server["draft_tokens"], server["topk"], server["steps"]

@@ -1,0 +1,38 @@
+"""A verify's tree mask is as large as its target reads: over the whole context, or over the draft tokens alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import flash_attention
+from .switches import disabled
+
+# Backends whose verify is causal over a chain of draft tokens, or takes the tree from elsewhere: none takes the mask.
+_UNREAD = {"FlashMLABackend", "TRTLLMHAAttnBackend", "TRTLLMMLABackend"}
+
+
+def reads_full_mask(backend: Any) -> bool:
+    """Tell whether the target's backend reads a tree mask over the whole context, or may.
+
+    A hybrid backend verifies with one of its sides. A subclass and a wrapper, such as two-batch overlap's, which
+    splits the mask, read it for all that is known.
+    """
+    name = type(backend).__name__
+    if name == "HybridAttnBackend":
+        decodes = backend.model_runner.server_args.speculative_attention_mode == "decode"
+        return reads_full_mask(backend.decode_backend if decodes else backend.prefill_backend)
+    if name == "FlashAttentionBackend":
+        return not flash_attention.is_plain(backend)
+    return name not in _UNREAD
+
+
+def verify_mask(backend: Any, mode: Any, buffer: Any) -> tuple[Any, Any]:
+    """Return how to build a verify's tree mask and the buffer for it, if any.
+
+    ``mode`` is a member of upstream's ``TreeMaskMode``. A full mask that nobody reads becomes one over the draft
+    tokens, [requests, tokens, tokens], which is made anew: filling the large buffer is what it saves. Source: pull
+    requests 32886, 32920 and 33127.
+    """
+    if mode.name != "FULL_MASK" or disabled("32886") or reads_full_mask(backend):
+        return mode, buffer
+    return type(mode).QLEN_ONLY, None

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from enum import IntEnum
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from patchkit.runtime.api_1 import verify_mask
+from patchkit.runtime.tree_mask import reads_full_mask
+
+
+class TreeMaskMode(IntEnum):
+    FULL_MASK = 0
+    QLEN_ONLY = 1
+    QLEN_ONLY_BITPACKING = 2
+
+
+def backend(name: str, **fields: Any) -> Any:
+    made = type(name, (), {})()
+    vars(made).update(fields)
+    return made
+
+
+def hybrid(prefill: str, decode: str, verifies: str) -> Any:
+    runner = SimpleNamespace(server_args=SimpleNamespace(speculative_attention_mode=verifies))
+    sides = {"prefill_backend": backend(prefill), "decode_backend": backend(decode)}
+    return backend("HybridAttnBackend", model_runner=runner, **sides)
+
+
+@pytest.mark.parametrize(
+    ("target", "reads"),
+    [
+        (backend("TRTLLMMLABackend"), False),
+        (backend("TRTLLMHAAttnBackend"), False),
+        (backend("FlashMLABackend"), False),
+        (backend("FlashAttentionBackend", fa_impl_ver=3, topk=1), False),
+        (backend("FlashAttentionBackend", fa_impl_ver=3, topk=4), True),
+        (backend("FlashAttentionBackend", fa_impl_ver=3, topk=1, has_swa=True), True),
+        (backend("TritonAttnBackend"), True),
+        (backend("FlashInferAttnBackend"), True),
+        (backend("TboAttnBackend"), True),
+        (backend("AcmeTRTLLMMLABackend"), True),
+        (hybrid("TritonAttnBackend", "TRTLLMHAAttnBackend", "decode"), False),
+        (hybrid("TritonAttnBackend", "TRTLLMHAAttnBackend", "prefill"), True),
+        (hybrid("TRTLLMHAAttnBackend", "TritonAttnBackend", "prefill"), False),
+    ],
+    ids=lambda value: value if isinstance(value, bool) else type(value).__name__,
+)
+def test_only_what_is_known_not_to_read_the_mask_does_without_it(target: Any, reads: bool) -> None:
+    assert reads_full_mask(target) is reads
+    mode, buffer = verify_mask(target, TreeMaskMode.FULL_MASK, "large")
+    assert (mode, buffer) == ((TreeMaskMode.FULL_MASK, "large") if reads else (TreeMaskMode.QLEN_ONLY, None))
+
+
+def test_another_mode_and_a_switch_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = backend("TRTLLMMLABackend")
+    packed = TreeMaskMode.QLEN_ONLY_BITPACKING
+    assert verify_mask(target, packed, "packed") == (packed, "packed")
+    monkeypatch.setenv("PATCHKIT_DISABLE", "32886")
+    assert verify_mask(target, TreeMaskMode.FULL_MASK, "large") == (TreeMaskMode.FULL_MASK, "large")
