@@ -171,6 +171,3 @@ def test_an_opted_out_hybrids_mask_is_its_verify_sides(
 def test_the_mask_of_a_hybrid_that_keeps_the_mirror_is_bounded_too(patched: DrivenTree) -> None:
     told = asked(patched, "eagle", "mha/mha", known=False)
     assert [each["total"] for each in told] == [len(lens) * WIDTH for lens in LENS]
-def test_the_mask_of_a_hybrid_is_bounded_by_its_verify_sides_context(patched: DrivenTree) -> None:
-    told = asked(patched, "eagle", "mha/mha", known=False)
-    assert [each["total"] for each in told] == [CONTEXT * len(lens) for lens in LENS]
