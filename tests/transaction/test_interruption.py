@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 from support.faults import Faults, failing, interrupting, killed
 from support.toys import (
     APPLIED,
@@ -23,6 +24,7 @@ from support.toys import (
     write_package,
 )
 
+from patchkit.cli import main
 from patchkit.errors import TreeError, UnfinishedError
 from patchkit.transaction.recover import Recovery, recover
 from patchkit.transaction.revert import recorded
@@ -231,3 +233,27 @@ def test_content_is_on_disk_before_it_is_put_in_place(
     files = [Path(file).name for file in APPLIED]
     assert placed[-4:] == [*files, "ledger.json"]
     assert placed.index("journal.json") < placed.index(digest_of(SOURCES[MIRROR]))
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EROFS])
+def test_recovery_that_fails_says_whether_it_wrote(tmp_path: Path, code: int) -> None:
+    """Exit code 4 means that nothing was written; whoever was stopped in the middle says so with another."""
+    begun = 0
+    for number in count(1):
+        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
+        assert killed(partial(apply, tree), 70)
+        before = contents(tree)
+        with failing(number, code).on() as faults:
+            result = CliRunner().invoke(main, ["recover", str(tree.root)])
+        assert result.exit_code in (0, 1, 4), result.exception
+        if result.exit_code == 4:
+            assert contents(tree) == before
+        if result.exit_code == 1:
+            begun += 1
+            assert f"run patchkit recover {tree.root}" in result.stderr
+            # The last thing that can fail is to have the disk know that nothing is left to do.
+            recover(tree)
+            assert contents(tree) in (APPLIED, {file: SOURCES[file] for file in APPLIED})
+        if faults.count < number:
+            break
+    assert begun > 10
