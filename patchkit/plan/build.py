@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 from patchkit.plan.evaluate import evaluate
 from patchkit.plan.locate import Workspace
 from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
+from patchkit.tree import sglang
 from patchkit.tree.modules import Modules
-from patchkit.tree.sglang import NAME
 
 
 @contextmanager
@@ -55,6 +55,9 @@ def _run(
             blocker = next(s for s in statuses if s.patch.id == needed[0])
             state = blocker.state
             status = replace(status, state=state, reason=f"requires {needed[0]}, which is {state.value} here")
+        if status.state is State.CONFLICT and sglang.is_too_old(modules.tree.version):
+            reason = f"sglang {modules.tree.version} is too old: patches fit {sglang.OLDEST} and later"
+            status = replace(status, state=State.NOT_APPLICABLE, reason=reason)
         statuses.append(status)
         for file, module in space.edited.items():
             if before.get(file) is not module:
@@ -123,7 +126,7 @@ def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) ->
     """Return the bytes of an edited file, what the patches wrote laid out as the tree's formatter does."""
     read, module = space.modules.get(file), space.edited[file]
     if read is not None:
-        module = lay_out(read, module, Style(tree.line_length, NAME))
+        module = lay_out(read, module, Style(tree.line_length, sglang.NAME))
     try:
         return module.bytes
     except UnicodeEncodeError as error:

@@ -60,4 +60,5 @@ def _sources(tree: Tree, patches: PatchSet) -> dict[str, bytes]:
     named = {file for patch in patches for edit in patch.edits for file in edit.files}
     facts = {file for patch in patches for fact in patch.facts for file in fact.files}
     files = {*tree.files(SERVING), *named, *facts}
-    return {file: content for file in files if (content := tree.read(file)) is not None}
+    read = {file: content for file in files if (content := tree.read(file)) is not None}
+    return read | {"": (tree.version or "").encode()}  # Whether a tree is too old, it says itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,17 @@ def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list
     return placed
 
 
+_NEAREST = re.compile(r"the nearest line is `(.+)`$")
+
+
+def _with_line(space: Workspace, file: str, reason: str) -> str:
+    """Say in which line of the file that is, which a reason calls the nearest one, if it is there once."""
+    nearest = _NEAREST.search(reason)
+    lines = (space.modules.source(file) or b"").decode(errors="replace").splitlines() if nearest else []
+    at = [number for number, line in enumerate(lines, 1) if nearest and line.strip() == nearest[1]]
+    return f"{reason} (line {at[0]})" if len(at) == 1 else reason
+
+
 _FOUND = frozenset({Standing.PRESENT, Standing.READY})
 
 
@@ -93,14 +105,33 @@ def _at_file(edit: Edit, file: str) -> Edit:
     return msgspec.structs.replace(edit, addresses=(Address("", (file,)),))
 
 
-def _told(fact: Fact) -> str:
+def _place(fact: Fact) -> str:
     where = " or ".join(fact.files)
     scopes = " or ".join(filter(None, fact.scopes))
-    if scopes:
-        where = f"{scopes} in {where}"
+    return f"{scopes} in {where}" if scopes else where
+
+
+def _told(fact: Fact) -> str:
+    where = _place(fact)
     said = [f"`{' '.join(fact.has.split())}`"] if fact.has else []
     said += [f"no `{' '.join(fact.lacks.split())}`"] if fact.lacks else []
     return f"{' and '.join(said)} in {where}" if said else where
+
+
+def _shapeless(space: Workspace, patch: Patch) -> str:
+    """Say of a tree with none of the shapes that a patch knows what is there in their place, and what to do."""
+    places = {_place(fact): fact for name in patch.any_shape_of for fact in patch.shapes[name]}
+    there = [
+        place
+        for place, fact in places.items()
+        if space.holds(msgspec.structs.replace(fact, has="", lacks=""))
+    ]
+    if not there:
+        return f"needs a tree with one of {', '.join(places)}, and this one has none of them"
+    return (
+        f"needs a tree with a form that it knows of {', '.join(there)}, and here that is the fork's own: if it already "
+        f"does what the patch is for, leave {patch.id} out, otherwise describe it in a variant (docs/authoring.md)"
+    )
 
 
 def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
@@ -129,8 +160,7 @@ def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
     landed = bool(patch.upstream_when) and all(pristine.holds(fact) for fact in patch.upstream_when)
     shapes = _shapes(space, patch)
     if patch.any_shape_of and not shapes & set(patch.any_shape_of):
-        known = " or ".join(_told(patch.shapes[name][0]) for name in patch.any_shape_of)
-        return PatchStatus(patch, State.CONFLICT, (), f"needs a tree with {known}")
+        return PatchStatus(patch, State.CONFLICT, (), _shapeless(pristine, patch))
     specs = [
         spec
         for spec in patch.edits
@@ -167,7 +197,7 @@ def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
         elif finding.standing is Standing.ABSENT and spec.optional:
             status = replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
         else:
-            status = replace(status, reason=finding.reason)
+            status = replace(status, reason=_with_line(space, status.file, finding.reason))
         statuses.append(status)
     if any(status.state is State.CONFLICT for status in statuses):
         space.edited = before

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import subprocess
 from dataclasses import dataclass
 from functools import cached_property
@@ -256,6 +257,13 @@ def _environment() -> dict[str, str]:
 
 
 def tag_version(folder: Path, ref: str) -> str | None:
-    """Return the release that a tag exactly at ``ref`` names, None where there is none."""
-    described = git(folder, "describe", "--tags", "--exact-match", "--match", "v[0-9]*", ref)
-    return described.stdout.decode().strip().removeprefix("v") or None
+    """Return the release of the last tag before ``ref``, with ``+<commits since>.g<commit>`` unless it is at the tag.
+
+    None where no tag of a release is to be found.
+    """
+    described = git(folder, "describe", "--tags", "--match", "v[0-9]*", ref).stdout.decode().strip()
+    since = _SINCE.fullmatch(described)
+    return (f"{since[1]}+{since[2]}.{since[3]}" if since else described).removeprefix("v") or None
+
+
+_SINCE = re.compile(r"(.+)-(\d+)-(g[0-9a-f]+)")

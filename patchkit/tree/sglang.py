@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 NAME = "sglang"
 SERVING = "srt"
 PLACES = (f"python/{NAME}", NAME)
+OLDEST = "0.5.11"
+"""The first release that patches are made for and tried on."""
 VENDORED_RUNTIME = "_patchkit"
 """Where in the package folder a tree carries patchkit's runtime, if it does."""
 
@@ -27,6 +29,14 @@ def stated_version(read: Callable[[str], bytes | None], project: bytes | None) -
         if stated:
             return stated[1].decode()
     return project_version(project)
+
+
+def is_too_old(version: str | None) -> bool:
+    """Tell whether a version, where a tree states one, is that of a release before the first supported one."""
+    if version is None or "+" in version or not re.match(r"\d+\.\d+", version):
+        return False  # What has commits since a release may have those of the next.
+    here, oldest = ([int(part) for part in re.findall(r"\d+", text)[:3]] for text in (version, OLDEST))
+    return here < oldest
 
 
 def serves(file: str) -> bool:

@@ -152,3 +152,54 @@ def test_a_file_that_is_there_under_both_names_is_patched_where_its_sites_are(
     assert make_plan(patched, METRICS).changes == ()
     for file in expected:
         assert (patched.read(file) or b"").count(b"seq_lens_cpu") == 0
+
+
+# ---- what is told of a site that is not there ------------------------------------------------------------------
+
+
+def test_the_statement_that_assigns_the_same_is_shown_with_its_line(release: Tree) -> None:
+    own = "ret.extend_seq_lens = self.staging.take(batch.extend_seq_lens, dtype=torch.int32, pinned=True)"
+    field = "extend_seq_lens"
+    usual = f"ret.{field} = {TENSOR.format(field=field)}.to(device, non_blocking=True)"
+    fork = rewritten(release, INIT_NEW(find=usual, code=own))
+    status = status_of(make_plan(fork, MIRROR), "26128")
+    assert status.state is State.CONFLICT
+    lines = (fork.read(FORWARD_BATCH) or b"").decode().splitlines()
+    assert f"the nearest line is `{own}` (line {lines.index(' ' * 12 + own) + 1})" in status.reason
+
+
+def test_a_fork_that_sets_the_mirror_to_none_itself_is_told_in_a_sentence_what_to_do(release: Tree) -> None:
+    at = "srt/speculative/eagle_info_v2.py::EagleDraftInputV2Mixin.prepare_for_decode"
+    copy = "batch.seq_lens_cpu = batch.seq_lens.cpu()\nbatch.seq_lens_sum = batch.seq_lens_cpu.sum().item()"
+    fork = rewritten(
+        release, Edit(at=at, find=copy, code="batch.seq_lens_cpu = None\nbatch.seq_lens_sum = None")
+    )
+    status = status_of(make_plan(fork, MIRROR), "26128")
+    assert status.state is State.CONFLICT
+    assert "EagleDraftInputV2Mixin.prepare_for_decode in srt/speculative/eagle_info_v2.py" in status.reason
+    assert "the fork's own" in status.reason
+    assert "leave 26128 out" in status.reason
+    assert " or srt/" not in status.reason
+
+
+# ---- another list of backends that have a graph ----------------------------------------------------------------
+
+CUDA = "isinstance($x, TritonAttnBackend) or isinstance($x, TRTLLMMLABackend)"
+WHITELISTS = {
+    "without-triton": "isinstance($x, (FlashInferAttnBackend, ForkBackend))",
+    "one-of-them": "isinstance($x, FlashInferMLAAttnBackend)",
+    "a-union": "isinstance($x, TRTLLMMLABackend | ForkBackend)",
+}
+
+
+@pytest.mark.parametrize("whitelist", WHITELISTS)
+def test_another_list_of_backends_with_a_graph_gets_one_more(release: Tree, whitelist: str) -> None:
+    file = "srt/speculative/eagle_worker_v2.py"
+    at = f"{file}::EagleDraftWorker.init_cuda_graphs"
+    fork = rewritten(release, Edit(at=at, find=CUDA, code=WHITELISTS[whitelist]))
+    patches = tuple(patch for patch in PATCHES if patch.id in {"25002", "25925"})
+    plan = make_plan(fork, patches)
+    status = status_of(plan, "25002")
+    assert status.state is State.PENDING, status.reason
+    assert b"TRTLLMHAAttnBackend" in (after(plan).read(file) or b"")
+    assert states(after(plan), patches)["25002"] == "applied"

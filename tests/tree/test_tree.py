@@ -8,6 +8,7 @@ import pytest
 from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, git, write_package
 
 from patchkit.errors import TreeError
+from patchkit.tree import sglang
 from patchkit.tree.git import GitRepository, GitTree
 from patchkit.tree.tree import CheckoutTree, OverlayTree, installed_tree, open_tree
 
@@ -114,6 +115,39 @@ def test_version_of_a_checkout_is_the_release_tag_at_its_head(checkout: Checkout
     assert open_tree(checkout.root).version is None
     git(checkout.root, "tag", "v0.5.14")
     assert open_tree(checkout.root).version == "0.5.14"
+    for number in range(2):
+        git(checkout.root, "commit", "-q", "--allow-empty", "-m", f"More {number}")
+    commit = git(checkout.root, "rev-parse", "--short", "HEAD").strip()
+    assert open_tree(checkout.root).version == f"0.5.14+2.g{commit}"
+    with GitRepository(checkout.root) as repository:
+        assert GitTree(repository, "HEAD").version == f"0.5.14+2.g{commit}"
+
+
+def test_a_tag_that_is_no_release_names_no_version(checkout: CheckoutTree) -> None:
+    git(checkout.root, "rm", "-q", "python/sglang/version.py")
+    git(checkout.root, "commit", "-qm", "No version file")
+    git(checkout.root, "tag", "gateway-v0.3")
+    assert open_tree(checkout.root).version is None
+
+
+@pytest.mark.parametrize(
+    ("version", "too_old"),
+    [
+        ("0.5.4", True),
+        ("0.5.10.post1", True),
+        ("0.5.11", False),
+        ("0.5.11rc1", False),
+        ("0.6", False),
+        ("1.0.0", False),
+        ("0.5.10+37.gabcdef", False),
+        ("fork", False),
+        (None, False),
+    ],
+)
+def test_what_is_older_than_the_oldest_release_supported_is_too_old(
+    version: str | None, too_old: bool
+) -> None:
+    assert sglang.is_too_old(version) is too_old
 
 
 @pytest.mark.parametrize("file", [MIRROR, CRLF, ABRUPT])

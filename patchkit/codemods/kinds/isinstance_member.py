@@ -19,10 +19,10 @@ _MEMBERS = (("args", 1), ("value", None))
 
 
 class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member", forbid_unknown_fields=True):
-    """Add ``member`` to the ``isinstance`` test of ``subject`` that has ``beside``."""
+    """Add ``member`` to the ``isinstance`` test of ``subject`` that has ``beside``, or one of several."""
 
     subject: str
-    beside: str
+    beside: str | tuple[str, ...]
     member: str
 
     writes: ClassVar[tuple[str, ...]] = ("member",)
@@ -31,7 +31,8 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
         """Return the edit; ValueError if one of its keys is no expression."""
         from patchkit.codemods.language.template import render_expression
 
-        for key, text in (("subject", self.subject), ("beside", self.beside), ("member", self.member)):
+        beside = [("beside", text) for text in texts.several(self.beside)]
+        for key, text in (("subject", self.subject), *beside, ("member", self.member)):
             with texts.naming(key):
                 render_expression(text, {})
         return self
@@ -60,11 +61,11 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
                 continue
             members = [each for test in found for each in test[1]]
             names = {syntax.code_of(each).rsplit(".", 1)[-1] for each in members}
-            if self.beside in names:
+            if names.intersection(texts.several(self.beside)):
                 done |= self.member in names
                 places.append((path, members, found[0][0]))
         if not places:
-            wanted = f"isinstance({self.subject}, {self.beside})"
+            wanted = f"isinstance({self.subject}, {' or '.join(texts.several(self.beside))})"
             return examination.absent(lambda: f"expected `{wanted}`; {sites.nearest(scope, wanted)}")
         if len(places) > 1:
             return examination.ambiguous(sites.several(scope, [path for path, *_ in places]))

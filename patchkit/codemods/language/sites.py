@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -44,11 +45,31 @@ def several(scope: Scope, paths: Iterable[Path]) -> str:
 
 
 def nearest(scope: Scope, wanted: str) -> str:
-    """Return the line of the scope that reads most like ``wanted``, for a message on what was found."""
-    lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
+    """Return the line of the scope that is most like ``wanted``, for a message on what was found.
+
+    A statement that assigns to the same name is, whatever it assigns; else the line that reads most alike.
+    """
     first = next((line.strip() for line in wanted.splitlines() if line.strip() not in {"", "..."}), "")
+    target = _TARGET.match(first)
+    assigning = _assigning(scope, target[1]) if target else []
+    if assigning:
+        return f"the nearest line is `{assigning[0]}`"
+    lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
     close = difflib.get_close_matches(first.replace("$", ""), lines, n=1, cutoff=0.4)
     return f"the nearest line is `{close[0]}`" if close else "no line is like it"
+
+
+_TARGET = re.compile(r"[\w$.]*\.(\w+)\s*(?::[^=]*)?[-+*/|&]?=(?!=)")
+
+
+def _assigning(scope: Scope, name: str) -> list[str]:
+    """Return the first line of each statement that assigns to the attribute ``name`` of something."""
+    found = []
+    for path, node in syntax.descend(scope.node, scope.path):
+        targets = [node.target] if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign)) else []
+        if any(isinstance(each, cst.Attribute) and each.attr.value == name for each in targets):
+            found.append(line_of(scope, path))
+    return found
 
 
 def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examination.Examination:
