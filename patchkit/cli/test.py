@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from patchkit.cli import options
 
@@ -44,6 +43,7 @@ def command(
 
     Exit code 1 if it conflicts somewhere, a check fails that did not before, or revert is not exact.
     """
+    import msgspec
     from rich.markup import escape
 
     from patchkit import api

@@ -23,6 +23,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Opening a pipe that nobody writes to would wait for ever.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _EXCHANGE = 2
+_NO_LINK = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EMLINK})
 _NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 
 
@@ -127,9 +128,14 @@ class Folder:
             os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
 
     def link(self, name: str, to: str) -> None:
-        """Give a file a second name; FileExistsError if something has it."""
+        """Give a file a second name, only that one where a file has but one; FileExistsError if it is taken."""
         with _told(self.path / to):
-            os.link(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle, follow_symlinks=False)
+            try:
+                os.link(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle, follow_symlinks=False)
+            except OSError as error:
+                if error.errno not in _NO_LINK or self.stat(to) is not None:
+                    raise
+                os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
 
     def exchange(self, name: str, other: str) -> bool:
         """Let two files change names in one step; False, and nothing done, where the system cannot."""

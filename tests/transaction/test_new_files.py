@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,6 +52,19 @@ def test_taken_file_comes_back(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     assert apply(tree, TAKE) == (ABRUPT,)
     assert tree.read(ABRUPT) is None
+    take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_file_system_without_links_gets_new_files_too(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", denied)
+    before = everything(tree.root)
+    apply(tree, *BOTH)
     take_back(tree)
     assert everything(tree.root) == before
 
