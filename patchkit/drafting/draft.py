@@ -64,7 +64,7 @@ def draft(sources: Sources) -> tuple[tuple[Drafted, ...], tuple[str, ...]]:
 
 
 def same_code(one: str, other: str) -> bool:
-    """Tell whether two sources mean the same, up to the order of what modules and classes define."""
+    """Tell whether two sources mean the same: docstrings and the order of definitions do not count."""
     try:
         return _ordered(ast.parse(one)) == _ordered(ast.parse(other))
     except SyntaxError:
@@ -73,6 +73,8 @@ def same_code(one: str, other: str) -> bool:
 
 def _ordered(tree: ast.Module) -> str:
     for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, *_Function)):
+            node.body = _without_docstring(node.body)
         if isinstance(node, (ast.Module, ast.ClassDef)):
             node.body.sort(key=ast.dump)
     return ast.dump(tree)
@@ -110,7 +112,7 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
 
 
 def _without_docstring(body: _Body) -> _Body:
-    first = body[0]
+    first = body[0] if body else None
     said = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
     return body[1:] if said else body
 

@@ -103,7 +103,7 @@ def test_a_docstring_is_no_edit(tree: CheckoutTree, tmp_path: Path) -> None:
     draft = drafted(
         tree, tmp_path, before.replace("Plan.", "Plan it.").replace("total * 2", "total * 4"), before
     )
-    assert (draft.edits, draft.todo) == (1, ())
+    assert (draft.exact, draft.edits, draft.todo) == (True, 1, ())
 
 
 def test_a_commit_is_drafted_from_its_own_parent(checkout: CheckoutTree, tmp_path: Path) -> None:
