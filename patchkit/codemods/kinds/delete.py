@@ -78,6 +78,26 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
             scope="serve",
         ),
         Example(
+            "`every` takes out each of them.",
+            'find = "log($desk)"\ncontext = ["$desk.lend(...)"]\nevery = true',
+            before="""
+            def serve(desk, book):
+                log(desk)
+                if desk.is_full:
+                    log(desk)
+                log(desk)
+                desk.lend(book)
+            """,
+            after="""
+            def serve(desk, book):
+                # toy: so that it shows
+                if desk.is_full:
+                    pass
+                desk.lend(book)
+            """,
+            scope="serve",
+        ),
+        Example(
             "At the end of a block the note stands alone.",
             'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
             before="""
@@ -140,7 +160,7 @@ class _Delete:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Find the statements and what is around them."""
-        from patchkit.codemods.language import sites, statements
+        from patchkit.codemods.language import sites, statements, syntax
 
         around = sites.bindings_given(scope, self.context)
         if isinstance(around, examination.Examination):
@@ -156,16 +176,13 @@ class _Delete:
 
         def rewrite() -> cst.Module:
             module = scope.module
-            last_first = sorted(places, key=lambda match: statements.statement_path(match)[-1][1] or 0)[::-1]
-            for index, place in enumerate(sorted(last_first, key=_depth, reverse=True)):
-                module = _without(module, place, note if index == len(places) - 1 else "")
+            ordered = sorted(places, key=lambda match: syntax.order(statements.statement_path(match)))
+            # Last site first, so that the addresses of those before stay right; the first one carries the note.
+            for index, place in reversed(list(enumerate(ordered))):
+                module = _without(module, place, note if index == 0 else "")
             return module
 
         return examination.ready(rewrite)
-
-
-def _depth(match: Match) -> int:
-    return len(match.path)
 
 
 def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
