@@ -56,8 +56,6 @@ def command(
     name = next(one for one in patches.ids if one not in load.patches(folders).ids) if is_folder else patch
     trials = [api.test(tree, patches, name) for tree in (*trees, *more)]
     if as_json:
-        import msgspec
-
         console.emit([msgspec.to_builtins(trial) for trial in trials])
     for trial in () if as_json else trials:
         mark = "[red]![/]" if trial.problems else "[green]>[/]"
