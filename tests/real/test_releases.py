@@ -191,7 +191,7 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
     tree = releases.copy(REFERENCE, tmp_path)
     run("apply", tree.root)
     unnamed = states_in(answer("status", tree.root, "--check"))
-    off = {"32886", "pk-triton-replay", "pk-trtllm-mha-opt-out"}
+    off = {"32886", "pk-trtllm-mha-opt-out"}
     assert {name for name, state in unnamed.items() if state == "pending"} == off
     said = run("status", tree.root).stdout
     assert "\nOff until it is named:\n  o 32886 " in said
