@@ -204,6 +204,47 @@ def _spread(spread: dict[str, float]) -> str:
     return f"{spread['median']:.3f} ({spread['lowest']:.3f} to {spread['highest']:.3f})"
 
 
+def _servers() -> list[tuple[str, dict[str, Any]]]:
+    """Return what each run in `servers` measured, with the run's name."""
+    runs = {
+        file.stem: json.loads(file.read_text(encoding="utf-8"))
+        for file in (BENCHMARKS / "servers").glob("*.json")
+    }
+    return [(name, result) for name, run in sorted(runs.items()) for result in run["results"]]
+
+
+def servers_timed() -> str:
+    """Return what a decode step takes on servers as they are started by default, and on FlashAttention-3."""
+    rows = []
+    for run, result in _servers():
+        if result["step"] and result["profile"]:
+            counts = [f"{result['profile'][key]:.1f}" for key in ("synchronisations", "launches")]
+            rows.append([
+                *(run, *(str(result[key]) for key in ("scenario", "layers", "batch", "tree"))),
+                *(f"{result['step']['median']:.3f}", _spread(result["ratio"]), f"{result['gpu_busy']:.0%}"),
+                *(*counts, "identical" if result["identical"] else "differ"),
+            ])  # fmt: skip
+    head = "run scenario layers batch tree|ms per step|ratio|GPU busy|host syncs|launches|tokens"
+    first, *others = head.split("|")
+    return _table([*first.split(), *others], rows)
+
+
+def servers_compared() -> str:
+    """Return how the tokens of each tree compare with the run's first tree's."""
+    rows = []
+    for run, result in _servers():
+        if result["error"]:
+            tokens = "did not start" if not result["started"] else "crashes"
+        elif result["identical"]:
+            tokens = "identical"
+        else:
+            tokens = f"{result['difference']['requests']} of {result['difference']['of']} requests differ"
+        accepted = "" if result["accept_length"] is None else f"{result['accept_length']:.3f}"
+        batch = "" if result["batch"] is None else str(result["batch"])
+        rows.append([run, result["scenario"], batch, str(result["layers"]), result["tree"], accepted, tokens])
+    return _table(["run", "scenario", "batch", "layers", "tree", "accept length", "tokens"], rows)
+
+
 def agreement() -> str:
     """Return how far the patched tree is from upstream's, in time and in what a step still waits for."""
     both = [
