@@ -25,7 +25,7 @@ from filelock import FileLock
 
 from patchkit.cli import main
 from patchkit.patchset import load
-from patchkit.plan.build import make_plan
+from patchkit.plan.build import inspect, make_plan
 from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def texts(tree: OverlayTree) -> dict[str, bytes]:
 
 def states(tree: Tree, patches: tuple[Patch, ...] = PATCHES) -> dict[str, str]:
     """Return each patch's state on a tree."""
-    return {status.patch.id: status.state.value for status in make_plan(tree, patches).patches}
+    return {status.patch.id: status.state.value for status in inspect(tree, patches)}
 
 
 def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:

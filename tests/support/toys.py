@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -17,7 +17,11 @@ from patchkit.transaction.revert import Reverted, revert
 from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
+
+    from patchkit.patchset.patch import Patch
+    from patchkit.transaction.unwind import Contents
 
 MIRROR = "srt/managers/mirror.py"
 CRLF = "srt/layers/attention/crlf.py"
@@ -72,15 +76,23 @@ def toy_plan(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> Plan:
         edits = []
         for file, old, new in patch.swaps:
             text = contents[file] if file in contents else tree.read(file)
-            pending = new != text if None in (old, new) else old in (text or b"") and new not in (text or b"")
+            if old is None or new is None:
+                pending, made = new != text, new
+            else:
+                pending = old in (text or b"") and new not in (text or b"")
+                made = (text or b"").replace(old, new)
             if pending:
-                contents[file] = new if None in (old, new) else text.replace(old, new)
+                contents[file] = made
                 touched.setdefault(file, []).append(patch.id)
             edits.append(
                 EditStatus(f"swap {old!r}", file, "module", State.PENDING if pending else State.APPLIED)
             )
         states = {edit.state for edit in edits}
-        statuses.append(PatchStatus(patch, states.pop() if len(states) == 1 else State.PARTIAL, tuple(edits)))
+        statuses.append(
+            PatchStatus(
+                cast("Patch", patch), states.pop() if len(states) == 1 else State.PARTIAL, tuple(edits)
+            )
+        )
     changes = [
         FileChange(file, tree.read(file), text, tuple(touched[file])) for file, text in contents.items()
     ]
@@ -94,19 +106,20 @@ class ToyPatches:
         self.tree = tree
         self.patches = patches
 
-    def replay(self, contents, ids):
+    def replay(self, contents: Contents, ids: Collection[str]) -> Contents:
         plan = toy_plan(OverlayTree(self.tree, contents), self._chosen(ids))
         return {**contents, **{change.file: change.after for change in plan.changes}}
 
-    def present(self, contents, ids):
+    def present(self, contents: Contents, ids: Collection[str]) -> frozenset[tuple[str, str]]:
         return frozenset(
             (patch.id, f"swap {old!r}")
             for patch in self._chosen(ids)
             for file, old, new in patch.swaps
+            if old is not None and new is not None
             if new in (text := contents[file] or b"") and old not in text
         )
 
-    def _chosen(self, ids):
+    def _chosen(self, ids: Collection[str]) -> tuple[ToyPatch, ...]:
         return tuple(patch for patch in self.patches if patch.id in ids)
 
 

@@ -5,7 +5,7 @@ import os
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -220,7 +220,7 @@ def test_content_is_on_disk_before_it_is_put_in_place(
     flushed: set[int] = set()
     placed: list[str] = []
 
-    def require_flushed(number: int, name: str, arguments: tuple) -> None:
+    def require_flushed(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         if name in {"rename", "exchange"}:
             source, target = arguments[:2] if name == "rename" else arguments[1:3]
             (path,) = tree.package.rglob(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -103,7 +104,7 @@ def test_interruption_where_names_cannot_be_exchanged_is_recovered(
     without_exchange(monkeypatch)
     for number in range(1, 1000, 3):
         tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
-        if not killed(lambda tree=tree: apply(tree), number):
+        if not killed(functools.partial(apply, tree), number):
             break
         recover(tree)
         assert contents(tree) in (APPLIED, {file: SOURCES[file] for file in APPLIED})
@@ -139,7 +140,7 @@ def test_save_while_a_recovery_is_at_work_is_kept(tmp_path: Path) -> None:
     while True:
         number += 1
         tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
-        assert killed(lambda tree=tree: apply(tree), 60)
+        assert killed(functools.partial(apply, tree), 60)
         with Faults(saving(save_in_place, number, tree.package / MIRROR)).on() as faults:
             try:
                 recover(tree)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -216,6 +216,8 @@ def test_lower_layer_goes_alone_and_the_rest_can_follow(tree: CheckoutTree, firs
     take_back(tree, first)
     mine = SOURCES[MIRROR].replace(b"Mirror:", b"Mirror(object):")
     ((_, old, new),) = [swap for swap in second.swaps if swap[0] == MIRROR]
+    assert old is not None
+    assert new is not None
     assert tree.read(MIRROR) == mine.replace(old, new)
     take_back(tree, second)
     assert tree.read(MIRROR) == mine
@@ -263,7 +265,8 @@ def test_uncommitted_edits_do_not_keep_a_checkout_from_reverting(checkout: Check
     assert git(checkout.root, "diff", "--numstat").split()[:2] == ["1", "1"]
 
 
-NONE = ToyPatches(OverlayTree(None, {}), ())
+NOWHERE: Any = None
+NONE = ToyPatches(OverlayTree(NOWHERE, {}), ())
 ORIGINAL = [b"line_%d = 0\n" % number for number in range(12)]
 PATCHED = [
     *ORIGINAL[:3],
@@ -294,7 +297,7 @@ def test_revert_never_loses_an_edit(added: set[int], dropped: set[int]) -> None:
     with suppress(ConflictError):
         unwound = unwind(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
         assert unwound.record == Record()
-        left = unwound.changes["x"][1].splitlines(keepends=True)
+        left = (unwound.changes["x"][1] or b"").splitlines(keepends=True)
         kept = [line for line in ORIGINAL if line not in PATCHED or line in mine]
         assert [line for line in left if not line.startswith(b"mine")] == kept
         assert [line for line in left if line.startswith(b"mine")] == [
@@ -310,7 +313,7 @@ def test_edit_of_any_line_but_the_patch_itself_is_kept(number: int) -> None:
     before, after = texts
     record = Record().with_applied({"x": AppliedFile(before, after, ("p",))}, [], "toys")
     unwound = unwind(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
-    left = unwound.changes["x"][1].splitlines(keepends=True)
+    left = (unwound.changes["x"][1] or b"").splitlines(keepends=True)
     assert left == [line.replace(b"line_%d = 0\n" % number, b"mine = 0\n") for line in ORIGINAL]
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +22,9 @@ from patchkit.plan.status import State
 from patchkit.transaction.outline import Outline
 from patchkit.transaction.revert import recorded
 from patchkit.tree.tree import open_tree
+
+if TYPE_CHECKING:
+    from patchkit.plan.status import PatchStatus
 
 IDS = ("s-flag", "s-total", "s-limit")
 METHOD = """\
@@ -165,7 +169,7 @@ class Story(RuleBasedStateMachine):
             self.commit()
             git(self.tree.root, "switch", "-q", f"b{number % self.branches + 1}")
 
-    def _statuses(self) -> list:
+    def _statuses(self) -> list[PatchStatus]:
         return [status for status in api.status(self.tree, self.patches) if status.patch.id in IDS]
 
     @invariant()

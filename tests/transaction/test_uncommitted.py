@@ -10,6 +10,7 @@ from support.toys import COPIES, CRLF, MIRROR, apply, edit, git, refused, write_
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
@@ -80,7 +81,9 @@ def elsewhere(root: Path) -> None:
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("damage", [junk_head, junk_branch, lost_objects, no_objects, nowhere, elsewhere])
-def test_git_that_cannot_answer_is_a_refusal(tmp_path: Path, damage: object, inside: bool) -> None:
+def test_git_that_cannot_answer_is_a_refusal(
+    tmp_path: Path, damage: Callable[[Path], None], inside: bool
+) -> None:
     above = tmp_path / "above"
     root = above / "fork"
     write_package(root / "python" / "sglang")
