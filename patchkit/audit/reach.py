@@ -59,9 +59,8 @@ class Reach:
     @cached_property
     def has_flag(self) -> bool:
         """Whether the tree itself asks for the decision about the mirror; without it every backend needs it."""
-        pattern = re.compile(rf"\b\w+_{mirror.FLAG}\b".encode())
         return any(
-            pattern.search(module.text) for module in self._program.core if not is_runtime(module.file)
+            mirror.decides(module.text) for module in self._program.core if not is_runtime(module.file)
         )
 
     @cached_property

@@ -25,3 +25,13 @@ def pattern() -> re.Pattern[bytes]:
     """Return a pattern of the files that matter: they name the mirror, the flag or the runtime."""
     names = "|".join(sorted(TRACKED | {FLAG}))
     return re.compile(rf"\b(?:{names})\b|\bpatchkit\.runtime\b|\b_patchkit\b".encode())
+
+
+@cache
+def _decision() -> re.Pattern[bytes]:
+    return re.compile(rf"\b\w+_{FLAG}\b".encode())
+
+
+def decides(text: bytes) -> bool:
+    """Say whether a file of the tree asks for, or makes, the decision about the mirror."""
+    return _decision().search(text) is not None

@@ -32,7 +32,8 @@ class Found:
 class Check:
     """One check; ``title`` says what holds if it passes, ``order`` comes cheap first.
 
-    ``always`` if it is made whatever an earlier check found, ``runs_code`` if it runs the tree's.
+    ``always`` if it is made whatever an earlier check found, ``runs_code`` if it runs the tree's, ``of_patches`` if
+    it is about patches and their records, so that nothing that it finds was there before them.
     """
 
     name: str
@@ -42,18 +43,25 @@ class Check:
     make: Callable[[Subject], Found]
     always: bool = False
     runs_code: bool = False
+    of_patches: bool = False
 
 
 _CHECKS: dict[str, Check] = {}
 
 
 def register(
-    name: str, title: str, *rules: Rule, order: int, always: bool = False, runs_code: bool = False
+    name: str,
+    title: str,
+    *rules: Rule,
+    order: int,
+    always: bool = False,
+    runs_code: bool = False,
+    of_patches: bool = False,
 ) -> Callable[[Callable[[Subject], Found]], Callable[[Subject], Found]]:
     """Make a function a check; of two with the same ``order`` nobody says which comes first."""
 
     def add(make: Callable[[Subject], Found]) -> Callable[[Subject], Found]:
-        _CHECKS[name] = Check(name, title, order, rules, make, always, runs_code)
+        _CHECKS[name] = Check(name, title, order, rules, make, always, runs_code, of_patches)
         return make
 
     return add

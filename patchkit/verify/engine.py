@@ -5,16 +5,19 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import time
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.verify import checks
-from patchkit.verify.check import Check, registered
+from patchkit.verify.check import Check, Found, registered
 from patchkit.verify.result import Outcome, Result, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from patchkit.findings.finding import Finding
     from patchkit.findings.rule import Rule
     from patchkit.verify.subject import Subject
 
@@ -55,7 +58,33 @@ def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) ->
 def _made(check: Check, subject: Subject) -> tuple[Result, str]:
     started = time.perf_counter()
     found = check.make(subject)
+    if found.findings and not check.of_patches:
+        found = _new(check, subject, found)
     outcome = Outcome.FAILED if found.findings else Outcome.SKIPPED if found.skipped else Outcome.PASSED
     seconds = time.perf_counter() - started
     result = Result(check.name, check.title, outcome, found.summary, found.findings, found.notes, seconds)
     return result, found.obstacle
+
+
+def _new(check: Check, subject: Subject, found: Found) -> Found:
+    """Return what a check found with a note instead of each finding that the tree had before any patch.
+
+    What a patch of the tree is there to mend stays a finding.
+    """
+    if subject.before is None:
+        return found
+    mended = {(edit.file, edit.site) for _, edit in subject.edits}
+    earlier = Counter(map(_said, check.make(subject.before).findings))
+    new: list[Finding] = []
+    notes: list[str] = []
+    for finding in found.findings:
+        if earlier[_said(finding)] > 0 and (finding.file, finding.function) not in mended:
+            earlier[_said(finding)] -= 1
+            notes.append(f"was there before: {finding.file}:{finding.line} {finding.message}")
+        else:
+            new.append(finding)
+    return replace(found, findings=tuple(new), notes=(*found.notes, *notes))
+
+
+def _said(finding: Finding) -> tuple[str, ...]:
+    return (*finding.fingerprint, finding.message)

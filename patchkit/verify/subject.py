@@ -15,16 +15,16 @@ from patchkit.transaction.store import Store
 from patchkit.tree.backends import Backends
 from patchkit.tree.index import Program
 from patchkit.tree.sglang import serves
+from patchkit.tree.tree import CheckoutTree, OverlayTree
 from patchkit.verify.runtime import Runtime, runtime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from patchkit.findings.finding import Confidence, Finding
     from patchkit.findings.report import Report
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus, PatchStatus
-    from patchkit.tree.tree import CheckoutTree
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,23 @@ class Terms:
     confidence: Confidence
     baseline: Sequence[Finding] = ()
     importing: bool = False
+
+
+@dataclass(frozen=True)
+class _EarlierTree(CheckoutTree):
+    """A tree on disk with the bytes that some of its files had before."""
+
+    contents: Mapping[str, bytes | None]
+
+    @property
+    def _laid_over(self) -> OverlayTree:
+        return OverlayTree(CheckoutTree(self.root, self.package), self.contents)
+
+    def read(self, file: str) -> bytes | None:
+        return self._laid_over.read(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        return self._laid_over.files(folder, suffix)
 
 
 @dataclass(frozen=True)
@@ -83,6 +100,12 @@ class Subject:
         """Each patch's status; TreeError where a file of interest is not Python."""
         return inspect(self.tree, self.patches)
 
+    @property
+    def edits(self) -> tuple[tuple[Patch, EditStatus], ...]:
+        """The edits of patchkit's that the tree has or lacks, upstream's own left out."""
+        theirs = {State.UPSTREAM, State.NOT_APPLICABLE}
+        return tuple((s.patch, edit) for s in self.statuses for edit in s.edits if edit.state not in theirs)
+
     @cached_property
     def in_place(self) -> tuple[tuple[Patch, EditStatus], ...]:
         """The edits that the tree has, whoever made them."""
@@ -99,6 +122,23 @@ class Subject:
         recorded = {file for layer in self.ledger.layers for file in layer.files}
         held = {edit.file for _, edit in self.in_place}
         return tuple(sorted(file for file in recorded.union(held, self.signed) if file in self.sources))
+
+    @cached_property
+    def before(self) -> Subject | None:
+        """The tree as it was before any patch, if a ledger says how; the same places of it are looked at."""
+        contents: dict[str, bytes | None] = {}
+        try:
+            for layer in reversed(self.ledger.layers):
+                for file, known in layer.files.items():
+                    contents[file] = None if known.original is None else self.store.get(known.original)
+        except TreeError:
+            return None
+        if not contents:
+            return None
+        tree = _EarlierTree(self.tree.root, self.tree.package, contents)
+        earlier = Subject(tree, self.patches, self.terms, self.audit)
+        earlier.__dict__.update(files=self.files, in_place=self.in_place, runtime=self.runtime)
+        return earlier
 
     @cached_property
     def report(self) -> Report:

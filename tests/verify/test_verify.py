@@ -267,6 +267,16 @@ def test_an_override_that_takes_less_than_its_caller_passes_is_named(patched: Da
     assert "takes 1 positional arguments and is passed 2" in said
 
 
+def test_what_the_tree_had_before_any_patch_is_a_note(patched: Damaged, own_backend: Path) -> None:
+    own_backend.write_text(
+        "from sglang.srt.layers.attention.flashinfer_backend import FlashInferAttnBackend\n\n\n"
+        "class OwnBackend(FlashInferAttnBackend):\n    needs_cpu_seq_lens = False\n"
+    )
+    hooks = patched.verify(code=0)["hooks"]
+    assert hooks["findings"] == []
+    assert any("was there before" in note and "OwnBackend" in note for note in hooks["notes"])
+
+
 def test_a_class_that_takes_anything_makes_no_other_class_a_callee(patched: Damaged) -> None:
     path = patched.tree.package / MHA
     own = b"\n\nclass OwnMultiStepBackend:\n"
@@ -449,6 +459,7 @@ def test_upstreams_own_patches_pass_what_applies_to_them(releases: Releases) -> 
     assert found == dict.fromkeys(CHECKS, "passed") | {
         "ledger": "skipped",
         "hooks": "failed",
+        "streams": "failed",
         "audit": "failed",
     }
 

@@ -16,7 +16,7 @@ OBSTACLE = "a file does not compile"
 COMPILE = Rule("PV101", "does-not-compile", "a file that patches change is not valid Python")
 
 
-@register("compile", "Changed files compile", COMPILE, order=10)
+@register("compile", "Changed files compile", COMPILE, order=10, of_patches=True)
 def check(subject: Subject) -> Found:
     """Compile the files that patches name, and those that the ledger or a patch's comment names."""
     named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}

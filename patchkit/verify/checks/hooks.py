@@ -37,8 +37,7 @@ def check(subject: Subject) -> Found:
     backends = [cls for cls in subject.backends.all if subject.backends.derived(cls)]
     named = {name for worker in workers for name in _named(worker.module)}
     close = [cls for cls in backends if subject.backends.opted_out(cls) or cls.name in named]
-    refused = all(_checked(subject, worker) for worker in workers)
-    findings = [_missing(cls, refused=refused) for cls in close if not _has(subject, cls)]
+    findings = [_missing(cls) for cls in close if not _has(subject, cls)]
     for worker in workers:
         if not _checked(subject, worker):
             rest = [cls for cls in backends if cls not in close and not _has(subject, cls)]
@@ -73,13 +72,12 @@ def _checked(subject: Subject, worker: Function) -> bool:
     return any(_calls(function, _START_CHECK) for module in modules for function in module.all_functions())
 
 
-def _missing(cls: Class, *, refused: bool) -> Finding:
-    then = "a server refuses to start" if refused else "its call raises in the middle of a verify"
+def _missing(cls: Class) -> Finding:
     return broken(
         MISSING,
         cls.module.file,
         cls.node.lineno,
-        f"{cls.name} defines no {HOOK}: with the overlap plan stream {then}",
+        f"{cls.name} defines no {HOOK}, which a verify calls with the overlap plan stream",
         f"define {HOOK}(self, spec_info, cuda_graph_bs), empty if no verify metadata depends on the draft",
         function=cls.name,
     )

@@ -26,7 +26,9 @@ _APART = "revert, then apply with one --runtime"
 _INSTALL = "pip install --upgrade 'sglang-patchkit[runtime]' in the server's environment"
 
 
-@register("imports", "Imports resolve and the runtime fits", IMPORT, RUNTIME, OLDER, NAME, order=40)
+@register(
+    "imports", "Imports resolve and the runtime fits", IMPORT, RUNTIME, OLDER, NAME, order=40, of_patches=True
+)
 def check(subject: Subject) -> Found:
     """Follow the imports of every file with a patch's edit, and each name taken from the runtime's API."""
     findings: list[Finding] = []

@@ -20,7 +20,7 @@ LOADING = Rule("PV601", "import-error", "a patched module cannot be imported")
 _SECONDS = 300
 
 
-@register("import", "Patched modules can be imported", LOADING, order=90, runs_code=True)
+@register("import", "Patched modules can be imported", LOADING, order=90, of_patches=True, runs_code=True)
 def check(subject: Subject) -> Found:
     """Import the modules that hold a patch's edits, tests left out, with this interpreter."""
     if find_spec("torch") is None:

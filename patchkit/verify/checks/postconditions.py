@@ -23,7 +23,7 @@ CONFLICT = Rule("PV203", "edit-conflict", "code around an edit is not what the p
 _DONE = {State.APPLIED, State.UPSTREAM}
 
 
-@register("postconditions", "Every edit is in place", PENDING, EDIT, CONFLICT, order=30)
+@register("postconditions", "Every edit is in place", PENDING, EDIT, CONFLICT, order=30, of_patches=True)
 def check(subject: Subject) -> Found:
     """Look for the edits of each patch that the tree has or the ledger records; other patches are noted."""
     try:

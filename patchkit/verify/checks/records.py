@@ -23,7 +23,7 @@ _AGAIN = "put the file back, or take the change in: patchkit revert, then patchk
 _RESTORE = "restore the folder from a copy, or put the tree back with git and apply again"
 
 
-@register("ledger", "The ledger agrees with the bytes", LEDGER, order=20, always=True)
+@register("ledger", "The ledger agrees with the bytes", LEDGER, order=20, of_patches=True, always=True)
 def check(subject: Subject) -> Found:
     """Compare the digest of every recorded file and of every content that a revert would take."""
     if subject.ledger_error is not None:
