@@ -30,7 +30,13 @@ def decide_needs_cpu_seq_lens(server_args: Any, attn_backends: Iterable[Any]) ->
     None slot is ignored. Two-batch overlap and piecewise CUDA graphs read the mirror outside of any backend, so
     they force True, and so does a server that has no such setting. Source: pull requests 26128 and 26738.
     """
-    return _decided(_readers(server_args, attn_backends, piecewise=True))
+    kept = _decided(_readers(server_args, attn_backends, piecewise=True))
+    # Said once more: `patchkit audit` reads here which settings keep the mirror.
+    if getattr(server_args, "enable_two_batch_overlap", True):
+        return True
+    if not getattr(server_args, "disable_piecewise_cuda_graph", False):
+        return True
+    return kept
 
 
 def decide_with_piecewise_graphs(server_args: Any, attn_backends: Iterable[Any]) -> bool:
