@@ -52,3 +52,17 @@ class PageTables(NamedTuple):
     pages: torch.Tensor
     full_to_swa: torch.Tensor | None = None
     swa_pages: torch.Tensor | None = None
+
+
+class Offsets(NamedTuple):
+    """Where the prefix sums of a batch's lengths go, [>= size + 1] each, contiguous; None where there is none.
+
+    ``keys`` (int32) are the tokens that each request attends to. ``queries`` (int64) are ``stride`` a request. ``mask``
+    (int64) are ``stride * (length + stride)``, a tree mask's part of each request. The first element of ``keys`` and
+    of ``mask`` is 0 and stays.
+    """
+
+    keys: torch.Tensor
+    queries: torch.Tensor | None = None
+    mask: torch.Tensor | None = None
+    stride: int = 0

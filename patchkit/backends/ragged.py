@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
-
-class Offsets(NamedTuple):
-    """Where the prefix sums of a batch's lengths go, [>= size + 1] each, contiguous; None where there is none.
-
-    ``keys`` (int32) are the tokens that each request attends to. ``queries`` (int64) are ``stride`` a request. ``mask``
-    (int64) are ``stride * (length + stride)``, a tree mask's part of each request. The first element of ``keys`` and
-    of ``mask`` is 0 and stays.
-    """
-
-    keys: torch.Tensor
-    queries: torch.Tensor | None = None
-    mask: torch.Tensor | None = None
-    stride: int = 0
+if TYPE_CHECKING:
+    from .metadata import Offsets
 
 
 def fill_slots(

@@ -13,7 +13,7 @@ import triton.language as tl
 if TYPE_CHECKING:
     import torch
 
-    from .ragged import Offsets
+    from .metadata import Offsets
 
 _BATCH_BLOCK = 512
 _TOKEN_BLOCK = 1024

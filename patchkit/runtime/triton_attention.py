@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..backends.ragged import Offsets, fill_slots
+from ..backends.metadata import Offsets
+from ..backends.ragged import fill_slots
 from .switches import disabled
 
 if TYPE_CHECKING:

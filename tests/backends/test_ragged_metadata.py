@@ -14,7 +14,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.backends.ragged import Offsets, fill_slots
+from patchkit.backends.metadata import Offsets
+from patchkit.backends.ragged import fill_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
