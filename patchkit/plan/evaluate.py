@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Edit, Fact, Patch
 
 from patchkit.plan.locate import Workspace
-from patchkit.plan.status import SIGN, EditStatus, PatchStatus, State, marker
+from patchkit.plan.status import EditStatus, PatchStatus, State, marker
+from patchkit.runtime.marks import SIGN
 
 
 @dataclass(frozen=True)

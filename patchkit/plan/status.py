@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchkit.runtime.marks import MARK
+
 if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
@@ -73,11 +75,6 @@ class Stage:
     changes: tuple[FileChange, ...]
 
 
-_MARKER = "patchkit "
-SIGN = f"# {_MARKER}"
-"""What every comment that a patch leaves starts with."""
-
-
 def marker(patch: Patch) -> str:
     """Return what every comment of a patch starts with; it tells its edits from upstream's own."""
-    return f"{_MARKER}{patch.id}:"
+    return f"{MARK}{patch.id}:"

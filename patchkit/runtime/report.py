@@ -11,9 +11,10 @@ from pathlib import Path
 
 import torch
 
+from .marks import SIGN
 from .switches import VARIABLE, switched_off
 
-_MARKER = re.compile(rb"# patchkit ([\w.-]+): ")
+_MARKER = re.compile(SIGN.encode() + rb"([\w.-]+): ")
 _logger = logging.getLogger(__name__)
 
 

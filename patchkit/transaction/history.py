@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError
+from patchkit.runtime.marks import SIGN
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -12,12 +13,10 @@ if TYPE_CHECKING:
 
     from patchkit.tree.tree import CheckoutTree
 
-_SIGN = "# patchkit "
-
 
 def signed(tree: CheckoutTree) -> list[str]:
     """Return the files with a comment that a patch left."""
-    return [file for file in tree.files("") if _SIGN.encode() in (tree.read(file) or b"")]
+    return [file for file in tree.files("") if SIGN.encode() in (tree.read(file) or b"")]
 
 
 def before_patches(tree: CheckoutTree, files: Sequence[str]) -> dict[str, bytes | None]:
@@ -35,7 +34,7 @@ def before_patches(tree: CheckoutTree, files: Sequence[str]) -> dict[str, bytes 
             f"the patches in {tree.package} are in no ledger (.patchkit) and no git history: install the "
             f"package again (pip install --force-reinstall --no-deps {again}) or put its files back from a copy."
         )
-    commits = checkout.touching(_SIGN, files)
+    commits = checkout.touching(SIGN, files)
     return {file: _unsigned(checkout, file, ["HEAD", *commits.get(file, [])]) for file in files}
 
 
@@ -46,7 +45,7 @@ def _unsigned(checkout: Checkout, file: str, commits: Sequence[str]) -> bytes | 
             content = checkout.at(before, file)
         except TreeError:
             break
-        if _SIGN.encode() not in (content or b""):
+        if SIGN.encode() not in (content or b""):
             return content
     advice = "run git fetch --unshallow" if checkout.is_shallow else "put the release's own file in its place"
     raise ConflictError(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.runtime.marks import SIGN
 from patchkit.transaction.swap import digest_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from patchkit.transaction.ledger import AppliedFile, Ledger, Record
-
-_SIGN = b"# patchkit "
 
 
 def holding(
@@ -43,7 +42,7 @@ def _is_kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], 
         brought = _lines(content(known.applied)) - before
     except TreeError:
         return False
-    signed = frozenset(line for line in brought if line.startswith(_SIGN))
+    signed = frozenset(line for line in brought if line.startswith(SIGN.encode()))
     return bool(_lines(stands) & (signed or brought))
 
 

@@ -14,14 +14,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import ConflictError
+from patchkit.runtime.marks import MARK
 from patchkit.transaction.outline import Imported, outline_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.transaction.outline import Key, Name, Outline, Unit
-
-_SIGN = "patchkit "
 
 
 class Merged(NamedTuple):
@@ -384,7 +383,7 @@ def _run(left: list[Key], right: list[Key]) -> int:
 
 
 def _is_sign(unit: Unit) -> bool:
-    return unit.is_comment and str(unit.key[1]).startswith(_SIGN)
+    return unit.is_comment and str(unit.key[1]).startswith(MARK)
 
 
 def _bound(name: Imported) -> str:

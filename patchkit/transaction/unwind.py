@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import ConflictError
+from patchkit.runtime.marks import SIGN
 from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.merge import Merged, merge
 from patchkit.transaction.swap import digest_or_none
@@ -130,7 +131,7 @@ def _require_unsigned(
     """Raise ConflictError if a comment of a patch that goes would be left in a file."""
     for file, (stands, left) in changes.items():
         for name in sorted(gone):
-            sign = f"# patchkit {name}:".encode()
+            sign = f"{SIGN}{name}:".encode()
             lines, now = (left or b"").splitlines(), (stands or b"").splitlines()
             signed = [pair for pair in zip_longest(lines, lines[1:], fillvalue=b"") if sign in pair[0]]
             if len(signed) > (will[file] or b"").count(sign):
