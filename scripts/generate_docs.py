@@ -204,6 +204,16 @@ def _spread(spread: dict[str, float]) -> str:
     return f"{spread['median']:.3f} ({spread['lowest']:.3f} to {spread['highest']:.3f})"
 
 
+SERVERS_PATCHED = {
+    ("triton-8", "default-straight"): "replay",
+    ("triton-32", "default-straight"): "patched",
+    ("fa3-8", "fa3-straight"): "patched",
+    ("fa3-32", "fa3-straight"): "patched",
+    ("others-8", "fa3-long-32k"): "patched",
+}
+"""Which tree of a run had the most patches, for the scenarios that were timed."""
+
+
 def _servers() -> list[tuple[str, dict[str, Any]]]:
     """Return what each run in `servers` measured, with the run's name."""
     runs = {
@@ -227,6 +237,17 @@ def servers_timed() -> str:
     head = "run scenario layers batch tree|ms per step|ratio|GPU busy|host syncs|launches|tokens"
     first, *others = head.split("|")
     return _table([*first.split(), *others], rows)
+
+
+def servers_gained() -> str:
+    """Return the last ratio of each server, layers and batch: the tree with every patch that was on in its run."""
+    ratios = {
+        (result["scenario"], result["layers"], result["batch"]): _spread(result["ratio"])
+        for run, result in _servers()
+        if result["tree"] == SERVERS_PATCHED.get((run, result["scenario"]))
+    }
+    rows = [[scenario, str(layers), str(batch), ratio] for (scenario, layers, batch), ratio in ratios.items()]
+    return _table(["scenario", "layers", "batch", "patched over unpatched"], rows)
 
 
 def servers_compared() -> str:
