@@ -17,13 +17,16 @@ HYBRIDS = [f"{prefill}/{decode}" for prefill, decode in itertools.product(KINDS,
 WRAPPERS = [f"{wrapper} {kind}" for wrapper, kind in itertools.product(("linear", "two-batch"), KINDS)]
 
 
-def test_every_wrapper_keeps_the_mirror_as_upstreams_does(
-    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree
-) -> None:
+def test_every_wrapper_of_upstreams_keeps_the_mirror(unpatched: DrivenTree, upstream: DrivenTree) -> None:
     requests = [(kind, SERVER) for kind in [*HYBRIDS, *WRAPPERS, "flashinfer mla"]]
     assert set(unpatched.ask_many("hybrid.reads_mirror", requests)) == {None}
-    for tree in (patched, upstream):
-        assert set(tree.ask_many("hybrid.reads_mirror", requests)) == {True}
+    assert set(upstream.ask_many("hybrid.reads_mirror", requests)) == {True}
+
+
+def test_a_hybrid_keeps_the_mirror_for_a_side_that_has_not_opted_out(patched: DrivenTree) -> None:
+    for kind in [*HYBRIDS, *WRAPPERS, "flashinfer mla"]:
+        free = kind in HYBRIDS and "mha" not in kind
+        assert patched.ask("hybrid.reads_mirror", kind, SERVER) is not free, kind
 
 
 def test_an_opted_out_hybrid_keeps_the_mirror_only_for_a_side_that_reads_it(opted_out: DrivenTree) -> None:
@@ -56,15 +59,16 @@ def test_a_server_with_a_plan_stream_starts_only_where_the_hook_is(
         ) == {None}
 
 
-def test_an_opted_out_hybrid_hands_on_what_the_side_that_verifies_has(
+def test_a_hybrid_hands_on_what_the_side_that_verifies_has(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, opted_out: DrivenTree
 ) -> None:
     size = 3 * SERVER["draft_tokens"] * (WIDTH + SERVER["draft_tokens"])
     requests = [(SERVER, attention_mode, 3) for attention_mode in ("prefill", "decode")]
-    masked, unmasked = opted_out.ask_many("hybrid.verify_side", requests)
-    assert masked == {"mask": size, "own": True, "context": CONTEXT}
-    assert unmasked == {"mask": None, "own": True, "context": CONTEXT}
-    for tree in (unpatched, patched, upstream):
+    for tree in (patched, opted_out):
+        masked, unmasked = tree.ask_many("hybrid.verify_side", requests)
+        assert masked == {"mask": size, "own": True, "context": CONTEXT}
+        assert unmasked == {"mask": None, "own": True, "context": CONTEXT}
+    for tree in (unpatched, upstream):
         for told in tree.ask_many("hybrid.verify_side", requests):
             assert (told["mask"], told["context"]) == (None, None)
 
