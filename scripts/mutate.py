@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import libcst as cst
 import msgspec
-from mutation.grounds import Ground, Grounds, functions_changed
+from mutation.grounds import Ground, Grounds
 from mutation.lane import Lane, Outcome
 from mutation.mutants import Mutant, of_module, of_patch
-from mutation.notes import EVERYWHERE, Notes, Trial
+from mutation.notes import Notes, Trial
 from mutation.results import Result, Results
 from mutation.sampling import sample
 from rich.console import Console
@@ -37,9 +37,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from mutation.grounds import Contents
+    from collections.abc import Callable, Iterator, Sequence
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 Suite = tuple[str, ...]
@@ -83,50 +81,39 @@ class Killers:
 
 
 class Run:
-    """The clean tests, the trees that they drive, and the lanes in which mutants are looked at."""
+    """The clean tests, the trees that they patch, and the lanes in which mutants are looked at."""
 
     def __init__(
         self, folder: Path, jobs: int, arguments: Sequence[str], report: Callable[[str], None]
     ) -> None:
         self._arguments = arguments
         self._notes = folder / "notes"
-        report("the tests without a mutant, to learn what they ask")
+        report("the tests without a mutant, to learn which trees they patch and what they take")
         clean = Lane(CHECKOUT, folder / "clean")
-        calls = folder / "calls"
-        calls.mkdir()
-        asked = self._require_clean(clean, SUITES[0], calls=str(calls))
-        notes = msgspec.msgpack.decode(self._notes.read_bytes(), type=Notes)
-        self._patched = {name: tree for name, tree in notes.trees.items() if tree.patches}
         self.lanes = [Lane(CHECKOUT, folder / f"lane-{number}") for number in range(jobs)]
-        for lane in self.lanes:
-            lane.take(self._patched)
-        report("the same with the answers that they got, and the other tests")
-        seconds = [self._require_clean(self.lanes[0], suite).seconds for suite in SUITES]
-        self._limits = [GRACE + PATIENCE * each for each in (asked.seconds, seconds[1])]
-        report(f"they take {asked.seconds:.0f} s, {seconds[0]:.0f} s and {seconds[1]:.0f} s")
-        trees = {name: open_tree(Path(tree.before)) for name, tree in self._patched.items()}
-        self._grounds = Grounds(
-            [Ground(name, trees[name], tree.patches) for name, tree in self._patched.items()], clean.checkout
+        # The trees lie in the first one's scratch folder, which another run of tests in it would empty.
+        outcomes = (
+            self._require_clean(clean, SUITES[0], clean=True),
+            self._require_clean(self.lanes[0], SUITES[1]),
         )
-        self._changed: dict[Mutant, dict[str, Contents]] = {}
+        self._limits = [GRACE + PATIENCE * outcome.seconds for outcome in outcomes]
+        report(f"they take {outcomes[0].seconds:.0f} s and {outcomes[1].seconds:.0f} s")
+        notes = msgspec.msgpack.decode(self._notes.read_bytes(), type=Notes)
+        grounds = [
+            Ground(name, open_tree(Path(tree.before)), tree.patches) for name, tree in notes.trees.items()
+        ]
+        self._grounds = Grounds(grounds, clean.checkout)
         self._killers = Killers()
 
     def counts(self, mutant: Mutant) -> bool:
         """Tell whether there is anything to notice."""
-        if mutant.is_of_patch:
-            self._changed[mutant] = self._grounds.changed_by(mutant)
-        return not mutant.is_of_patch or bool(self._changed[mutant])
+        return not mutant.is_of_patch or bool(self._grounds.changed_by(mutant))
 
     def look_at(self, mutant: Mutant, lane: Lane) -> Result:
         """Have the suites look at a mutant until one notices it."""
-        changed = self._changed.get(mutant, {})
-        differs = {name: _reach(lane, name, contents) for name, contents in changed.items()}
-        if not mutant.is_of_patch:
-            functions = functions_changed(mutant.before.encode(), mutant.after.encode())
-            differs[EVERYWHERE] = _located({mutant.file: functions})
-        trial = self._trial(lane, differs=differs, first=self._killers.likely(mutant))
+        trial = self._trial(lane, first=self._killers.likely(mutant))
         suites = SUITES[:1] if mutant.is_of_patch else SUITES
-        with lane.broken(mutant, changed):
+        with lane.broken(mutant):
             for suite, limit in zip(suites, self._limits, strict=False):
                 outcome = lane.test(trial, suite, self._arguments, limit)
                 if outcome.killed:
@@ -136,7 +123,7 @@ class Run:
 
     def _trial(self, lane: Lane, **told: Any) -> Trial:
         verdict = str(lane.folder / "verdict")
-        return Trial(str(lane.checkout), verdict, str(self._notes), roots=lane.roots, **told)
+        return Trial(str(lane.checkout), verdict, str(self._notes), **told)
 
     def _require_clean(self, lane: Lane, suite: Suite, **told: Any) -> Outcome:
         outcome = lane.test(self._trial(lane, **told), suite, self._arguments, HANGS)
@@ -145,21 +132,6 @@ class Run:
                 f"mutate: {outcome.test} fails without a mutant ({outcome.said}); mend that first."
             )
         return outcome
-
-
-def _reach(lane: Lane, tree: str, contents: Contents) -> tuple[str, ...] | None:
-    """Return the functions of a tree that differ with a mutant, None where more does."""
-    clean = {file: (Path(lane.roots[tree]) / "sglang" / file).read_bytes() for file in contents}
-    return _located({f"sglang/{file}": functions_changed(clean[file], contents[file]) for file in contents})
-
-
-def _located(changed: Mapping[str, set[str] | None]) -> tuple[str, ...] | None:
-    found: list[str] = []
-    for file, functions in changed.items():
-        if functions is None:
-            return None
-        found += [f"{file}:{function}" for function in sorted(functions)]
-    return tuple(found)
 
 
 def look_at_all(run: Run, chosen: Iterator[Mutant], results: Results, done: Callable[[Result], None]) -> None:

@@ -124,31 +124,3 @@ def meaning(source: bytes) -> str:
             if isinstance(block, list):
                 setattr(node, name, [one for one in block if not isinstance(one, ast.Pass)])
     return ast.dump(module)
-
-
-ANY = ""
-"""Stands for any function of a file."""
-
-
-class _Hollow(ast.NodeTransformer):
-    """Takes the bodies out of functions, those inside of others with them."""
-
-    def __init__(self) -> None:
-        self.bodies: list[tuple[str, str]] = []
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        # A kernel's calls are not seen, but those of what launches it are.
-        is_kernel = any("jit" in ast.dump(decorator) for decorator in node.decorator_list)
-        self.bodies.append((ANY if is_kernel else node.name, ast.dump(ast.Module(node.body, []))))
-        node.body = []
-        return node
-
-    visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]  # noqa: N815
-
-
-def functions_changed(before: bytes, after: bytes) -> set[str] | None:
-    """Return the names of the functions whose bodies differ, None where anything else does."""
-    old, new = _Hollow(), _Hollow()
-    if ast.dump(old.visit(ast.parse(before))) != ast.dump(new.visit(ast.parse(after))):
-        return None
-    return {name for (name, body), (_, other) in zip(old.bodies, new.bodies, strict=True) if body != other}

@@ -1,4 +1,4 @@
-"""A scratch copy of the checkout and its patched trees, in which one mutant at a time is looked at."""
+"""A scratch copy of the checkout, in which one mutant at a time is looked at."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ import msgspec
 from .notes import PROFILE, TRIAL, Trial, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from .mutants import Mutant
-    from .notes import Driven
 
 PARTS = ("patchkit", "patches", "tests", "scripts", "pyproject.toml")
 _OPTIONS = ("-x", "-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider", "-p", "mutation.plugin")
@@ -51,36 +50,25 @@ class Lane:
                 shutil.copytree(source, self.checkout / part, ignore=ignored)
             elif source.exists():
                 shutil.copy(source, self.checkout / part)
-        self.roots: dict[str, str] = {}
         self._serial = 0
         self._process: subprocess.Popen[bytes] | None = None
 
-    def take(self, trees: Mapping[str, Driven]) -> None:
-        """Have patched trees of its own."""
-        for number, (name, tree) in enumerate(trees.items()):
-            self.roots[name] = str(self.folder / "trees" / str(number))
-            shutil.copytree(tree.root, self.roots[name], symlinks=True)
-
     @contextmanager
-    def broken(self, mutant: Mutant, trees: Mapping[str, Mapping[str, bytes]]) -> Iterator[None]:
-        """Have a mutant in the checkout and what it makes of the trees in these."""
-        contents = {self.checkout / mutant.file: mutant.text.encode()}
-        for name, changed in trees.items():
-            package = Path(self.roots[name]) / "sglang"
-            contents |= {package / file: content for file, content in changed.items()}
-        whole = {path: path.read_bytes() for path in contents}
-        self._write(contents)
+    def broken(self, mutant: Mutant) -> Iterator[None]:
+        """Have a mutant in the checkout."""
+        path = self.checkout / mutant.file
+        whole = path.read_bytes()
+        self._write(path, mutant.text.encode())
         try:
             yield
         finally:
-            self._write(whole)
+            self._write(path, whole)
 
-    def _write(self, contents: Mapping[Path, bytes]) -> None:
+    def _write(self, path: Path, content: bytes) -> None:
         # Compiled files are told apart by time and size alone, and both may be those of the mutant before.
         self._serial += 1
-        for path, content in contents.items():
-            path.write_bytes(content)
-            os.utime(path, (self._serial, self._serial))
+        path.write_bytes(content)
+        os.utime(path, (self._serial, self._serial))
 
     def test(self, trial: Trial, suites: Sequence[str], arguments: Sequence[str], limit: float) -> Outcome:
         """Run ``suites``; SystemExit if pytest could not."""
@@ -92,8 +80,6 @@ class Lane:
         verdict.unlink(missing_ok=True)
         scripts = self.checkout / "scripts"
         paths = [str(self.checkout), str(scripts), os.environ.get("PYTHONPATH", "")]
-        if trial.calls:
-            paths.insert(0, str(scripts / "mutation" / "startup"))
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "PYTHONHASHSEED": "0",

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pytest
 from hypothesis import Phase, settings
 
 import patchkit
 
-from .notes import PROFILE, TRIAL, Notes, Trial, Verdict
-from .replay import Replay
+from .notes import PROFILE, TRIAL, Notes, Patched, Trial, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import pytest
 
 # That a mutant is noticed is enough; the smallest example that notices it is not looked for.
 settings.register_profile(PROFILE, settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
@@ -35,59 +34,51 @@ class _Watcher:
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
         self._notes = Notes()
-        self._fixtures: list[str] = []
-        if not trial.calls:
+        if not trial.clean:
             self._notes = msgspec.msgpack.decode(Path(trial.notes).read_bytes(), type=Notes)
 
     def pytest_collection(self) -> None:
-        # Test modules import from these later, and find what is put there now.
-        if "support.driven.trees" in sys.modules:
-            Replay(
-                self._trial,
-                self._notes,
-                self._maker,
-                sys.modules["support.driven.trees"],
-                sys.modules["support.releases"],
-            )
+        # Test modules import `run` later, and find what is put there now.
+        if self._trial.clean and "support.driven.trees" in sys.modules:
+            releases: Any = sys.modules["support.releases"]
+            trees: Any = sys.modules["support.driven.trees"]
+            run = releases.run
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: Any) -> Iterator[Any]:
-        place = (fixturedef.baseid, fixturedef.argname, request.node.nodeid, request.param_index)
-        self._fixtures.append(" ".join(map(str, place)))
-        try:
-            return (yield)
-        finally:
-            self._fixtures.pop()
+            def run_and_note(*arguments: Any, **keywords: Any) -> Any:
+                if arguments[0] == "apply":
+                    self._note(Path(arguments[1]), tuple(map(str, arguments[2:])))
+                return run(*arguments, **keywords)
 
-    def _maker(self) -> str:
-        """Return which fixture, or else which test, is making a tree; the order of tests may differ."""
-        return self._fixtures[-1] if self._fixtures else os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
+            releases.run = trees.run = run_and_note
+
+    def _note(self, root: Path, patches: tuple[str, ...]) -> None:
+        """Keep a tree as it is before patches are applied to it."""
+        name = f"{root.parent.name}/{root.name}"
+        assert name not in self._notes.trees, f"two trees are called {name}"
+        before = root.with_name(f"{root.name}-before")
+        shutil.copytree(root, before)
+        self._notes.trees[name] = Patched(str(before), patches)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Put likely killers first, then tests that can be, of each what is done soon.
+        """Put likely killers first, then what is done soon.
 
         A module's tests share trees and stay together.
         """
         rank = {name: index for index, name in enumerate(self._trial.first)}
         seconds = self._notes.seconds
 
-        def key(item: pytest.Item) -> tuple[float, bool, float, str, float]:
+        def key(item: pytest.Item) -> tuple[int, float, str, float]:
             module = item.nodeid.partition("::")[0]
             place = rank.get(item.nodeid, len(rank))
-            cannot = not self._may_change(item.nodeid)
-            return place, cannot, seconds.get(module, 0.0), module, seconds.get(item.nodeid, 0.0)
+            return place, seconds.get(module, 0.0), module, seconds.get(item.nodeid, 0.0)
 
         items.sort(key=key)
-
-    def _may_change(self, test: str) -> bool:
-        questions = self._notes.questions.get(test, [])
-        return any(self._trial.may_change(self._notes, tree, digest) for tree, digest in questions)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._judge(report)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if self._trial.calls:
+        if self._trial.clean:
             for name in (report.nodeid, report.nodeid.partition("::")[0]):
                 self._notes.seconds[name] = self._notes.seconds.get(name, 0.0) + report.duration
         self._judge(report)
@@ -100,5 +91,5 @@ class _Watcher:
             path.write_bytes(msgspec.json.encode(Verdict(report.nodeid, said)))
 
     def pytest_sessionfinish(self) -> None:
-        if self._trial.calls:
+        if self._trial.clean:
             Path(self._trial.notes).write_bytes(msgspec.msgpack.encode(self._notes))

@@ -23,7 +23,7 @@ from support.toys import ABRUPT, MIRROR
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path.append(str(SCRIPTS))
 
-from mutation.grounds import ANY, Ground, Grounds, functions_changed, meaning  # noqa: E402
+from mutation.grounds import Ground, Grounds, meaning  # noqa: E402
 from mutation.lane import Lane  # noqa: E402
 from mutation.mutants import LEFT_OUT, Mutant, of_module, of_patch, written  # noqa: E402
 from mutation.notes import Trial  # noqa: E402
@@ -435,7 +435,7 @@ class Project:
     def read(self, name: str) -> str:
         return (self.folder / name).read_text()
 
-    def mutate(self, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    def mutate(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run the script; its own patchkit is the real one, that of the tests it runs the project's."""
         real = {"PYTHONPATH": str(SCRIPTS.parent), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [
@@ -445,7 +445,7 @@ class Project:
             "1",
             *map(str, arguments),
         ]
-        merged = {**os.environ, **real, **environment}
+        merged = {**os.environ, **real}
         return subprocess.run(
             command, cwd=self.folder, env=merged, capture_output=True, text=True, check=False
         )
@@ -531,7 +531,7 @@ def test_a_mutant_that_cannot_be_imported_is_killed(project: Project) -> None:
 
 def test_what_takes_longer_than_its_limit_is_killed(project: Project, tmp_path: Path) -> None:
     lane = Lane(project.folder, tmp_path / "lane")
-    trial = Trial(str(lane.checkout), str(tmp_path / "verdict"), str(tmp_path / "notes"), calls=str(tmp_path))
+    trial = Trial(str(lane.checkout), str(tmp_path / "verdict"), str(tmp_path / "notes"), clean=True)
     assert lane.test(trial, ["tests/runtime"], [], limit=0.01).test == "timeout"
     assert not lane.test(trial, ["tests/runtime"], [], limit=600).killed
 
@@ -539,77 +539,54 @@ def test_what_takes_longer_than_its_limit_is_killed(project: Project, tmp_path: 
 def test_a_lane_is_whole_again_after_a_mutant(project: Project, tmp_path: Path) -> None:
     lane = Lane(project.folder, tmp_path / "lane")
     (mutant, *_) = of_module("patchkit/runtime/steps.py", STEPS)
-    with lane.broken(mutant, {}):
+    with lane.broken(mutant):
         assert (lane.checkout / mutant.file).read_text() == mutant.text != STEPS
     assert (lane.checkout / mutant.file).read_text() == STEPS
 
 
-# Trees that write down what they are asked, and an `apply` that does what the toy patch does.
+# Tests that apply the toy patch to trees and run what is there then.
 DRIVEN = {
     "tests/support/releases.py": """
-        LIMIT = "class Toy:", "class Toy:\\n    limit: int = 1"
-        NAME = "return 'toy'", "return 'patched toy'"
+        from pathlib import Path
+
+        import tomli
+
+        PATCH = Path(__file__).parents[1].with_name("patches") / "toy" / "patch.toml"
 
 
         def run(command, root, *patches):
             assert (command, patches) == ("apply", ("toy",))
             path = root / "sglang" / "srt" / "toy.py"
-            path.write_text(path.read_text().replace(*LIMIT).replace(*NAME))
-    """,
-    "tests/support/driven/worker.py": """
-        import importlib
-        import os
-        import sys
-
-        root, probe = sys.argv[1:]
-        sys.path.insert(0, root)
-        toy = importlib.import_module("sglang.srt.toy")
-        source, sink = os.pipe()
-        if os.fork() == 0:
-            os.write(sink, str(getattr(toy, probe)()).encode())
-            os._exit(0)
-        os.wait()
-        print(os.read(source, 100).decode())
+            text = path.read_text()
+            edits = tomli.loads(PATCH.read_text())["edit"].items()
+            edits = {name: edit for name, edit in edits if edit["at"].startswith("srt/toy.py")}
+            if "toy-edit" in edits:
+                text = text.replace("class Toy:", f"class Toy:\\n    {edits['toy-edit']['code']}")
+            if "name" in edits:
+                text = text.replace(edits["name"]["find"], edits["name"]["code"])
+            path.write_text(text)
     """,
     "tests/support/driven/trees.py": """
-        import functools
-        import os
-        import subprocess
-        import sys
-        from pathlib import Path
+        import runpy
         from support.releases import run
 
 
-        class Worker:
-            def __init__(self, name, root):
-                self.name, self.root = name, root
-
-            def ask(self, probe, requests):
-                with open(os.environ["ASKED"], "a") as log:
-                    print(self.name, probe, file=log)
-                if probe == "fail":
-                    raise ProbeError("LookupError", "no such thing", "")
-                worker = Path(__file__).with_name("worker.py")
-                command = [sys.executable, worker, self.root, probe]
-                return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        def made(folder, text):
+            package = folder / "sglang"
+            (package / "srt").mkdir(parents=True)
+            (package / "__init__.py").touch()
+            (package / "version.py").write_text('__version__ = "0.5.12"')
+            (package / "srt" / "toy.py").write_text(text)
+            return folder
 
 
-        class DrivenTree:
-            def __init__(self, name, make):
-                self.name, self.make = name, functools.cache(make)
-
-            def ask(self, probe):
-                return Worker(self.name, self.make()).ask(probe, [])
+        def patched(folder, text):
+            run("apply", made(folder, text), "toy")
+            return folder
 
 
-        class ProbeError(Exception):
-            def __init__(self, kind, message, trace):
-                super().__init__(message)
-                self.kind, self.message, self.trace = kind, message, trace
-
-
-        class WorkerDiedError(Exception):
-            pass
+        def ask(root, probe):
+            return runpy.run_path(str(root / "sglang" / "srt" / "toy.py"))[probe]()
     """,
     "tests/differential/conftest.py": """
         import sys
@@ -629,73 +606,41 @@ DRIVEN = {
 
         def name():
             return 'toy'
-
-
-        def steps():
-            from patchkit.runtime import steps
-            return steps.ready(1, 2)
     """,
     "tests/differential/test_toy.py": """
         from pathlib import Path
 
         import pytest
-        from support.releases import run
-        from support.driven.trees import DrivenTree, ProbeError
+        from support.driven.trees import ask, made, patched
 
         TOY = Path(__file__).with_name("toy.py").read_text()
 
 
-        def made(folder, text=TOY):
-            package = folder / "sglang"
-            (package / "srt").mkdir(parents=True)
-            (package / "__init__.py").touch()
-            (package / "version.py").write_text('__version__ = "0.5.12"')
-            (package / "srt" / "toy.py").write_text(text)
-            return folder
-
-
-        def patched_copy(folder):
-            run("apply", made(folder), "toy")
-            return folder
-
-
         @pytest.fixture(scope="session")
         def before(tmp_path_factory):
-            folder = tmp_path_factory.mktemp("trees")
-            return DrivenTree("unpatched", lambda: made(folder / "unpatched"))
+            return made(tmp_path_factory.mktemp("trees") / "tree", TOY)
 
 
         @pytest.fixture(scope="session")
         def after(tmp_path_factory):
-            folder = tmp_path_factory.mktemp("trees")
-            return DrivenTree("patched", lambda: patched_copy(folder / "patched"))
-
-
-        def test_limit(before, after):
-            assert (before.ask("limit"), after.ask("limit")) == ("None", "1")
-
-
-        def test_name(before, after):
-            assert (before.ask("name"), after.ask("name")) == ("toy", "patched toy")
-
-
-        def test_steps(before, after):
-            assert before.ask("steps") == after.ask("steps")
-
-
-        def test_errors(before):
-            with pytest.raises(ProbeError, match="no such thing"):
-                before.ask("fail")
+            return patched(tmp_path_factory.mktemp("trees") / "tree", TOY)
 
 
         @pytest.fixture
         def other(tmp_path_factory):
-            folder = tmp_path_factory.mktemp("other")
-            return DrivenTree("unpatched", lambda: made(folder / "unpatched", "def name(): return 'other'"))
+            return patched(tmp_path_factory.mktemp("trees") / "tree", TOY + "other = 1")
 
 
-        def test_trees_of_one_name_are_told_apart(other):
-            assert other.ask("name") == "other"
+        def test_limit(before, after):
+            assert (ask(before, "limit"), ask(after, "limit")) == (None, 1)
+
+
+        def test_name(before, after):
+            assert (ask(before, "name"), ask(after, "name")) == ("toy", "patched toy")
+
+
+        def test_another_tree_of_that_name(other):
+            assert ask(other, "name") == "patched toy"
     """,
 }
 
@@ -711,78 +656,49 @@ def driven(project: Project) -> Project:
     return project
 
 
-def asked_by_mutants(log: Path) -> list[str]:
-    """Return what was asked after the clean run, which asks everything once."""
-    lines = log.read_text().splitlines()
-    clean = [f"{tree} {probe}" for probe in ("limit", "name", "steps") for tree in ("unpatched", "patched")]
-    assert lines[:8] == [*clean, "unpatched fail", "unpatched name"]
-    return lines[8:]
+def test_a_patchs_mutants_are_in_the_trees_that_tests_patch(driven: Project, tmp_path: Path) -> None:
+    before = fingerprints(driven.folder)
+    done = driven.mutate("--only", "patches/", "--out", tmp_path / "results.json")
+    assert done.stdout.splitlines()[-1:] == ["killed 5 of 5: 100.0%; 85% is enough"], done.stderr
+    content = json.loads((tmp_path / "results.json").read_text())
+    killers = {(row["unit"], row["test"].rpartition("::")[2]) for row in content["results"]}
+    assert ("toy-edit", "test_limit") in killers
+    assert {unit for unit, _ in killers} == {"toy-edit", "name"}
+    assert content["killed_by"] == {"tests/differential": 5}
+    assert fingerprints(driven.folder) == before
 
 
-def test_only_trees_that_a_patchs_mutant_is_in_are_asked(driven: Project, tmp_path: Path) -> None:
-    done = driven.mutate("--only", "toy-edit", ASKED=str(tmp_path / "asked"))
-    assert done.stdout.splitlines()[-1:] == ["killed 2 of 2: 100.0%; 85% is enough"], done.stderr
-    assert "patched limit" in asked_by_mutants(tmp_path / "asked")
-    assert all(line.startswith("patched ") for line in asked_by_mutants(tmp_path / "asked"))
+def test_a_patchs_mutant_that_no_test_of_its_trees_notices_survives(driven: Project) -> None:
+    file = "tests/differential/test_toy.py"
+    driven.put(file, driven.read(file).replace('ask(after, "limit")) == (None, 1)', "1) == (None, 1)"))
+    done = driven.mutate("--only", "toy-edit")
+    assert done.stdout.splitlines()[-1:] == ["killed 0 of 2: 0.0%; 85% is enough"], done.stderr
 
 
-def test_only_probes_that_run_what_a_patch_broke_are_asked(driven: Project, tmp_path: Path) -> None:
-    done = driven.mutate("--only", ": name", ASKED=str(tmp_path / "asked"))
-    assert done.stdout.splitlines()[-1:] == ["killed 3 of 3: 100.0%; 85% is enough"], done.stderr
-    assert asked_by_mutants(tmp_path / "asked") == ["patched name"] * 3
+def test_what_noticed_a_mutant_looks_first_at_the_next_of_its_place(driven: Project, tmp_path: Path) -> None:
+    file = "tests/differential/test_toy.py"
+    log = tmp_path / "log"
+    noting = f"""
+
+@pytest.fixture(autouse=True)
+def noted(request):
+    with open({str(log)!r}, "a") as log:
+        print(request.node.name, file=log)
+"""
+    # Without what noticed it before, it would come last.
+    slow = 'def test_limit(before, after):\n    __import__("time").sleep(0.5)\n'
+    text = driven.read(file).replace("def test_limit(before, after):\n", slow)
+    driven.put(file, text + noting)
+    done = driven.mutate("--only", "toy-edit")
+    assert "killed 2 of 2" in done.stdout, done.stderr
+    first, second = log.read_text().split()[-2:]
+    assert (first, second) == ("test_limit", "test_limit")
 
 
-def test_only_probes_that_run_what_is_broken_in_a_module_are_asked(driven: Project, tmp_path: Path) -> None:
-    done = driven.mutate(
-        "--only", "ready: comparison", "--out", tmp_path / "out", ASKED=str(tmp_path / "asked")
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert json.loads((tmp_path / "out").read_text())["killed_by"] == {"tests/runtime": 1}
-    assert asked_by_mutants(tmp_path / "asked") == ["unpatched steps", "patched steps"]
-
-
-def test_a_mutant_of_a_patch_that_no_tree_takes_is_none(driven: Project, tmp_path: Path) -> None:
+def test_a_mutant_of_a_patch_that_no_tree_takes_is_none(driven: Project) -> None:
     patch = tomli.loads(driven.read(TOY_PATCH))
     patch["shapes"] = {"other": ["srt/other.py"]}
     patch["edit"]["other"] = {**patch["edit"]["toy-edit"], "at": "srt/other.py", "shape": "other"}
     driven.put(TOY_PATCH, written(patch))
-    done = driven.mutate("--only", "patches/", ASKED=str(tmp_path / "asked"))
+    done = driven.mutate("--only", "patches/")
     assert done.stdout.splitlines()[-1:] == ["killed 5 of 5: 100.0%; 85% is enough"], done.stderr
-
-
-CALLS = """\
-def f(a=1):
-    def g():
-        return 1
-    return a
-
-
-class A:
-    def h(self):
-        return 2
-
-
-@jit(grid=4)
-def kernel():
-    return 5
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "functions"),
-    [
-        ("return 2", "return 3", {"h"}),
-        ("return 1", "return 3", {"f"}),
-        ("return 5", "return 3", {ANY}),
-        ("grid=4", "grid=3", None),
-        ("a=1", "a=3", None),
-        ("class A", "class B", None),
-        ("def h", "def i", None),
-        ("return a", "return(a)", set()),
-        ("class A", "def i(): return 3\nclass A", None),
-    ],
-)
-def test_functions_that_differ_are_told_from_what_differs_around_them(
-    old: str, new: str, functions: set[str] | None
-) -> None:
-    assert functions_changed(CALLS.encode(), CALLS.replace(old, new).encode()) == functions

@@ -1,1 +1,0 @@
-"""What is in every process that a clean run starts."""
