@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
+if TYPE_CHECKING:
+    from .shapes import QueryMetadata
 
-def fill_draft_extend_v2(metadata: Any, tokens_per_request: int, accepted: torch.Tensor, bs: int) -> None:
+
+def fill_draft_extend_v2(
+    metadata: QueryMetadata, tokens_per_request: int, accepted: torch.Tensor, bs: int
+) -> None:
     """Fill ``metadata.max_seq_len_q`` and ``metadata.cu_seqlens_q`` (int32, shape [bs + 1]; its first element stays 0).
 
     ``tokens_per_request`` is the spec info's stride. Where it is unset (not positive), as at capture, the stride is the

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .shapes import EagerStep, MultiStepDraft, OutGraphStep, ReplayedStep, StepBatch
 
-def _steps(backend: Any) -> Iterator[Any]:
+_Step = TypeVar("_Step")
+
+
+def _steps(backend: MultiStepDraft[_Step]) -> Iterator[_Step]:
     """Yield the backends of all steps but the last, whose tokens need no forward."""
     for step in range(backend.speculative_num_steps - 1):
         yield backend.attn_backends[step]
 
 
-def init_draft_steps(backend: Any, forward_batch: Any) -> None:
+def init_draft_steps(backend: MultiStepDraft[EagerStep], forward_batch: object) -> None:
     """Plan every step of an eager draft. Source: pull request 26241."""
     for step in _steps(backend):
         step.init_forward_metadata(forward_batch)
 
 
-def replay_draft_steps(backend: Any, forward_batch: Any, bs: int, decode_mode: Any) -> None:
+def replay_draft_steps(
+    backend: MultiStepDraft[ReplayedStep], forward_batch: StepBatch, bs: int, decode_mode: object
+) -> None:
     """Plan every step for the replay of a graph of ``bs`` requests, in ``decode_mode``. Source: pull request 26241.
 
     The sum is passed as None: no step reads it.
@@ -38,7 +44,7 @@ def replay_draft_steps(backend: Any, forward_batch: Any, bs: int, decode_mode: A
         )
 
 
-def out_graph_draft_steps(backend: Any, step_view: Any) -> None:
+def out_graph_draft_steps(backend: MultiStepDraft[OutGraphStep], step_view: object) -> None:
     """Plan every step outside of the graph, from one decode-mode view of the batch. Source: pull request 26241."""
     for step in _steps(backend):
         step.init_forward_metadata_out_graph(step_view)

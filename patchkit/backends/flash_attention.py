@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .metadata import Batch, Lengths, PageTables
 from .paged import fill
@@ -10,15 +10,17 @@ from .paged import fill
 if TYPE_CHECKING:
     import torch
 
+    from .shapes import FlashAttention, Mode, SpecInfo
+
 
 def fill_flash_attention(
-    backend: Any,
+    backend: FlashAttention,
     bs: int,
     req_pool_indices: torch.Tensor,
     seq_lens: torch.Tensor,
     *,
-    forward_mode: Any,
-    spec_info: Any,
+    forward_mode: Mode,
+    spec_info: SpecInfo,
 ) -> None:
     """Fill and make current the metadata that a FlashAttention backend keeps for graphs of ``bs`` requests.
 

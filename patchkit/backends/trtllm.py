@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .metadata import Batch, Lengths, PageTables
 from .paged import fill
@@ -10,15 +10,17 @@ from .paged import fill
 if TYPE_CHECKING:
     import torch
 
+    from .shapes import Mode, SpecInfo, TRTLLMBackend
+
 
 def fill_trtllm_mha(
-    backend: Any,
+    backend: TRTLLMBackend,
     bs: int,
     req_pool_indices: torch.Tensor,
     seq_lens: torch.Tensor,
     *,
-    forward_mode: Any,
-    spec_info: Any,
+    forward_mode: Mode,
+    spec_info: SpecInfo | None,
 ) -> None:
     """Fill and make current the metadata that a TRTLLM MHA backend keeps for graphs of ``bs`` requests.
 
@@ -48,10 +50,11 @@ def fill_trtllm_mha(
         metadata = backend.draft_extend_metadata[bs]
         # The other modes' stride is the capture's, and so are their offsets.
         query_offsets = metadata.cu_seqlens_q
+        drafted = cast("SpecInfo", spec_info)
         if not forward_mode.is_draft_extend_v2():
-            accepted = spec_info.num_accept_tokens
-        elif spec_info.num_tokens_per_req > 0:
-            metadata.max_seq_len_q = spec_info.num_tokens_per_req
+            accepted = drafted.num_accept_tokens
+        elif drafted.num_tokens_per_req > 0:
+            metadata.max_seq_len_q = drafted.num_tokens_per_req
     swa_pages = metadata.swa_page_table
     full_to_swa = None if swa_pages is None else backend._swa_kv_pool.full_to_swa_index_mapping
     fill(

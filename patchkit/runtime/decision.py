@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .report import report
 from .switches import VARIABLE, disabled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from .shapes import Worker
 
 UNDECLARED = object()
 """Stands for the backends that a worker does not name; like every undeclared one it needs the mirror."""
@@ -23,7 +25,7 @@ _OPTED_OUT_BY = {
 }
 
 
-def decide_needs_cpu_seq_lens(server_args: Any, attn_backends: Iterable[Any]) -> bool:
+def decide_needs_cpu_seq_lens(server_args: object, attn_backends: Iterable[object]) -> bool:
     """Tell whether ``seq_lens_cpu`` and ``seq_lens_sum`` have to be kept.
 
     The answer is the OR of the backends' ``needs_cpu_seq_lens``; a backend without that flag counts as True and a
@@ -39,7 +41,7 @@ def decide_needs_cpu_seq_lens(server_args: Any, attn_backends: Iterable[Any]) ->
     return kept
 
 
-def decide_with_piecewise_graphs(server_args: Any, attn_backends: Iterable[Any]) -> bool:
+def decide_with_piecewise_graphs(server_args: object, attn_backends: Iterable[object]) -> bool:
     """Tell the same, with piecewise CUDA graphs running prefills alone, so that they force nothing.
 
     N-gram speculation does: its verify sizes a full mask from the mirror, whatever the backend. Breakable graphs do,
@@ -54,7 +56,7 @@ def _decided(readers: Iterator[str]) -> bool:
     return forced_by is not None
 
 
-def _readers(server_args: Any, attn_backends: Iterable[Any], *, piecewise: bool) -> Iterator[str]:
+def _readers(server_args: object, attn_backends: Iterable[object], *, piecewise: bool) -> Iterator[str]:
     """Yield who reads the mirror, or may: settings first, then backends."""
     if disabled("26128"):
         yield f"{VARIABLE}=26128"
@@ -71,7 +73,7 @@ def _readers(server_args: Any, attn_backends: Iterable[Any], *, piecewise: bool)
             yield "backends that are not named" if backend is UNDECLARED else type(backend).__name__
 
 
-def _captures_piecewise(server_args: Any) -> bool:
+def _captures_piecewise(server_args: object) -> bool:
     """Tell whether a server captures piecewise graphs, by the setting of its time; without one, yes."""
     config = getattr(server_args, "cuda_graph_config", None)
     if config is not None:
@@ -79,7 +81,7 @@ def _captures_piecewise(server_args: Any) -> bool:
     return not getattr(server_args, "disable_piecewise_cuda_graph", False)
 
 
-def _reads(backend: Any) -> bool:
+def _reads(backend: object) -> bool:
     if getattr(backend, "needs_cpu_seq_lens", True):
         return True
     owners = {owner.__name__ for owner in type(backend).__mro__}
@@ -89,7 +91,7 @@ def _reads(backend: Any) -> bool:
     return any(_reads(side) for side in sides if side is not None)
 
 
-def spec_v2_backends(draft_worker: Any, target_worker: Any) -> tuple[Any, ...]:
+def spec_v2_backends(draft_worker: object, target_worker: Worker) -> tuple[object, ...]:
     """Return the backends that a server's forwards touch, for the decision.
 
     Without a draft worker that is the target's. A draft worker that does not say (``spec_v2_attn_backends``) counts

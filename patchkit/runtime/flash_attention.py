@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .switches import disabled
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+    from .shapes import FlashAttention, MultiStepDraft
 
 _CLASS = "FlashAttentionBackend"
 # What sglang's own switches take for yes.
@@ -21,17 +26,21 @@ _UNLIKE = (
 )
 
 
-def is_plain(backend: Any) -> bool:
+def _is_flash_attention(backend: object) -> TypeGuard[FlashAttention]:
+    return type(backend).__name__ == _CLASS
+
+
+def is_plain(backend: object) -> bool:
     """Tell whether a backend is version 3 on multi-head attention over one pool, with a top-k of at most 1."""
     return (
-        type(backend).__name__ == _CLASS
+        _is_flash_attention(backend)
         and getattr(backend, "fa_impl_ver", None) == 3
         and backend.topk <= 1
         and not any(getattr(backend, name, False) for name in _UNLIKE)
     )
 
 
-def flash_attention_needs_mirror(backend: Any) -> bool:
+def flash_attention_needs_mirror(backend: object) -> bool:
     """Tell whether this FlashAttention backend reads the host's lengths.
 
     It does not where its metadata is known to come from device lengths alone: the version 3 kernels on multi-head
@@ -42,12 +51,12 @@ def flash_attention_needs_mirror(backend: Any) -> bool:
     return disabled("31364") or not is_plain(backend)
 
 
-def flash_attention_steps_need_mirror(draft: Any) -> bool:
+def flash_attention_steps_need_mirror(draft: MultiStepDraft) -> bool:
     """Tell whether a step of a multi-step FlashAttention draft reads the host's lengths. Source: 31364."""
     return any(step.needs_cpu_seq_lens for step in draft.attn_backends)
 
 
-def graphs_draft_extend(backend: Any, listed: Any, *, on_cuda: bool) -> bool:
+def graphs_draft_extend(backend: object, listed: object, *, on_cuda: bool) -> bool:
     """Tell whether a v2 worker captures its draft-extend in a graph.
 
     ``listed`` is what the tree's own list of backends says. On CUDA, FlashAttention-3 has a graph as well, where it

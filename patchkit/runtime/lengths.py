@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 import torch
 
@@ -10,6 +10,8 @@ from .overlap import verify_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from .shapes import ExtendBatch, MirroredBatch, SizedBatch, VerifyBackend, VerifyBatch
 
 
 def total_or_bound(total: int | None, count: int, max_context_len: int) -> int:
@@ -20,7 +22,7 @@ def total_or_bound(total: int | None, count: int, max_context_len: int) -> int:
     return count * max_context_len if total is None else total
 
 
-def size_or_bound(size: Any, batch: Any, max_context_len: int) -> Any:
+def size_or_bound(size: int | torch.Tensor, batch: SizedBatch, max_context_len: int) -> int | torch.Tensor:
     """Return ``size`` as it is, or the bound of ``total_or_bound`` where the batch's total is unknown.
 
     ``size`` is an int or a device scalar; sizing by the latter waits for the device. Source: 26738.
@@ -38,7 +40,7 @@ def padded_total(total: int | None, padding: int) -> int | None:
     return None if total is None else total + padding
 
 
-def longest(lens_cpu: Any, lens: torch.Tensor) -> int:
+def longest(lens_cpu: Sequence[int] | None, lens: torch.Tensor) -> int:
     """Return the greatest length from the host mirror, or without one from the device, which waits for it.
 
     ``lens``: int32, shape [batch], on the device. Source: pull request 26738.
@@ -59,21 +61,29 @@ def lens_sum(lens_cpu: torch.Tensor | None) -> int | None:
     return None if lens_cpu is None else int(lens_cpu.sum())
 
 
-def lens_on_device(lens: Sequence[int] | torch.Tensor, device: Any) -> torch.Tensor:
+def lens_on_device(lens: Sequence[int] | torch.Tensor, device: torch.device | str) -> torch.Tensor:
     """Return lengths as int32, shape [batch], on ``device``; a tensor is taken to be there. Source: 26128."""
     if isinstance(lens, torch.Tensor):
         return lens
     return torch.tensor(lens, dtype=torch.int32).to(device, non_blocking=True)
 
 
-def host_lens(lens: Any) -> Any:
+def host_lens(lens: Sequence[int] | torch.Tensor | None) -> Sequence[int] | None:
     """Return host-side lengths as they are, and None for a device tensor. Source: 26128."""
     return None if isinstance(lens, torch.Tensor) else lens
 
 
+@overload
+def draft_extend_lens(
+    stride: int, prefix_lens_cpu: torch.Tensor, prefix_lens: torch.Tensor
+) -> tuple[list[int], list[int]]: ...
+@overload
+def draft_extend_lens(
+    stride: int, prefix_lens_cpu: None, prefix_lens: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]: ...
 def draft_extend_lens(
     stride: int, prefix_lens_cpu: torch.Tensor | None, prefix_lens: torch.Tensor
-) -> tuple[Any, Any]:
+) -> tuple[list[int], list[int]] | tuple[torch.Tensor, torch.Tensor]:
     """Return extend and prefix lengths of a draft-extend that writes ``stride`` tokens a request.
 
     With the mirror (``prefix_lens_cpu``, shape [batch], CPU) both are lists. Without, both are int32 tensors of
@@ -86,14 +96,14 @@ def draft_extend_lens(
     return lens, prefix_lens.to(torch.int32)
 
 
-def mirror_uniform_extend_lens(forward_batch: Any) -> None:
+def mirror_uniform_extend_lens(forward_batch: ExtendBatch) -> None:
     """Give a draft-extend batch without a mirror its extend lengths: all alike, they cost no copy. Source: 26738."""
     if forward_batch.extend_seq_lens is not None and forward_batch.extend_seq_lens_cpu is None:
         count = forward_batch.batch_size
         forward_batch.extend_seq_lens_cpu = [forward_batch.extend_num_tokens // max(count, 1)] * count
 
 
-def row_length(attn_backend: Any) -> int:
+def row_length(attn_backend: VerifyBackend) -> int:
     """Return the most tokens that a request can have: those of its row in the backend's request pool.
 
     That is more than the context length: a request at its limit is launched once more. Source: pk-mirror-guards.
@@ -103,7 +113,7 @@ def row_length(attn_backend: Any) -> int:
     return int(side.max_context_len if rows is None else rows.shape[1])
 
 
-def verify_buffers(attn_backend: Any, batch: Any) -> Sequence[torch.Tensor | None]:
+def verify_buffers(attn_backend: VerifyBackend, batch: VerifyBatch) -> Sequence[torch.Tensor | None]:
     """Return the mask and the positions that the draft fills for a verify; None where it allocates its own.
 
     A mask preallocated for graphs of so many requests (the backend's ``verify_mask_requests``, where it says) is
@@ -116,7 +126,7 @@ def verify_buffers(attn_backend: Any, batch: Any) -> Sequence[torch.Tensor | Non
     return [mask, *others]
 
 
-def tree_mask_total(batch: Any, attn_backend: Any) -> int:
+def tree_mask_total(batch: VerifyBatch, attn_backend: VerifyBackend) -> int:
     """Return the total length that sizes a verify's tree mask.
 
     Without the mirror that is 0 where ``verify_buffers`` has the mask (nothing is sized then) and otherwise the
@@ -129,7 +139,7 @@ def tree_mask_total(batch: Any, attn_backend: Any) -> int:
     return int(batch.seq_lens.shape[0]) * row_length(attn_backend)
 
 
-def restore_host_lens(forward_batch: Any, batch: Any) -> None:
+def restore_host_lens(forward_batch: MirroredBatch, batch: object) -> None:
     """Fetch what multimodal position code reads on the host if the batch came without it, waiting for the device.
 
     ``forward_batch.seq_lens_cpu`` becomes a CPU tensor, extend and prefix lengths of ``batch`` lists.

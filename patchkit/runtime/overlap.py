@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+    from .shapes import Hybrid
+
+_Backend = TypeVar("_Backend")
 
 HOOK = "update_verify_buffers_to_fill_after_draft"
 
 
-def verify_side(backend: Any) -> Any:
+def _is_hybrid(backend: _Backend) -> TypeGuard[Hybrid[_Backend]]:
+    return any(owner.__name__ == "HybridAttnBackend" for owner in type(backend).__mro__)
+
+
+def verify_side(backend: _Backend) -> _Backend:
     """Return the backend that verifies: of a hybrid's two sides the one that it gives a target verify, else itself."""
-    if all(owner.__name__ != "HybridAttnBackend" for owner in type(backend).__mro__):
+    if not _is_hybrid(backend):
         return backend
     in_decode = backend.model_runner.server_args.speculative_attention_mode == "decode"
     return backend.decode_backend if in_decode else backend.prefill_backend
 
 
-def has_overlap_hook(backend: Any) -> bool:
+def has_overlap_hook(backend: object) -> bool:
     """Tell whether a backend's class defines the hook or inherits it from other than the abstract base.
 
     A hybrid, which hands the call on, has it where its verify side has it too.
@@ -27,7 +38,7 @@ def has_overlap_hook(backend: Any) -> bool:
     return side is backend or has_overlap_hook(side)
 
 
-def require_overlap_hook(plan_stream: Any, backend: Any) -> None:
+def require_overlap_hook(plan_stream: object, backend: object) -> None:
     """Raise RuntimeError where the plan stream is on and ``backend`` has no hook: no default is right for all."""
     if plan_stream and not has_overlap_hook(backend):
         raise RuntimeError(

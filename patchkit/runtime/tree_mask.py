@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from enum import Enum
+from typing import TYPE_CHECKING, TypeVar
 
 from . import flash_attention
 from .switches import disabled
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+    from .shapes import Hybrid
+
+_Mode = TypeVar("_Mode", bound=Enum)
+_Buffer = TypeVar("_Buffer")
 
 # Backends whose verify is causal over a chain of draft tokens, or takes the tree from elsewhere: none takes the mask.
 _UNREAD = {"FlashMLABackend", "TRTLLMHAAttnBackend", "TRTLLMMLABackend"}
 
 
-def reads_full_mask(backend: Any) -> bool:
+def _is_hybrid(backend: object) -> TypeGuard[Hybrid[object]]:
+    return type(backend).__name__ == "HybridAttnBackend"
+
+
+def reads_full_mask(backend: object) -> bool:
     """Tell whether the target's backend reads a tree mask over the whole context, or may.
 
     A hybrid backend verifies with one of its sides. A subclass and a wrapper, such as two-batch overlap's, which
     splits the mask, read it for all that is known.
     """
-    name = type(backend).__name__
-    if name == "HybridAttnBackend":
+    if _is_hybrid(backend):
         decodes = backend.model_runner.server_args.speculative_attention_mode == "decode"
         return reads_full_mask(backend.decode_backend if decodes else backend.prefill_backend)
+    name = type(backend).__name__
     if name == "FlashAttentionBackend":
         return not flash_attention.is_plain(backend)
     return name not in _UNREAD
 
 
-def verify_mask(backend: Any, mode: Any, buffer: Any) -> tuple[Any, Any]:
+def verify_mask(backend: object, mode: _Mode, buffer: _Buffer) -> tuple[_Mode, _Buffer | None]:
     """Return how to build a verify's tree mask and the buffer for it, if any.
 
     ``mode`` is a member of upstream's ``TreeMaskMode``. A full mask that nobody reads becomes one over the draft
@@ -35,4 +48,4 @@ def verify_mask(backend: Any, mode: Any, buffer: Any) -> tuple[Any, Any]:
     """
     if mode.name != "FULL_MASK" or disabled("32886") or reads_full_mask(backend):
         return mode, buffer
-    return type(mode).QLEN_ONLY, None
+    return type(mode)["QLEN_ONLY"], None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..backends.metadata import Offsets
 from ..backends.ragged import fill_slots
@@ -11,15 +11,17 @@ from .switches import disabled
 if TYPE_CHECKING:
     import torch
 
+    from .shapes import TritonBackend
 
-def _is_plain(backend: Any) -> bool:
+
+def _is_plain(backend: TritonBackend) -> bool:
     """Tell whether a backend is the tree's own class without a sliding window, which has buffers of its own."""
     window = backend.sliding_window_size
     return type(backend).__name__ == "TritonAttnBackend" and (window is None or window <= 0)
 
 
 def replay_triton_verify(
-    backend: Any, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, spec_info: Any
+    backend: TritonBackend, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, spec_info: object
 ) -> bool:
     """Fill what a Triton backend's target verify reads in a graph, and tell whether that was done.
 
@@ -43,7 +45,7 @@ def replay_triton_verify(
 
 
 def replay_triton_extend(
-    backend: Any, size: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, stride: int
+    backend: TritonBackend, size: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, stride: int
 ) -> bool:
     """Fill what a draft-extend of ``stride`` tokens a request reads in a graph, and tell whether that was done.
 

@@ -27,7 +27,7 @@ def test_who_waits_for_an_event(on_host: bool, waits: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", torch.device("cpu")])
-def test_lens_on_a_device_without_streams_are_the_same(device: object) -> None:
+def test_lens_on_a_device_without_streams_are_the_same(device: torch.device | str) -> None:
     lens = torch.tensor([3, 1, 2], dtype=torch.int32)
     moved = lens_to_device(lens, device)
     assert torch.equal(moved, lens)

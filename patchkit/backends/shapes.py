@@ -1,0 +1,134 @@
+"""What the fills need of sglang's attention backends, of their graphs' metadata and of a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import torch
+
+_Step = TypeVar("_Step")
+_Metadata = TypeVar("_Metadata", bound="Metadata")
+
+
+class Mode(Protocol):
+    """What a forward is for."""
+
+    def is_decode_or_idle(self) -> bool:
+        """Tell whether each request gets one token, or there is none."""
+
+    def is_target_verify(self) -> bool:
+        """Tell whether the target verifies what a draft wrote."""
+
+    def is_draft_extend_v2(self) -> bool:
+        """Tell whether a draft catches up, by the same number of tokens for each request."""
+
+
+class SpecInfo(Protocol):
+    """What a batch carries of a draft: tokens a request, not positive where unset, and how many were accepted."""
+
+    num_tokens_per_req: int
+    num_accept_tokens: torch.Tensor
+
+
+class QueryMetadata(Protocol):
+    """The part of a graph's metadata that is about its queries."""
+
+    max_seq_len_q: int
+    cu_seqlens_q: torch.Tensor
+
+
+class Metadata(QueryMetadata, Protocol):
+    """A graph's metadata of a paged backend."""
+
+    max_seq_len_k: int
+    cache_seqlens_int32: torch.Tensor
+    cu_seqlens_k: torch.Tensor
+    page_table: torch.Tensor
+
+
+class WindowMetadata(Metadata, Protocol):
+    """The same with the pages of a sliding-window pool, None without one."""
+
+    swa_page_table: torch.Tensor | None
+
+
+class _PagedBackend(Protocol[_Metadata]):
+    """A paged backend with its metadata by the size of the graph."""
+
+    forward_metadata: _Metadata
+    max_context_len: int
+    page_size: int
+    req_to_token: torch.Tensor
+    speculative_step_id: int
+    decode_cuda_graph_metadata: Mapping[int, _Metadata]
+    target_verify_metadata: Mapping[int, _Metadata]
+    draft_extend_metadata: Mapping[int, _Metadata]
+
+
+class FlashAttention(_PagedBackend[Metadata], Protocol):
+    """sglang's FlashAttention backend."""
+
+    forward_metadata_spec_decode_expand: Metadata | None
+    speculative_num_draft_tokens: int
+
+
+class _WindowPool(Protocol):
+    full_to_swa_index_mapping: torch.Tensor
+
+
+class TRTLLMBackend(_PagedBackend[WindowMetadata], Protocol):
+    """sglang's TRTLLM MHA backend; its pool is asked for only where the metadata has a window's pages."""
+
+    _swa_kv_pool: _WindowPool
+
+
+class StepBatch(Protocol):
+    """A forward batch of a draft's decode."""
+
+    req_pool_indices: torch.Tensor
+    seq_lens: torch.Tensor
+    seq_lens_cpu: torch.Tensor | None
+    spec_info: object
+
+
+class EagerStep(Protocol):
+    """A step's backend that plans without a graph."""
+
+    def init_forward_metadata(self, forward_batch: object, /) -> object:
+        """Plan the step."""
+
+
+class ReplayedStep(Protocol):
+    """A step's backend that plans a graph's replay by its arguments."""
+
+    def init_forward_metadata_replay_cuda_graph(
+        self,
+        bs: int,
+        req_pool_indices: torch.Tensor,
+        seq_lens: torch.Tensor,
+        /,
+        *,
+        seq_lens_sum: int | None,
+        encoder_lens: torch.Tensor | None,
+        forward_mode: object,
+        spec_info: object,
+        seq_lens_cpu: torch.Tensor | None,
+    ) -> object:
+        """Plan the step for graphs of ``bs`` requests."""
+
+
+class OutGraphStep(Protocol):
+    """A step's backend that plans outside of the graph, from a view of the batch."""
+
+    def init_forward_metadata_out_graph(self, step_view: object, /) -> object:
+        """Plan the step."""
+
+
+class MultiStepDraft(Protocol[_Step]):
+    """A draft's backend, with one for each of its steps."""
+
+    speculative_num_steps: int
+    attn_backends: Sequence[_Step]

@@ -1,0 +1,136 @@
+"""What the runtime needs of sglang's objects; what a tree may lack is asked for by name, of an ``object``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import torch
+
+_Side = TypeVar("_Side")
+
+
+class _Runner(Protocol):
+    attn_backend: object
+
+
+class Worker(Protocol):
+    """The target's worker, or another with a model of its own."""
+
+    model_runner: _Runner
+
+
+class _SpeculativeArgs(Protocol):
+    speculative_attention_mode: str
+
+
+class _RunnerOfServer(Protocol):
+    server_args: _SpeculativeArgs
+
+
+class Hybrid(Protocol[_Side]):
+    """An attention backend of two sides, of which the server's arguments say which one verifies."""
+
+    model_runner: _RunnerOfServer
+    prefill_backend: _Side
+    decode_backend: _Side
+
+
+class VerifyBackend(Protocol):
+    """A backend, or the side of a hybrid, that verifies what a draft wrote."""
+
+    max_context_len: int
+
+    def get_verify_buffers_to_fill_after_draft(self) -> Sequence[torch.Tensor | None]:
+        """Return the tree mask and the positions, None for each that is not preallocated."""
+
+
+class FlashAttention(Protocol):
+    """sglang's FlashAttention backend."""
+
+    topk: int
+
+
+class _Step(Protocol):
+    needs_cpu_seq_lens: bool
+
+
+class MultiStepDraft(Protocol):
+    """A draft's backend, with one for each of its steps."""
+
+    attn_backends: Iterable[_Step]
+
+
+class TritonBackend(Protocol):
+    """sglang's Triton backend, with the buffers that its graphs read."""
+
+    sliding_window_size: int | None
+    num_draft_tokens: int
+    req_to_token: torch.Tensor
+    kv_indptr: torch.Tensor
+    qo_indptr: torch.Tensor
+    mask_indptr: torch.Tensor
+    cuda_graph_kv_indices: torch.Tensor
+    cuda_graph_custom_mask: torch.Tensor
+
+
+class SizedBatch(Protocol):
+    """A batch whose total length may be unknown."""
+
+    batch_size: int
+    seq_lens_sum: int | None
+
+
+class VerifyBatch(Protocol):
+    """A batch that is about to be verified: ``seq_lens`` of shape [batch], on the device."""
+
+    seq_lens: torch.Tensor
+    seq_lens_sum: int | None
+
+
+class ExtendBatch(Protocol):
+    """A forward batch of an extend: ``extend_seq_lens`` of shape [batch], on the device, None in an idle one."""
+
+    batch_size: int
+    extend_num_tokens: int
+    extend_seq_lens: torch.Tensor | None
+    extend_seq_lens_cpu: list[int] | None
+
+
+class MirroredBatch(Protocol):
+    """A forward batch with its lengths on the device and, where the mirror is kept, on the host."""
+
+    seq_lens: torch.Tensor
+    seq_lens_cpu: torch.Tensor | None
+
+
+class _Request(Protocol):
+    seqlen: int
+
+
+class DecodeBatch(Protocol):
+    """A scheduler's batch: its requests, and the mirror where it is kept."""
+
+    seq_lens_cpu: torch.Tensor | None
+    reqs: Iterable[_Request]
+
+
+class Event(Protocol):
+    """A device's event."""
+
+    def synchronize(self) -> object:
+        """Have the host wait."""
+
+    def wait(self) -> object:
+        """Have the current stream wait."""
+
+
+class PlanStream(Protocol):
+    """The stream on which a speculative worker plans ahead."""
+
+    device: torch.device
+
+    def wait_stream(self, stream: torch.Stream, /) -> object:
+        """Have this stream wait for another one."""
