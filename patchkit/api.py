@@ -289,18 +289,27 @@ def matrix(
     jobs: int | None = None,
     watch: Callable[[str, int, int], None] | None = None,
     diffs: dict[str, tuple[Diff, ...]] | None = None,
+    faults: dict[str, tuple[str, ...]] | None = None,
 ) -> Matrix:
     """Return each patch's state on each ref of ``repository`` that ``patterns`` name; nothing is checked out.
 
     With ``verify`` a temporary copy of each package is applied to and verified. ``watch`` is told what is being
     done, how much of it is done and of how much; ``diffs`` is filled with what the patches would change, by
-    state. UsageError for a pattern that names nothing, TreeError if ``repository`` is none.
+    state, and ``faults`` with what is wrong with what they make. UsageError for a pattern that
+    names nothing, TreeError if ``repository`` is none.
     """
     from patchkit.matrix.refs import refs
     from patchkit.matrix.survey import survey
 
     return survey(
-        repository, refs(repository, patterns), patches, verify=verify, jobs=jobs, watch=watch, diffs=diffs
+        repository,
+        refs(repository, patterns),
+        patches,
+        verify=verify,
+        jobs=jobs,
+        watch=watch,
+        diffs=diffs,
+        faults=faults,
     )
 
 

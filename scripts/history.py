@@ -6,7 +6,7 @@ TABLE.tsv has a header line: ``commit``, any other columns, and one column a pat
 ``lacks``. Nothing is checked out: trees are read from the object store. Exits 0 only if every ``has`` is recognised
 as upstream's and every ``lacks`` applies, in a plan whose result compiles and of which a second plan changes nothing.
 With ``--verify`` a copy of each tree is patched in a temporary folder and has to verify; each that does not is named
-with the checks that failed. What was verified is remembered as ``patchkit matrix`` remembers it.
+with the checks that failed. What was found is remembered as ``patchkit matrix`` remembers it.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ import argparse
 import csv
 import sys
 from collections import Counter, defaultdict
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 from rich.table import Table
 
 from patchkit import api
 from patchkit.patchset import load
-from patchkit.plan.build import inspect, make_plan
-from patchkit.plan.status import State
 from patchkit.tree.git import GitRepository, GitTree
-from patchkit.tree.tree import OverlayTree
 
-Row = dict[str, str]
-Result = tuple[str, str, dict[str, str], list[str]]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchkit.matrix.answer import Cell, Row
 
 
 def shape_of(tree: GitTree) -> str:
@@ -45,61 +44,36 @@ def shape_of(tree: GitTree) -> str:
     return "F2" if b"def _build_cuda_graph_forward_metadata" in triton else "F1"
 
 
-def examine(repository: str, row: Row) -> Result:
-    """Return commit, shape, state by patch, and what is wrong."""
-    faults: list[str] = []
-    with GitRepository(Path(repository)) as git:
-        tree = GitTree(git, row["commit"])
-        patches = load.patches().select()
-        before = {status.patch.id: status for status in inspect(tree, patches)}
-        plan = make_plan(tree, patches)
-        changed = {change.file: change.after for change in plan.changes}
-        for file, text in changed.items():
-            try:
-                compile(text or b"", file, "exec")
-            except SyntaxError as error:
-                faults.append(f"{file} does not compile: {error}")
-        patched = OverlayTree(tree, changed)
-        after = {status.patch.id: status for status in inspect(patched, patches)}
-        again = make_plan(patched, patches).changes
-        faults += [f"a second apply changes {change.file} ({', '.join(change.patches)})" for change in again]
-        shape = shape_of(tree)
-    for identifier, status in before.items():
-        told = row.get(identifier)
-        if told == "has" and status.state is not State.UPSTREAM:
-            faults.append(f"{identifier} is there but {status.state.value}: {detail(status)}")
-        elif told == "lacks" and status.state is not State.PENDING:
-            faults.append(f"{identifier} is not there but {status.state.value}: {detail(status)}")
-        elif told is None and status.state in {State.CONFLICT, State.PARTIAL}:
-            faults.append(f"{identifier} {status.state.value}: {detail(status)}")
-        if status.state is State.PENDING and after[identifier].state is not State.APPLIED:
-            faults.append(
-                f"{identifier} after apply is {after[identifier].state.value}: {detail(after[identifier])}"
-            )
-    return row["commit"], shape, {key: value.state.value for key, value in before.items()}, faults
+def wrong(told: dict[str, str], cells: Sequence[Cell]) -> list[str]:
+    """Return where the states of patches are not what a row of the table says of them."""
+    found = []
+    for cell in cells:
+        said = told.get(cell.patch)
+        if said == "has" and cell.state != "upstream":
+            found.append(f"{cell.patch} is there but {cell.state}: {detail(cell)}")
+        elif said == "lacks" and cell.state != "pending":
+            found.append(f"{cell.patch} is not there but {cell.state}: {detail(cell)}")
+        elif said is None and cell.state in {"conflict", "partial"}:
+            found.append(f"{cell.patch} {cell.state}: {detail(cell)}")
+    return found
 
 
-def detail(status: object) -> str:
-    """Return the edits of a status that need a look."""
-    edits = getattr(status, "edits", ())
-    parts = [
-        f"{e.name} {e.state.value} ({e.reason})" for e in edits if e.state.value in {"conflict", "pending"}
-    ]
-    return "; ".join(parts) or getattr(status, "reason", "")
+def detail(cell: Cell) -> str:
+    """Return the edits of a cell that need a look."""
+    return "; ".join(f"{site.edit} conflict ({site.reason})" for site in cell.conflicts) or cell.reason
 
 
-def verify(repository: str, commits: list[str], jobs: int) -> int:
+def unverified(rows: Sequence[Row]) -> int:
     """Name each commit whose patched tree does not verify, with the checks that failed; return how many."""
-    surveyed = api.matrix(Path(repository), commits, load.patches(), verify=True, jobs=jobs)
     failed = 0
-    for row in surveyed.rows:
+    for row in rows:
         reasons = (
             [row.error] if row.error else list(row.verified.failed) if row.verified else ["not verified"]
         )
         if row.error or row.verified is None or not row.verified.passed:
             failed += 1
             print(f"{row.commit[:9]} does not verify: {'; '.join(reasons)}")
-    print(f"{len(surveyed.rows) - failed} of {len(surveyed.rows)} patched trees verify")
+    print(f"{len(rows) - failed} of {len(rows)} patched trees verify")
     return failed
 
 
@@ -114,21 +88,37 @@ def main() -> int:
     options = parser.parse_args()
     rows = list(csv.DictReader(options.table.open(), delimiter="\t"))[:: options.limit or 1]
     console = Console(stderr=True)
-    with ProcessPoolExecutor(options.jobs) as pool:
-        jobs = pool.map(examine, [options.git] * len(rows), rows)
-        results = list(
-            track(jobs, "commits", total=len(rows), console=console, disable=not console.is_terminal)
+    patches = load.patches()
+    default = {patch.id for patch in patches.select()}
+    planned: dict[str, tuple[str, ...]] = {}
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("commits", total=len(rows))
+        surveyed = api.matrix(
+            Path(options.git),
+            [row["commit"] for row in rows],
+            patches,
+            verify=options.verify,
+            jobs=options.jobs,
+            watch=lambda what, done, of: progress.update(task, description=what, completed=done, total=of),
+            faults=planned,
         )
+    by_name = {row.ref: row for row in surveyed.rows}
+    with GitRepository(Path(options.git)) as git:
+        shape_at = {row.commit: shape_of(GitTree(git, row.commit)) for row in surveyed.rows if not row.error}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     faulty = 0
     reasons: Counter[str] = Counter()
-    for commit, shape, states, faults in results:
-        for identifier, state in states.items():
-            counts[identifier, shape][state] += 1
+    for told in rows:
+        row = by_name[told["commit"]]
+        found = [cell for cell in row.patches if cell.patch in default]
+        faults = [row.error] if row.error else [*planned.get(row.state, ()), *wrong(told, found)]
+        shape = "no tree" if row.error else shape_at[row.commit]
+        for cell in found:
+            counts[cell.patch, shape][cell.state] += 1
         faulty += bool(faults)
         for fault in faults:
             if not reasons[fault]:
-                print(f"{commit[:9]} {shape}: {fault}")
+                print(f"{row.commit[:9]} {shape}: {fault}")
             reasons[fault] += 1
     shapes = sorted({shape for _, shape in counts})
     table = Table("patch", *shapes, title=f"{len(rows)} trees: state before apply")
@@ -139,8 +129,8 @@ def main() -> int:
         table.add_row(identifier, *cells)
     Console(width=110).print(table)
     print(f"{len(rows) - faulty} of {len(rows)} trees as the table says; {sum(reasons.values())} faults")
-    unverified = verify(options.git, [row["commit"] for row in rows], options.jobs) if options.verify else 0
-    return 1 if faulty or unverified else 0
+    failed = unverified(surveyed.rows) if options.verify else 0
+    return 1 if faulty or failed else 0
 
 
 if __name__ == "__main__":

@@ -27,10 +27,12 @@ _TABLES = """
 create table if not exists names (blob text primary key, names text);
 create table if not exists answers (patches text, asked text, answer blob, primary key (patches, asked));
 create table if not exists verified (patches text, package text, answer blob, primary key (patches, package));
+create table if not exists faults (patches text, state text, answer blob, primary key (patches, state));
 create table if not exists diffs (patches text, state text, answer blob, primary key (patches, state));
 """
 _asked = msgspec.json.Decoder(tuple[Asked, ...])
 _answer = msgspec.json.Decoder(Answer)
+_faults = msgspec.json.Decoder(tuple[str, ...])
 _diffs = msgspec.json.Decoder(tuple[Diff, ...])
 _verified = msgspec.json.Decoder(Verified)
 
@@ -76,6 +78,11 @@ class Memory:
         """Return what the patches would change, by the state of the files."""
         return dict(self._decoded("select state, answer from diffs where patches = ?", _diffs))
 
+    def faults(self) -> dict[str, tuple[str, ...]]:
+        """Return what is wrong with what the patches make, by the state of the files."""
+        query = "select state, answer from faults where patches = ?"
+        return dict(self._decoded(query, _faults))
+
     def keep_names(self, names: dict[str, str]) -> None:
         """Keep the names that blobs define."""
         self._write("insert or ignore into names values (?, ?)", list(names.items()))
@@ -94,6 +101,11 @@ class Memory:
         """Keep what the patches would change in a state of the files."""
         row = (self._digest, state, msgspec.json.encode(diffs))
         self._write("insert or replace into diffs values (?, ?, ?)", [row])
+
+    def keep_faults(self, state: str, faults: tuple[str, ...]) -> None:
+        """Keep what is wrong with what the patches make of a state of the files."""
+        row = (self._digest, state, msgspec.json.encode(faults))
+        self._write("insert or replace into faults values (?, ?, ?)", [row])
 
     def close(self) -> None:
         """Close the file."""

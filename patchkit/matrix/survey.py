@@ -26,7 +26,7 @@ from patchkit.tree.git import GitRepository, GitTree, MissingObjectError
 from patchkit.tree.modules import Modules, Parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from patchkit.matrix.questions import Asked
     from patchkit.matrix.refs import Ref
@@ -45,19 +45,21 @@ def survey(
     jobs: int | None = None,
     watch: Watch | None = None,
     diffs: dict[str, tuple[Diff, ...]] | None = None,
+    faults: dict[str, tuple[str, ...]] | None = None,
 ) -> Matrix:
     """Return a row a ref; ``watch`` is told what is being done, how much of it is done, and of how much.
 
     With ``verify`` each distinct package is applied to in a temporary folder and verified there. ``diffs`` is
-    filled, by state, with what the patches would change. A ref that holds no sglang or a broken file gets an
-    error for its cells. Nothing is written to ``repository``.
+    filled, by state, with what the patches would change, ``faults`` with what is wrong once they are planned:
+    a file that would not compile, a pending patch that is not applied then, a file that a second plan changes.
+    A ref that holds no sglang or a broken file gets an error for its cells. Nothing is written to ``repository``.
     """
     started = time.perf_counter()
     memory = Memory(patches.digest)
     try:
         with GitRepository(repository) as git:
             return _Survey(git, patches, memory, jobs or os.cpu_count() or 1, watch).run(
-                refs, verify=verify, started=started, diffs=diffs
+                refs, verify=verify, started=started, diffs=diffs, faults=faults
             )
     finally:
         memory.close()
@@ -86,6 +88,7 @@ class _Survey:
         verify: bool,
         started: float,
         diffs: dict[str, tuple[Diff, ...]] | None,
+        faults: dict[str, tuple[str, ...]] | None,
     ) -> Matrix:
         packages: dict[str, GitTree] = {}
         errors: dict[str, str] = {}
@@ -104,6 +107,8 @@ class _Survey:
         verified = self._verify(packages, answers) if verify else {}
         if diffs is not None:
             diffs |= self._diffs(packages, answers)
+        if faults is not None:
+            faults |= self._faults(packages, answers)
         self._memory.keep_names(self._fresh)
         rows = []
         for ref in refs:
@@ -193,12 +198,7 @@ class _Survey:
 
     def _diffs(self, packages: dict[str, GitTree], answers: dict[str, Answer]) -> dict[str, tuple[Diff, ...]]:
         found = self._memory.diffs()
-        todo = {
-            answer.state: packages[package].ref
-            for package, answer in answers.items()
-            if answer.state not in found
-            and any(cell.state in ("pending", "partial") for cell in answer.cells)
-        }
+        todo = _changing(packages, answers, found)
         worker = _Worker(self._git.path, tuple(self._patches), {})
         for done, (state, outcome) in enumerate(_run(worker, "diffs", list(todo.items()), self._jobs), 1):
             self._watch("comparing", done, len(todo))
@@ -206,6 +206,30 @@ class _Survey:
                 found[state] = outcome
                 self._memory.keep_diffs(state, outcome)
         return found
+
+    def _faults(self, packages: dict[str, GitTree], answers: dict[str, Answer]) -> dict[str, tuple[str, ...]]:
+        found = self._memory.faults()
+        todo = _changing(packages, answers, found)
+        worker = _Worker(self._git.path, tuple(self._patches), {})
+        for done, (state, outcome) in enumerate(_run(worker, "faults", list(todo.items()), self._jobs), 1):
+            self._watch("planning", done, len(todo))
+            if isinstance(outcome, str):
+                found[state] = (outcome,)
+                continue
+            found[state] = outcome
+            self._memory.keep_faults(state, outcome)
+        return found
+
+
+def _changing(
+    packages: dict[str, GitTree], answers: dict[str, Answer], known: Container[str]
+) -> dict[str, str]:
+    """Return a ref of each state that patches would change, but for those that are known."""
+    return {
+        answer.state: packages[package].ref
+        for package, answer in answers.items()
+        if answer.state not in known and any(cell.state in ("pending", "partial") for cell in answer.cells)
+    }
 
 
 @dataclass
@@ -263,6 +287,30 @@ class _Worker:
             for stage in stages
             for change in stage.changes
         )
+
+    def faults(self, commit: str) -> tuple[str, ...] | str:
+        """Return what is wrong with the tree that the default patches make; or why none is made."""
+        from patchkit.plan.build import inspect, make_plan
+        from patchkit.plan.status import State
+        from patchkit.tree.tree import OverlayTree
+
+        tree = GitTree(self.open(), commit)
+        chosen = tuple(patch for patch in self.patches if patch.default)
+        found = []
+        try:
+            plan = make_plan(tree, chosen)
+            changed = {change.file: change.after for change in plan.changes}
+            patched = OverlayTree(tree, changed)
+            after = {status.patch.id: status for status in inspect(patched, chosen)}
+            for change in make_plan(patched, chosen).changes:
+                found.append(f"a second apply changes {change.file} ({', '.join(change.patches)})")
+        except PatchkitError as error:
+            return str(error)
+        for status in plan.patches:
+            now = after[status.patch.id]
+            if status.state is State.PENDING and now.state is not State.APPLIED:
+                found.append(f"{now.patch.id} after apply is {now.state.value}: {now.reason}")
+        return tuple(found)
 
     def verify(self, commit: str) -> Verified | str:
         """Return whether the tree verifies with everything applied that can be; or why that was not tried."""

@@ -231,6 +231,24 @@ def test_verifying_applies_and_verifies_a_copy(fork: CheckoutTree) -> None:
     assert {cell.state for cell in row.patches} == {"pending"}, "the ref itself is as it was"
 
 
+def planned(fork: CheckoutTree) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    api.matrix(fork.root, ("release/1",), load.patches(), jobs=1, faults=found)
+    return found
+
+
+def test_what_patches_make_of_a_state_is_sound_and_remembered(fork: CheckoutTree) -> None:
+    (state,) = (row.state for row in surveyed(fork).rows)
+    assert planned(fork) == planned(fork) == {state: ()}
+
+
+def test_what_does_not_compile_once_it_is_patched_is_a_fault(fork: CheckoutTree, patch_folder: Path) -> None:
+    add_patch(patch_folder, "t-more", attribute(MIRROR, "Mirror", "more = (yield)"))
+    ((fault,),) = planned(fork).values()
+    assert fault.startswith(f"{MIRROR}:")
+    assert "would leave this line invalid" in fault
+
+
 def test_links_are_followed_inside_the_package(fork: CheckoutTree) -> None:
     git(fork.root, "checkout", "-q", "-b", "release/2", "start")
     (fork.package / MIRROR).rename(fork.package / "srt/real.py")
