@@ -34,7 +34,7 @@ class Worth(msgspec.Struct, frozen=True):
 def worth(backend: str) -> tuple[Worth, ...]:
     """Return what was measured of a decode backend, the latest of each case; none where nothing was."""
     found: dict[tuple[str, int, int], tuple[str, Worth]] = {}
-    for path in sorted(BENCHMARKS.glob("*/results.json")):
+    for path in sorted(BENCHMARKS.glob("*/*.json")):
         run = _run(path)
         gpu, date = str(run.get("machine", {}).get("gpu", "")), str(run.get("date", ""))
         for result in run.get("results", ()):

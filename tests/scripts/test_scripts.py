@@ -29,7 +29,7 @@ def program(path: Path, text: str) -> None:
 def checkout(tmp_path: Path) -> Path:
     """A copy of what a clone of this repository has, without tests."""
     folder = tmp_path / "clone"
-    for name in ("patchkit", "patches", "scripts"):
+    for name in ("docs", "patchkit", "patches", "scripts"):
         shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in (".gitignore", "LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(REPOSITORY / name, folder / name)
