@@ -196,6 +196,7 @@ class Listed(_Answer, frozen=True):
     title: str
     upstream: str
     risk: str
+    no_switch: str
     requires: tuple[str, ...]
     hardens: tuple[str, ...]
     default: bool
