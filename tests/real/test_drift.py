@@ -36,8 +36,9 @@ pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 IDS = tuple(patch.id for patch in PATCHES)
 ATTENTION = "srt/layers/attention"
-# Methods of torch, NumPy and Python, whose arguments no fork changes.
-BUILT_IN = frozenset({"__init__", "sum", "item", "cpu", "to", "copy_", "max", "empty", "filter", "get"})
+# Methods of torch, NumPy and Python, whose arguments no fork changes, and a hook of every backend that takes none.
+HOOK = "get_verify_buffers_to_fill_after_draft"
+BUILT_IN = frozenset({"__init__", "sum", "item", "cpu", "to", "copy_", "max", "empty", "filter", "get", HOOK})
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,14 @@ class Drift:
 
 
 def dumped(*changes: Callable[[ast.Module], object]) -> Callable[[bytes], object]:
-    def form(code: bytes) -> str:
+    def form(code: bytes) -> object:
         module = ast.parse(code)
+        # Where a patch's imports go depends on how the file's own are sorted, and drift unsorts them.
+        imported = drift.imports(module)
+        module.body = [node for node in module.body if not isinstance(node, ast.Import | ast.ImportFrom)]
         for change in changes:
             change(module)
-        return ast.dump(module)
+        return ast.dump(module), imported
 
     return form
 
