@@ -36,9 +36,8 @@ pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 IDS = tuple(patch.id for patch in PATCHES)
 ATTENTION = "srt/layers/attention"
-# Methods of torch, NumPy and Python, whose arguments no fork changes, and a hook of every backend that takes none.
-HOOK = "get_verify_buffers_to_fill_after_draft"
-BUILT_IN = frozenset({"__init__", "sum", "item", "cpu", "to", "copy_", "max", "empty", "filter", "get", HOOK})
+# Methods of torch, NumPy and Python, whose arguments no fork changes.
+BUILT_IN = frozenset({"__init__", "sum", "item", "cpu", "to", "copy_", "max", "empty", "filter", "get"})
 
 
 @dataclass(frozen=True)
