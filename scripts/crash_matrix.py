@@ -30,19 +30,20 @@ from support.faults import ERRORS, Faults, failing, interrupting, killed  # noqa
 from support.toys import (  # noqa: E402
     ABRUPT,
     COPIES,
-    DEPTH,
     GUARD,
     MIRROR,
-    SOURCES,
     STRIDE,
-    ToyPatch,
-    ToyPatches,
+    at_hand,
     edit,
-    toy_plan,
+    making,
+    rewriting,
+    taking,
+    toy,
     write_package,
 )
 
 from patchkit.errors import PatchkitError  # noqa: E402
+from patchkit.plan.build import make_plan  # noqa: E402
 from patchkit.transaction.apply import Transaction  # noqa: E402
 from patchkit.transaction.recover import recover  # noqa: E402
 from patchkit.transaction.revert import recorded, revert  # noqa: E402
@@ -52,24 +53,24 @@ from patchkit.tree.tree import open_tree  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import CheckoutTree
 
-MAKE = ToyPatch("make", (("srt/fresh/new.py", None, b"made = 1\n"),))
-TAKE = ToyPatch("take", ((ABRUPT, SOURCES[ABRUPT], None),))
+MAKE = toy("make", making("srt/fresh/new.py", "made = 1"))
 FIRST = (COPIES, GUARD, STRIDE, MAKE)
-SECOND = (ToyPatch("depth", DEPTH.swaps[:1]), TAKE)
-ALL = (*FIRST, *SECOND)
+SECOND = toy("depth", rewriting("depth", MIRROR, "depth = 1", "depth = 2\nheight = 3"))
+ALL = (*FIRST, SECOND)
 MODES = ("kill", "torn", *ERRORS, "interrupt")
 
 
-def apply(tree: CheckoutTree, *patches: ToyPatch) -> None:
-    """Apply toy patches."""
-    Transaction(tree, "toys").commit(toy_plan(tree, patches))
+def apply_second(tree: CheckoutTree) -> None:
+    """Apply the patch that comes later, and take a file away."""
+    Transaction(tree, "toys").commit(taking(make_plan(tree, (SECOND,)), ABRUPT))
 
 
-def take_back(tree: CheckoutTree, *patches: ToyPatch) -> None:
+def take_back(tree: CheckoutTree, *patches: Patch) -> None:
     """Revert toy patches, all without a name."""
-    revert(tree, frozenset(patch.id for patch in patches) or None, ToyPatches(tree, ALL))
+    revert(tree, frozenset(patch.id for patch in patches) or None, at_hand(tree, ALL))
 
 
 def untouched(tree: CheckoutTree) -> None:
@@ -78,7 +79,7 @@ def untouched(tree: CheckoutTree) -> None:
 
 def patched(tree: CheckoutTree) -> None:
     """Apply the first patches."""
-    apply(tree, *FIRST)
+    Transaction(tree, "toys").commit(make_plan(tree, FIRST))
 
 
 def edited(tree: CheckoutTree) -> None:
@@ -90,7 +91,7 @@ def edited(tree: CheckoutTree) -> None:
 def twice(tree: CheckoutTree) -> None:
     """Apply twice, with an edit in between."""
     edited(tree)
-    apply(tree, *SECOND)
+    apply_second(tree)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Act:
 
 ACTS = (
     Act("apply", untouched, patched),
-    Act("second apply", edited, lambda tree: apply(tree, *SECOND)),
+    Act("second apply", edited, apply_second),
     Act("revert", twice, take_back),
     Act("partial revert", twice, lambda tree: take_back(tree, GUARD, MAKE)),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,13 @@ NAMES = (
 _PWRITE = os.pwrite
 
 
+def _changes_files(name: str, arguments: tuple[Any, ...]) -> bool:
+    """Tell whether a call changes files: one that opens may only read, and a plan's formatter is told by a pipe."""
+    if name == "open":
+        return bool(len(arguments) > 1 and arguments[1] & os.O_CREAT)
+    return name != "write" or not stat.S_ISFIFO(os.fstat(arguments[0]).st_mode)
+
+
 @dataclass
 class Faults:
     """What was called so far; ``instead`` is told each call before it is made, and may raise or end the process."""
@@ -44,7 +52,7 @@ class Faults:
 
     def _counting(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **keys: Any) -> Any:
-            if name != "open" or (len(arguments) > 1 and arguments[1] & os.O_CREAT):
+            if _changes_files(name, arguments):
                 self.calls.append(name)
                 self.instead(self.count, name, arguments)
             return function(*arguments, **keys)

@@ -1,27 +1,31 @@
-"""Tiny synthesised sglang trees, toy plans made of plain replacements, and toy patches made of real edits."""
+"""Tiny synthesised sglang trees and toy patches for them, which are planned as any other patch is."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
+from patchkit.api import _AtHand
 from patchkit.errors import TreeError
 from patchkit.patchset import load
+from patchkit.patchset.select import PatchSet
+from patchkit.plan.build import make_plan
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.revert import Reverted, revert
-from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
+from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from patchkit.patchset.patch import Patch
-    from patchkit.transaction.unwind import Contents
+    from patchkit.transaction.unwind import AtHand
 
 MIRROR = "srt/managers/mirror.py"
 CRLF = "srt/layers/attention/crlf.py"
@@ -44,83 +48,79 @@ depth = 1
 }
 
 
-@dataclass(frozen=True)
-class ToyPatch:
-    """A patch whose edits each replace one text of a file by another; None stands for no file."""
+def patch_text(name: str, *edits: str, **keys: str) -> str:
+    """Return a patch file's text; ``keys`` are TOML values."""
+    head = [
+        "schema = 1",
+        f'id = "{name}"',
+        f'title = "Toy {name}"',
+        'why = "To see."',
+        'risk = "None."',
+        'verify = "Look."',
+    ]
+    lines = head + [f"{key} = {value}" for key, value in keys.items()]
+    return "\n".join([*lines, *(f"\n{edit}" for edit in edits), ""])
 
-    id: str
-    swaps: tuple[tuple[str, bytes | None, bytes | None], ...]
-    requires: tuple[str, ...] = ()
-    hardens: tuple[str, ...] = ()
 
-    @property
-    def title(self) -> str:
-        return f"Toy {self.id}"
+def toy(name: str, *edits: str, **keys: str) -> Patch:
+    """Return the patch that `patch_text` says."""
+    return load.read(msgspec.toml.decode(patch_text(name, *edits, **keys)), Path(name, "patch.toml"))
 
 
-COPIES = ToyPatch("copies", ((MIRROR, b"copies = 0", b"copies = None"), (CRLF, b"False", b"True  # on")))
-DEPTH = ToyPatch("depth", ((MIRROR, b"depth = 1", b"depth = 2\nheight = 3"), (ABRUPT, b"= None", b"= 0")))
-GUARD = ToyPatch(
-    "guard", ((MIRROR, b"        return", b"        # guard\n        return"),), hardens=("copies",)
+def statement(kind: str, name: str, at: str, find: str, code: str) -> str:
+    """Return the text of an edit of the statements that ``find`` matches."""
+    lines = [f"[edit.{name}]", f'kind = "{kind}"', 'why = "toy"', f'at = "{at}"']
+    return "\n".join([*lines, f"find = '''{find}'''", f"code = '''{code}'''"])
+
+
+def rewriting(name: str, at: str, find: str, code: str) -> str:
+    return statement("rewrite", name, at, find, code)
+
+
+COPIES = toy(
+    "copies",
+    rewriting("copies", f"{MIRROR}::Mirror", "copies = 0", "copies = None"),
+    rewriting("flag", f"{CRLF}::Backend", "flag = False", "flag = True"),
 )
-STRIDE = ToyPatch("stride", ((CRLF, b"stride = 1", b"stride = 4"),), requires=("copies",))
+DEPTH = toy(
+    "depth",
+    rewriting("depth", MIRROR, "depth = 1", "depth = 2\nheight = 3"),
+    rewriting("stop", f"{ABRUPT}::Worker", "stop = None", "stop = 0"),
+)
+GUARD = toy(
+    "guard",
+    statement("insert-before", "guard", f"{MIRROR}::Mirror.host", "return $value", "guard()"),
+    hardens='["copies"]',
+)
+STRIDE = toy(
+    "stride",
+    rewriting("stride", f"{CRLF}::Backend", "stride = 1", "stride = 4"),
+    requires='["copies"]',
+)
 TOYS = (COPIES, DEPTH, GUARD, STRIDE)
 
 
-def toy_plan(tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> Plan:
-    """Plan toy patches as `patchkit.plan.build.make_plan` plans real ones."""
-    contents: dict[str, bytes | None] = {}
-    touched: dict[str, list[str]] = {}
-    statuses = []
-    for patch in patches:
-        edits = []
-        for file, old, new in patch.swaps:
-            text = contents[file] if file in contents else tree.read(file)
-            if old is None or new is None:
-                pending, made = new != text, new
-            else:
-                pending = old in (text or b"") and new not in (text or b"")
-                made = (text or b"").replace(old, new)
-            if pending:
-                contents[file] = made
-                touched.setdefault(file, []).append(patch.id)
-            edits.append(
-                EditStatus(f"swap {old!r}", file, "module", State.PENDING if pending else State.APPLIED)
-            )
-        states = {edit.state for edit in edits}
-        statuses.append(
-            PatchStatus(
-                cast("Patch", patch), states.pop() if len(states) == 1 else State.PARTIAL, tuple(edits)
-            )
-        )
-    changes = [
-        FileChange(file, tree.read(file), text, tuple(touched[file])) for file, text in contents.items()
-    ]
-    return Plan(tree, tuple(statuses), tuple(changes))
+TAKE = msgspec.structs.replace(COPIES, id="take", title="Toy take", edits=())
 
 
-class ToyPatches:
-    """Toy patches at hand, as `patchkit.transaction.revert.revert` takes them."""
+def taking(plan: Plan, file: str) -> Plan:
+    """Return a plan that also takes a file away, which a transaction can do and no kind of edit does."""
+    before = plan.tree.read(file)
+    if before is None:
+        return plan
+    status = PatchStatus(TAKE, State.PENDING, (EditStatus("take", file, "", State.PENDING),))
+    change = FileChange(file, before, None, (TAKE.id,))
+    return replace(plan, patches=(*plan.patches, status), changes=(*plan.changes, change))
 
-    def __init__(self, tree: Tree, patches: tuple[ToyPatch, ...] = TOYS) -> None:
-        self.tree = tree
-        self.patches = patches
 
-    def replay(self, contents: Contents, ids: Collection[str]) -> Contents:
-        plan = toy_plan(OverlayTree(self.tree, contents), self._chosen(ids))
-        return {**contents, **{change.file: change.after for change in plan.changes}}
+def making(file: str, code: str) -> str:
+    """Return the text of an edit that makes a file."""
+    return f'[edit.make]\nkind = "new-file"\nwhy = "toy"\nat = "{file}"\ncode = "{code}"'
 
-    def present(self, contents: Contents, ids: Collection[str]) -> frozenset[tuple[str, str]]:
-        return frozenset(
-            (patch.id, f"swap {old!r}")
-            for patch in self._chosen(ids)
-            for file, old, new in patch.swaps
-            if old is not None and new is not None
-            if new in (text := contents[file] or b"") and old not in text
-        )
 
-    def _chosen(self, ids: Collection[str]) -> tuple[ToyPatch, ...]:
-        return tuple(patch for patch in self.patches if patch.id in ids)
+def at_hand(tree: CheckoutTree, patches: Sequence[Patch] = TOYS) -> AtHand:
+    """Return patches as `patchkit.api.revert` has them at hand."""
+    return _AtHand(tree, PatchSet(patches, "toys"))
 
 
 def write_package(package: Path, sources: dict[str, bytes] = SOURCES) -> Path:
@@ -151,28 +151,32 @@ def git(folder: Path, *arguments: str) -> str:
 APPLIED = {
     MIRROR: b"""\
 class Mirror:
+    # patchkit copies: toy
     copies = None
 
     def host(self):
-        # guard
+        # patchkit guard: toy
+        guard()
         return self.copies
 
 
+# patchkit depth: toy
 depth = 2
 height = 3
 """,
-    CRLF: b"# caf\xc3\xa9\r\nclass Backend:\r\n    flag = True  # on\r\n\r\n    stride = 4\r\n",
-    ABRUPT: b"class Worker:\n    steps = 3\n    stop = 0",
+    CRLF: b"# caf\xc3\xa9\r\nclass Backend:\r\n    # patchkit copies: toy\r\n    flag = True\r\n\r\n"
+    b"    # patchkit stride: toy\r\n    stride = 4\r\n",
+    ABRUPT: b"class Worker:\n    steps = 3\n    # patchkit depth: toy\n    stop = 0",
 }
 
 
-def apply(tree: CheckoutTree, *patches: ToyPatch, allow_dirty: bool = False) -> tuple[str, ...]:
-    plan = toy_plan(tree, patches or TOYS)
+def apply(tree: CheckoutTree, *patches: Patch, allow_dirty: bool = False) -> tuple[str, ...]:
+    plan = make_plan(tree, patches or TOYS)
     return Transaction(tree, "toys", allow_dirty=allow_dirty).commit(plan).files
 
 
-def take_back(tree: CheckoutTree, *patches: ToyPatch) -> Reverted:
-    return revert(tree, frozenset(patch.id for patch in patches) or None, ToyPatches(tree))
+def take_back(tree: CheckoutTree, *patches: Patch) -> Reverted:
+    return revert(tree, frozenset(patch.id for patch in patches) or None, at_hand(tree))
 
 
 def edit(tree: CheckoutTree, file: str, old: bytes, new: bytes) -> None:
@@ -181,7 +185,7 @@ def edit(tree: CheckoutTree, file: str, old: bytes, new: bytes) -> None:
     (tree.package / file).write_bytes(text.replace(old, new))
 
 
-def refused(tree: CheckoutTree, match: str, *patches: ToyPatch) -> None:
+def refused(tree: CheckoutTree, match: str, *patches: Patch) -> None:
     """Assert that apply is refused in one sentence and changes nothing at all."""
     before = everything(tree.root)
     with pytest.raises(TreeError, match=match) as caught:
@@ -227,20 +231,6 @@ def checkout(tmp_path: Path) -> CheckoutTree:
     git(root, "add", ".")
     git(root, "commit", "-qm", "As upstream has it")
     return open_tree(root)
-
-
-def patch_text(name: str, *edits: str, **keys: str) -> str:
-    """Return a patch file's text; ``keys`` are TOML values."""
-    head = [
-        "schema = 1",
-        f'id = "{name}"',
-        f'title = "Toy {name}"',
-        'why = "To see."',
-        'risk = "None."',
-        'verify = "Look."',
-    ]
-    lines = head + [f"{key} = {value}" for key, value in keys.items()]
-    return "\n".join([*lines, *(f"\n{edit}" for edit in edits), ""])
 
 
 def attribute(file: str, owner: str, code: str) -> str:

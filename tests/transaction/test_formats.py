@@ -19,12 +19,13 @@ from support.toys import (
     MIRROR,
     SOURCES,
     STRIDE,
-    ToyPatch,
     apply,
     contents,
     edit,
     everything,
+    rewriting,
     take_back,
+    toy,
 )
 
 from patchkit.errors import PatchkitError, TreeError
@@ -37,6 +38,7 @@ from patchkit.transaction.swap import digest_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import CheckoutTree
 
 DATA = Path(__file__).parent / "data"
@@ -196,12 +198,12 @@ def test_name_that_is_not_unicode_is_refused(tree: CheckoutTree) -> None:
     (tree.package / name).write_bytes(b"x = 1\n")
     before = everything(tree.root)
     with pytest.raises(TreeError, match="is no name of a file"):
-        apply(tree, ToyPatch("odd", ((name, b"x = 1", b"x = 2"),)))
+        apply(tree, toy("odd", rewriting("x", name, "x = 1", "x = 2")))
     assert everything(tree.root) == before
 
 
 @pytest.mark.parametrize("patch", [COPIES, DEPTH])
-def test_odd_object_is_a_sentence(tree: CheckoutTree, patch: ToyPatch) -> None:
+def test_odd_object_is_a_sentence(tree: CheckoutTree, patch: Patch) -> None:
     apply(tree, patch)
     edit(tree, MIRROR, b"class", b"# mine\nclass")
     for path in (tree.package / ".patchkit" / "objects").iterdir():

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,13 +18,14 @@ from support.toys import (
     SOURCES,
     STRIDE,
     TOYS,
-    ToyPatch,
-    ToyPatches,
     apply,
+    at_hand,
     edit,
     everything,
     git,
+    rewriting,
     take_back,
+    toy,
     write_package,
 )
 
@@ -33,10 +34,13 @@ from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Record
 from patchkit.transaction.revert import Reverted, recorded, revert
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.unwind import unwind
-from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
+    from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import CheckoutTree
+
+
+MADE_DEPTH = b"# patchkit depth: toy\ndepth = 2\nheight = 3"
 
 
 def test_revert_gives_the_old_bytes_and_leaves_no_trace(tree: CheckoutTree) -> None:
@@ -71,7 +75,7 @@ def test_patch_that_no_ledger_records_is_refused(tree: CheckoutTree) -> None:
 def test_one_patch_is_taken_out_of_several(tree: CheckoutTree) -> None:
     apply(tree)
     assert take_back(tree, DEPTH) == Reverted(("depth",), (MIRROR, ABRUPT))
-    assert tree.read(MIRROR) == APPLIED[MIRROR].replace(b"depth = 2\nheight = 3", b"depth = 1")
+    assert tree.read(MIRROR) == APPLIED[MIRROR].replace(MADE_DEPTH, b"depth = 1")
     assert tree.read(ABRUPT) == SOURCES[ABRUPT]
     assert recorded(tree) == ("copies", "guard", "stride")
 
@@ -99,7 +103,7 @@ def test_hardening_goes_with_what_it_hardens(tree: CheckoutTree) -> None:
 
 
 def test_hardening_stays_while_something_that_it_hardens_stays(tree: CheckoutTree) -> None:
-    guard = replace(GUARD, hardens=("copies", "depth"))
+    guard = msgspec.structs.replace(GUARD, hardens=("copies", "depth"))
     apply(tree, COPIES, DEPTH, guard)
     assert take_back(tree, COPIES).patches == ("copies",)
 
@@ -117,17 +121,18 @@ def test_hardening_can_go_alone(tree: CheckoutTree) -> None:
 
 def test_patch_set_that_changed_since_is_refused_for_one_of_several(tree: CheckoutTree) -> None:
     apply(tree)
-    changed = (replace(COPIES, swaps=((MIRROR, b"copies = 0", b"copies = 7"),)), DEPTH, GUARD, STRIDE)
+    copies = toy("copies", rewriting("copies", f"{MIRROR}::Mirror", "copies = 0", "copies = 7"))
+    changed = (copies, DEPTH, GUARD, STRIDE)
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=rf"^{MIRROR}: the patches at hand no longer make"):
-        revert(tree, frozenset({"depth"}), ToyPatches(tree, changed))
+        revert(tree, frozenset({"depth"}), at_hand(tree, changed))
     assert everything(tree.root) == before
 
 
 def test_patch_set_that_is_gone_is_no_obstacle_for_all(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     apply(tree)
-    revert(tree, None, ToyPatches(tree, ()))
+    revert(tree, None, at_hand(tree, ()))
     assert everything(tree.root) == before
 
 
@@ -144,7 +149,7 @@ def test_edit_made_since_stays_when_one_patch_of_several_goes(tree: CheckoutTree
     edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
     take_back(tree, DEPTH)
     assert tree.read(MIRROR) == APPLIED[MIRROR].replace(b"Mirror:", b"Mirror(object):").replace(
-        b"depth = 2\nheight = 3", b"depth = 1"
+        MADE_DEPTH, b"depth = 1"
     )
     take_back(tree)
     assert tree.read(MIRROR) == SOURCES[MIRROR].replace(b"Mirror:", b"Mirror(object):")
@@ -154,7 +159,7 @@ def test_edit_of_what_patchkit_wrote_is_refused_by_file_and_line(tree: CheckoutT
     apply(tree)
     edit(tree, MIRROR, b"depth = 2", b"depth = 5")
     before = everything(tree.root)
-    with pytest.raises(ConflictError, match=rf"^{MIRROR}:9: patchkit's edit was itself edited since"):
+    with pytest.raises(ConflictError, match=rf"^{MIRROR}:11: patchkit's edit was itself edited since"):
         take_back(tree)
     assert everything(tree.root) == before
 
@@ -169,23 +174,23 @@ def test_what_was_put_back_by_hand_is_no_obstacle(tree: CheckoutTree) -> None:
 
 def test_what_was_undone_by_hand_is_no_obstacle_to_the_rest(tree: CheckoutTree) -> None:
     apply(tree)
-    edit(tree, MIRROR, b"depth = 2\nheight = 3\n", b"depth = 1\nmine = 1\n")
+    edit(tree, MIRROR, MADE_DEPTH + b"\n", b"depth = 1\nmine = 1\n")
     take_back(tree)
     assert tree.read(MIRROR) == (SOURCES[MIRROR] or b"") + b"mine = 1\n"
 
 
 def test_line_added_beside_the_one_that_a_patch_added_stays(tree: CheckoutTree) -> None:
     apply(tree)
-    edit(tree, MIRROR, b"        # guard\n", b"        # guard\n        # mine\n")
+    edit(tree, MIRROR, b"        guard()\n", b"        guard()\n        # mine\n")
     take_back(tree)
     assert tree.read(MIRROR) == SOURCES[MIRROR].replace(b"        return", b"        # mine\n        return")
 
 
 def test_copy_of_a_patched_function_keeps_the_copy(tree: CheckoutTree) -> None:
     apply(tree)
-    copied = (
-        APPLIED[MIRROR].replace(b"Mirror", b"Copy").replace(b"depth", b"length").replace(b"height", b"width")
-    )
+    lines = APPLIED[MIRROR].splitlines(keepends=True)
+    copied = b"".join(line for line in lines if b"# patchkit" not in line)
+    copied = copied.replace(b"Mirror", b"Copy").replace(b"depth", b"length").replace(b"height", b"width")
     (tree.package / MIRROR).write_bytes(APPLIED[MIRROR] + copied)
     take_back(tree)
     assert tree.read(MIRROR) == SOURCES[MIRROR] + copied
@@ -207,17 +212,21 @@ def test_edit_between_two_applies_stays(tree: CheckoutTree) -> None:
     assert tree.read(ABRUPT) == SOURCES[ABRUPT]
 
 
-@pytest.mark.parametrize("first", [COPIES, DEPTH])
-def test_lower_layer_goes_alone_and_the_rest_can_follow(tree: CheckoutTree, first: ToyPatch) -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "old", "new"),
+    [
+        (COPIES, DEPTH, b"depth = 1", MADE_DEPTH),
+        (DEPTH, COPIES, b"copies = 0", b"# patchkit copies: toy\n    copies = None"),
+    ],
+)
+def test_lower_layer_goes_alone_and_the_rest_can_follow(
+    tree: CheckoutTree, first: Patch, second: Patch, old: bytes, new: bytes
+) -> None:
     apply(tree, COPIES)
     edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
     apply(tree, DEPTH)
-    (second,) = {COPIES, DEPTH} - {first}
     take_back(tree, first)
     mine = SOURCES[MIRROR].replace(b"Mirror:", b"Mirror(object):")
-    ((_, old, new),) = [swap for swap in second.swaps if swap[0] == MIRROR]
-    assert old is not None
-    assert new is not None
     assert tree.read(MIRROR) == mine.replace(old, new)
     take_back(tree, second)
     assert tree.read(MIRROR) == mine
@@ -226,21 +235,23 @@ def test_lower_layer_goes_alone_and_the_rest_can_follow(tree: CheckoutTree, firs
 
 def test_tree_that_was_replaced_and_patched_again_is_reverted_to_the_new_bytes(tree: CheckoutTree) -> None:
     apply(tree)
-    released = {file: text.replace(b"class", b"class New") + b"# new\n" for file, text in SOURCES.items()}
-    released[MIRROR] = released[MIRROR].replace(b"copies = 0", b"mode = 1; copies = 0")
+    released = {file: b"# newer\n" + text + b"# new\n" for file, text in SOURCES.items()}
+    released[MIRROR] = released[MIRROR].replace(b"copies = 0", b"mode = 1\n    copies = 0")
     write_package(tree.package, released)
     apply(tree)
+    assert recorded(tree) == tuple(patch.id for patch in TOYS)
     take_back(tree)
     assert {file: tree.read(file) for file in SOURCES} == released
     assert recorded(tree) == ()
 
 
 def test_edit_undone_by_hand_and_made_again_keeps_the_first_bytes(tree: CheckoutTree) -> None:
-    both = ToyPatch("both", ((MIRROR, b"copies = 0", b"copies = None"), (MIRROR, b"depth = 1", b"depth = 2")))
+    copies = rewriting("copies", f"{MIRROR}::Mirror", "copies = 0", "copies = None")
+    both = toy("both", copies, rewriting("depth", MIRROR, "depth = 1", "depth = 2"))
     apply(tree, both)
-    edit(tree, MIRROR, b"depth = 2", b"depth = 1")
+    edit(tree, MIRROR, b"# patchkit both: toy\ndepth = 2", b"depth = 1")
     apply(tree, both)
-    revert(tree, None, ToyPatches(tree, (both,)))
+    revert(tree, None, at_hand(tree, (both,)))
     assert tree.read(MIRROR) == SOURCES[MIRROR]
 
 
@@ -266,7 +277,7 @@ def test_uncommitted_edits_do_not_keep_a_checkout_from_reverting(checkout: Check
 
 
 NOWHERE: Any = None
-NONE = ToyPatches(OverlayTree(NOWHERE, {}), ())
+NONE = at_hand(NOWHERE, ())
 ORIGINAL = [b"line_%d = 0\n" % number for number in range(12)]
 PATCHED = [
     *ORIGINAL[:3],
@@ -317,23 +328,24 @@ def test_edit_of_any_line_but_the_patch_itself_is_kept(number: int) -> None:
     assert left == [line.replace(b"line_%d = 0\n" % number, b"mine = 0\n") for line in ORIGINAL]
 
 
-SIGNED = ToyPatch(
+SIGNED = toy(
     "signed",
-    (
-        (
-            MIRROR,
-            b"    def host(self):\n        return self.copies\n",
-            b"    def host(self):\n        return self.copies\n\n    # patchkit signed: toy\n    def extra(self):\n"
-            b"        return api.total(self)\n",
-        ),
-        (MIRROR, b"class Mirror:", b"# patchkit signed: toy\nfrom toolbox import api\n\n\nclass Mirror:"),
-    ),
+    f"""\
+[edit.extra]
+kind = "method"
+why = "toy"
+at = "{MIRROR}::Mirror"
+code = '''
+def extra(self):
+    return api.total(self)
+'''
+imports = ["from toolbox import api"]""",
 )
 METHOD = b"    # patchkit signed: toy\n    def extra(self):\n        return api.total(self)\n"
 
 
 def signed_back(tree: CheckoutTree) -> Reverted:
-    return revert(tree, None, ToyPatches(tree, (SIGNED,)))
+    return revert(tree, None, at_hand(tree, (SIGNED,)))
 
 
 def test_blank_lines_around_what_a_patch_put_in_are_no_obstacle(tree: CheckoutTree) -> None:
@@ -376,8 +388,8 @@ def test_imports_that_a_formatter_joined_are_taken_apart(tree: CheckoutTree) -> 
     edit(
         tree,
         MIRROR,
-        b"# patchkit signed: toy\nfrom toolbox import api\n",
-        b"# patchkit signed: toy\nfrom toolbox import api, mine\n",
+        b"from toolbox import api\n",
+        b"from toolbox import api, mine\n",
     )
     edit(tree, MIRROR, b"depth = 1", b"depth = mine(1)")
     signed_back(tree)
@@ -392,7 +404,7 @@ def test_second_definition_of_a_patched_name_is_refused(tree: CheckoutTree) -> N
         tree,
         MIRROR,
         b"depth = 1\n",
-        b"depth = 1\n\n\nclass Mirror:\n    def host(self):\n        # guard\n        return 1\n",
+        b"depth = 1\n\n\nclass Mirror:\n    def host(self):\n        guard()\n        return 1\n",
     )
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=r"Mirror is there 2 times"):
@@ -411,7 +423,12 @@ def test_patched_class_that_was_renamed_is_refused(tree: CheckoutTree) -> None:
 
 def test_patched_function_that_was_deleted_is_no_obstacle(tree: CheckoutTree) -> None:
     apply(tree)
-    edit(tree, MIRROR, b"\n    def host(self):\n        # guard\n        return self.copies\n", b"")
+    edit(
+        tree,
+        MIRROR,
+        b"\n    def host(self):\n        # patchkit guard: toy\n        guard()\n        return self.copies\n",
+        b"",
+    )
     take_back(tree)
     assert tree.read(MIRROR) == b"class Mirror:\n    copies = 0\n\n\ndepth = 1\n"
 

@@ -11,17 +11,22 @@ import pytest
 from support.faults import killed
 from support.toys import (
     ABRUPT,
-    COPIES,
-    SOURCES,
-    ToyPatch,
-    ToyPatches,
+    CRLF,
+    MIRROR,
     apply,
+    at_hand,
     everything,
+    making,
     refused,
+    rewriting,
+    taking,
+    toy,
     write_package,
 )
 
 from patchkit.errors import ConflictError
+from patchkit.plan.build import make_plan
+from patchkit.transaction.apply import Transaction
 from patchkit.transaction.recover import recover
 from patchkit.transaction.revert import recorded, revert
 from patchkit.transaction.store import Store
@@ -31,26 +36,37 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NEW = "srt/fresh/deep/new.py"
-MAKE = ToyPatch("make", ((NEW, None, b"made = 1\n"), *COPIES.swaps))
-TAKE = ToyPatch("take", ((ABRUPT, SOURCES[ABRUPT], None),))
-BOTH = (MAKE, TAKE)
+MAKE = toy(
+    "make",
+    making(NEW, "made = 1"),
+    rewriting("copies", f"{MIRROR}::Mirror", "copies = 0", "copies = None"),
+    rewriting("flag", f"{CRLF}::Backend", "flag = False", "flag = True"),
+)
+
+
+def take(tree: CheckoutTree) -> tuple[str, ...]:
+    return Transaction(tree, "toys").commit(taking(make_plan(tree, ()), ABRUPT)).files
+
+
+def make_and_take(tree: CheckoutTree) -> None:
+    Transaction(tree, "toys").commit(taking(make_plan(tree, (MAKE,)), ABRUPT))
 
 
 def take_back(tree: CheckoutTree) -> object:
-    return revert(tree, None, ToyPatches(tree, BOTH))
+    return revert(tree, None, at_hand(tree, (MAKE,)))
 
 
 def test_made_file_is_there_and_goes_with_its_folders(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     assert NEW in apply(tree, MAKE)
-    assert tree.read(NEW) == b"made = 1\n"
+    assert tree.read(NEW) == b"# patchkit make: toy\nmade = 1\n"
     take_back(tree)
     assert everything(tree.root) == before
 
 
 def test_taken_file_comes_back(tree: CheckoutTree) -> None:
     before = everything(tree.root)
-    assert apply(tree, TAKE) == (ABRUPT,)
+    assert take(tree) == (ABRUPT,)
     assert tree.read(ABRUPT) is None
     take_back(tree)
     assert everything(tree.root) == before
@@ -64,14 +80,14 @@ def test_file_system_without_links_gets_new_files_too(
 
     monkeypatch.setattr(os, "link", denied)
     before = everything(tree.root)
-    apply(tree, *BOTH)
+    make_and_take(tree)
     take_back(tree)
     assert everything(tree.root) == before
 
 
 def test_one_of_two_goes_alone(tree: CheckoutTree) -> None:
-    apply(tree, *BOTH)
-    revert(tree, frozenset({"make"}), ToyPatches(tree, BOTH))
+    make_and_take(tree)
+    revert(tree, frozenset({"make"}), at_hand(tree, (MAKE,)))
     assert tree.read(NEW) is None
     assert not (tree.package / "srt/fresh").exists()
     assert tree.read(ABRUPT) is None
@@ -116,14 +132,14 @@ def test_making_and_taking_killed_anywhere_is_finished_or_rolled_back(
 ) -> None:
     old = everything(write_package(tmp_path / "old"))
     done = open_tree(write_package(tmp_path / "done" / "sglang"))
-    apply(done, *BOTH)
+    make_and_take(done)
     new = {name: known for name, known in everything(done.package).items() if ".patchkit" not in name}
     for number in range(1, 1000):
         tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
         if act == "revert":
-            apply(tree, *BOTH)
+            make_and_take(tree)
         if not killed(
-            partial(apply, tree, *BOTH) if act == "apply" else partial(take_back, tree), number, torn=torn
+            partial(make_and_take, tree) if act == "apply" else partial(take_back, tree), number, torn=torn
         ):
             break
         recover(tree)

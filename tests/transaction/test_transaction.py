@@ -11,22 +11,23 @@ from support.toys import (
     APPLIED,
     COPIES,
     CRLF,
-    DEPTH,
     MIRROR,
     SOURCES,
-    ToyPatch,
+    TOYS,
     apply,
     contents,
     edit,
     everything,
     git,
     refused,
+    rewriting,
     take_back,
-    toy_plan,
+    toy,
     write_package,
 )
 
 from patchkit.errors import TreeError
+from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.lock import exclusive
@@ -52,13 +53,13 @@ def test_second_apply_changes_nothing(tree: CheckoutTree) -> None:
 
 def test_plan_without_changes_leaves_no_trace(tree: CheckoutTree) -> None:
     before = everything(tree.root)
-    plan = replace(toy_plan(tree), changes=())
+    plan = replace(make_plan(tree, TOYS), changes=())
     assert Transaction(tree, "toys").commit(plan).files == ()
     assert everything(tree.root) == before
 
 
 def test_outcome_tells_the_states_after_the_act(tree: CheckoutTree) -> None:
-    plan = toy_plan(tree)
+    plan = make_plan(tree, TOYS)
     conflicting = replace(plan.patches[0], state=State.CONFLICT, reason="why")
     plan = replace(plan, patches=(conflicting, *plan.patches[1:]))
     outcome = Transaction(tree, "toys").commit(plan)
@@ -68,9 +69,9 @@ def test_outcome_tells_the_states_after_the_act(tree: CheckoutTree) -> None:
 
 def test_check_writes_nothing_and_tells_the_same(tree: CheckoutTree) -> None:
     before = everything(tree.root)
-    checked = Transaction(tree, "toys").check(toy_plan(tree))
+    checked = Transaction(tree, "toys").check(make_plan(tree, TOYS))
     assert everything(tree.root) == before
-    assert checked == Transaction(tree, "toys").commit(toy_plan(tree))
+    assert checked == Transaction(tree, "toys").commit(make_plan(tree, TOYS))
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o755])
@@ -129,8 +130,10 @@ def test_folder_linked_out_of_the_tree_is_refused(tree: CheckoutTree, tmp_path: 
 def test_two_names_of_one_file_are_refused(tree: CheckoutTree) -> None:
     (tree.package / ABRUPT).unlink()
     (tree.package / ABRUPT).symlink_to("../managers/mirror.py")
-    twice = ToyPatch("twice", tuple((file, b"depth = 1", b"depth = 2") for file in (MIRROR, ABRUPT)))
-    refused(tree, "are the same file", twice)
+    both = [
+        rewriting(name, file, "depth = 1", "depth = 2") for name, file in (("one", MIRROR), ("two", ABRUPT))
+    ]
+    refused(tree, "are the same file", toy("twice", *both))
 
 
 def test_read_only_file_is_refused(tree: CheckoutTree) -> None:
@@ -156,7 +159,7 @@ def test_permission_denied_is_one_sentence(tree: CheckoutTree, monkeypatch: pyte
 
 
 def test_file_changed_since_the_plan_is_refused(tree: CheckoutTree) -> None:
-    plan = toy_plan(tree)
+    plan = make_plan(tree, TOYS)
     edit(tree, MIRROR, b"depth", b"width")
     before = everything(tree.root)
     with pytest.raises(TreeError, match="was changed while patchkit was at work"):
@@ -165,7 +168,7 @@ def test_file_changed_since_the_plan_is_refused(tree: CheckoutTree) -> None:
 
 
 def test_file_gone_since_the_plan_is_refused(tree: CheckoutTree) -> None:
-    plan = toy_plan(tree)
+    plan = make_plan(tree, TOYS)
     (tree.package / MIRROR).unlink()
     with pytest.raises(TreeError, match=r"mirror.py cannot be reached"):
         Transaction(tree, "toys").commit(plan)
@@ -222,7 +225,7 @@ def test_what_patchkit_itself_left_uncommitted_is_no_obstacle(checkout: Checkout
     assert apply(checkout)
     edit(checkout, MIRROR, b"height = 3", b"height = 4")
     with pytest.raises(TreeError, match="uncommitted changes"):
-        apply(checkout, replace(DEPTH, swaps=((MIRROR, b"class Mirror:", b"class Mirror:  # toy"),)))
+        apply(checkout, toy("host", rewriting("host", f"{MIRROR}::Mirror.host", "return $value", "return 1")))
 
 
 @pytest.mark.parametrize("ignored", [False, True])
@@ -235,7 +238,7 @@ def test_wheel_unpacked_inside_another_repository_is_no_obstacle(tmp_path: Path,
 
 
 def test_dirty_file_that_only_matches_the_name_of_a_target_is_no_obstacle(checkout: CheckoutTree) -> None:
-    odd = replace(DEPTH, swaps=(("srt/[m]*.py", b"x = 1", b"x = 2"),))
+    odd = toy("odd", rewriting("x", "srt/[m]*.py", "x = 1", "x = 2"))
     write_package(checkout.package, {"srt/[m]*.py": b"x = 1\n", "srt/m.py": b""})
     git(checkout.root, "add", ".")
     git(checkout.root, "commit", "-qm", "Odd names")
