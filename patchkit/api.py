@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from patchkit.transaction.apply import Applied
     from patchkit.transaction.recover import Recovery
     from patchkit.transaction.revert import Inferred, Reverted
-    from patchkit.transaction.unwind import Contents
     from patchkit.tree.backends import Heir
     from patchkit.tree.tree import CheckoutTree, Tree
     from patchkit.verify.result import Verdict
@@ -163,6 +162,7 @@ def commit(
     TreeError, and nothing written, if the files have uncommitted changes or git cannot commit now;
     RefusedCommitError if a hook refuses one: that patch is taken back, those before it stay committed.
     """
+    from patchkit.plan.at_hand import PatchesAtHand
     from patchkit.series.commit import commit as committing
     from patchkit.transaction import revert as reverting
 
@@ -172,7 +172,7 @@ def commit(
         raise PlanConflictError(
             f"{conflicts}, so nothing was written: --keep-going applies the others.", planned
         )
-    at_hand = _AtHand(tree, patches)
+    at_hand = PatchesAtHand(tree, patches)
     return committing(
         tree,
         planned,
@@ -230,6 +230,7 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     Where no ledger is true of the tree, what git has from before the patches takes its place. ConflictError,
     and nothing written, if neither is there, or if edits cannot be told apart.
     """
+    from patchkit.plan.at_hand import PatchesAtHand
     from patchkit.transaction import revert as reverting
     from patchkit.transaction.write import require_settled
 
@@ -244,7 +245,7 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     named = frozenset(ids).intersection(recorded)
     if ids and not named:
         return reverting.Reverted((), ())
-    return reverting.revert(tree, named or None, _AtHand(tree, patches), inferred)
+    return reverting.revert(tree, named or None, PatchesAtHand(tree, patches), inferred)
 
 
 def recover(tree: CheckoutTree) -> Recovery:
@@ -507,6 +508,7 @@ def _inferred(tree: CheckoutTree, patches: PatchSet) -> Inferred | None:
     ConflictError if git does not have what was there before, or the patches at hand do not make what is there.
     """
     from patchkit.plan import vendor
+    from patchkit.plan.at_hand import PatchesAtHand
     from patchkit.plan.build import inspect
     from patchkit.plan.status import State
     from patchkit.transaction.apply import with_plan
@@ -525,7 +527,7 @@ def _inferred(tree: CheckoutTree, patches: PatchSet) -> Inferred | None:
     if vendor.is_vendored(tree):
         originals |= dict.fromkeys(tree.files(vendor.FOLDER, ""))
         folders.append(vendor.FOLDER)
-    planned = _AtHand(tree, patches).plan(originals, ids)
+    planned = PatchesAtHand(tree, patches).plan(originals, ids)
     unexplained = sorted(set(files).difference(change.file for change in planned.changes))
     if unexplained:
         raise ConflictError(
@@ -553,45 +555,4 @@ def _refuse_unrecorded(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     if theirs and named:
         raise ConflictError(
             f"{', '.join(theirs)}: upstream's own in {tree.package}: git revert takes it out."
-        )
-
-
-class _AtHand:
-    """The patches of a patch set, asked about files of a tree with other contents than they have."""
-
-    def __init__(self, tree: CheckoutTree, patches: PatchSet) -> None:
-        self._tree = tree
-        self._patches = patches
-
-    def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
-        """Return what the files become under these patches; UsageError if one of them is not at hand."""
-        return {**contents, **{change.file: change.after for change in self.plan(contents, ids).changes}}
-
-    def plan(self, contents: Contents, ids: Sequence[str]) -> Plan:
-        """Return the plan of these patches for the files; UsageError if one of them is not at hand."""
-        from patchkit.plan import vendor
-        from patchkit.plan.build import make_plan
-        from patchkit.tree.tree import OverlayTree
-
-        missing = [name for name in ids if name not in self._patches.ids]
-        if missing:
-            raise UsageError(f"{missing[0]} came from a folder of patches: name it again with --patches DIR.")
-        chosen = tuple(patch for patch in self._patches if patch.id in ids)
-        there = OverlayTree(self._tree, contents)
-        if any(file.startswith(f"{vendor.FOLDER}/") for file in contents):
-            return vendor.with_runtime(there, make_plan(vendor.laid_over(there), vendor.pointed(chosen)))
-        return make_plan(there, chosen)
-
-    def present(self, contents: Contents, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
-        """Return the edits of these patches, as far as they are at hand, that are in place."""
-        from patchkit.plan.build import inspect
-        from patchkit.plan.status import State
-        from patchkit.tree.tree import OverlayTree
-
-        chosen = tuple(patch for patch in self._patches if patch.id in ids)
-        return frozenset(
-            (status.patch.id, edit.name)
-            for status in inspect(OverlayTree(self._tree, contents), chosen)
-            for edit in status.edits
-            if edit.state in {State.APPLIED, State.UPSTREAM}
         )

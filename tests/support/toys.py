@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from patchkit.api import _AtHand
 from patchkit.errors import TreeError
 from patchkit.patchset import load
 from patchkit.patchset.select import PatchSet
+from patchkit.plan.at_hand import PatchesAtHand
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.transaction.apply import Transaction
@@ -119,8 +119,8 @@ def making(file: str, code: str) -> str:
 
 
 def at_hand(tree: CheckoutTree, patches: Sequence[Patch] = TOYS) -> AtHand:
-    """Return patches as `patchkit.api.revert` has them at hand."""
-    return _AtHand(tree, PatchSet(patches, "toys"))
+    """Return patches as `patchkit.api.revert` has them."""
+    return PatchesAtHand(tree, PatchSet(patches, "toys"))
 
 
 def write_package(package: Path, sources: dict[str, bytes] = SOURCES) -> Path:
