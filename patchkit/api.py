@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from patchkit.findings.rule import Rule
     from patchkit.matrix.answer import Diff, Matrix
     from patchkit.patchset.select import PatchSet
+    from patchkit.plan.conflict import Conflict
     from patchkit.plan.status import PatchStatus, Plan, Stage
     from patchkit.series.commit import Committed
     from patchkit.series.merge import Merged
@@ -114,7 +115,14 @@ def status(tree: CheckoutTree, patches: PatchSet) -> tuple[PatchStatus, ...]:
 
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
     """Return what applying ``ids`` (none: all that are on) with what they need would do; conflicts are states."""
-    return _plan(tree, patches, ids, only=False)
+    return _plan(tree, patches, ids, only=False, closely=True)
+
+
+def conflicts(plan: Plan) -> tuple[Conflict, ...]:
+    """Return what a person needs to see of each conflict of a plan: the site as found, as expected, and the edit."""
+    from patchkit.plan.conflict import conflicts
+
+    return conflicts(plan.tree, plan.patches)
 
 
 def apply(
@@ -290,14 +298,15 @@ def matrix(
     jobs: int | None = None,
     watch: Callable[[str, int, int], None] | None = None,
     diffs: dict[str, tuple[Diff, ...]] | None = None,
+    conflicts: dict[str, tuple[Conflict, ...]] | None = None,
     faults: dict[str, tuple[str, ...]] | None = None,
 ) -> Matrix:
     """Return each patch's state on each ref of ``repository`` that ``patterns`` name; nothing is checked out.
 
     With ``verify`` a temporary copy of each package is applied to and verified. ``watch`` is told what is being
     done, how much of it is done and of how much; ``diffs`` is filled with what the patches would change, by
-    state, and ``faults`` with what is wrong with what they make. UsageError for a pattern that
-    names nothing, TreeError if ``repository`` is none.
+    state, ``conflicts`` with the sites of those that conflict, ``faults`` with what is wrong with what they
+    make. UsageError for a pattern that names nothing, TreeError if ``repository`` is none.
     """
     from patchkit.matrix.refs import refs
     from patchkit.matrix.survey import survey
@@ -310,6 +319,7 @@ def matrix(
         jobs=jobs,
         watch=watch,
         diffs=diffs,
+        conflicts=conflicts,
         faults=faults,
     )
 
@@ -477,7 +487,14 @@ def _series(
 
 
 def _plan(
-    tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool, runtime: str = ""
+    tree: CheckoutTree,
+    patches: PatchSet,
+    ids: Sequence[str],
+    *,
+    only: bool,
+    runtime: str = "",
+    closely: bool = False,
+    certain: bool = False,
 ) -> Plan:
     from patchkit.plan import vendor
     from patchkit.plan.build import make_plan
@@ -486,8 +503,9 @@ def _plan(
     require_settled(tree)
     chosen = patches.select(ids, only=only)
     if not _vendored(tree, patches, runtime):
-        return make_plan(tree, chosen)
-    return vendor.with_runtime(tree, make_plan(vendor.laid_over(tree), vendor.pointed(chosen)))
+        return make_plan(tree, chosen, closely=closely, certain=certain)
+    plan = make_plan(vendor.laid_over(tree), vendor.pointed(chosen), closely=closely, certain=certain)
+    return vendor.with_runtime(tree, plan)
 
 
 def _vendored(tree: CheckoutTree, patches: PatchSet, runtime: str) -> bool:

@@ -15,6 +15,7 @@ from patchkit.doctor.worth import Worth  # noqa: TC001  # schemas are made of it
 from patchkit.drafting.trial import Trial
 from patchkit.findings.finding import Finding, Suppressed  # noqa: TC001  # schemas are made of it
 from patchkit.matrix.answer import Matrix
+from patchkit.plan.conflict import Conflict  # noqa: TC001  # schemas are made of it
 from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
 
 
@@ -65,10 +66,11 @@ class FileDiff(_Answer, frozen=True):
 
 
 class Diff(_Answer, frozen=True):
-    """``diff``."""
+    """``diff``; ``conflicts`` has a site for each edit that has no certain one."""
 
     tree: Place
     files: tuple[FileDiff, ...]
+    conflicts: tuple[Conflict, ...]
 
 
 class Made(_Answer, frozen=True):

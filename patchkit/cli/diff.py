@@ -1,7 +1,8 @@
-"""``patchkit diff``: what apply would change, as a diff that ``git apply`` and ``patch -p1`` take."""
+"""``patchkit diff``: what apply would change, as ``git apply`` and ``patch -p1`` take it, and the conflicts."""
 
 from __future__ import annotations
 
+from textwrap import dedent, indent
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from patchkit.plan.conflict import Conflict
     from patchkit.plan.status import FileChange
     from patchkit.tree.tree import CheckoutTree
 
@@ -30,13 +32,17 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     tree = words.open()
     with console.working(tree):
         planned = api.diff(tree, patches, words.ids)
-    _print(tree, planned.changes, as_json=as_json)
+    found = api.conflicts(planned)
+    _print(tree, planned.changes, found, as_json=as_json)
     conflicts = api.describe_conflicts(planned.patches)
     if conflicts:
         raise ConflictError(f"{conflicts}: patchkit status{words.tail} says why.")
 
 
-def _print(tree: CheckoutTree, changes: Sequence[FileChange], *, as_json: bool) -> None:
+def _print(
+    tree: CheckoutTree, changes: Sequence[FileChange], conflicts: Sequence[Conflict], *, as_json: bool
+) -> None:
+    import msgspec
     from rich.syntax import Syntax
 
     from patchkit.cli import console
@@ -56,7 +62,7 @@ def _print(tree: CheckoutTree, changes: Sequence[FileChange], *, as_json: bool) 
             }
             for change in changes
         ]
-        console.emit(place(tree) | {"files": files})
+        console.emit(place(tree) | {"files": files, "conflicts": msgspec.to_builtins(conflicts)})
         return
     text = b"".join(texts.values())
     out = console.stdout()
@@ -65,3 +71,26 @@ def _print(tree: CheckoutTree, changes: Sequence[FileChange], *, as_json: bool) 
         out.print(coloured, soft_wrap=True, end="")
     else:
         click.echo(text, nl=False)
+    # What stdout has goes to git apply as it is.
+    for conflict in conflicts:
+        click.echo(console.plain(_told(conflict)), err=True)
+
+
+def _told(conflict: Conflict) -> str:
+    """Say of a conflict what was found, what was expected and what the edit would have done, in lines."""
+    where = [
+        conflict.file and f"{conflict.file}:{conflict.line}",
+        conflict.site,
+        conflict.patch,
+        conflict.edit,
+    ]
+    head = f"{': '.join(filter(None, where))} ({conflict.why})\n  {conflict.reason}"
+    said = {
+        "found": conflict.found,
+        "expected": conflict.expected,
+        f"wanted ({conflict.kind})": conflict.wanted,
+    }
+    parts = [
+        f"  {name}:\n{indent(dedent(text).rstrip(), '    ')}" for name, text in said.items() if text.strip()
+    ]
+    return "\n".join(["", head, *parts])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from patchkit.matrix.answer import Diff, Matrix
     from patchkit.patchset.select import PatchSet
+    from patchkit.plan.conflict import Conflict
 
 FORMATS = ("text", "json", "csv", "html")
 
@@ -65,7 +66,9 @@ def command(
     if not patterns:
         raise UsageError("which refs? Name them with --refs, such as --refs 'refs/heads/release/*'.")
     patches = load.patches(folders)
-    diffs: dict[str, tuple[Diff, ...]] | None = {} if style == "html" else None
+    diffs: dict[str, tuple[Diff, ...]] = {}
+    conflicts: dict[str, tuple[Conflict, ...]] = {}
+    is_page = style == "html"
     with console.progress() as watch:
         matrix = api.matrix(
             Path(words[0]),
@@ -74,17 +77,23 @@ def command(
             verify=verify,
             jobs=jobs,
             watch=watch,
-            diffs=diffs,
+            diffs=diffs if is_page else None,
+            conflicts=conflicts if is_page else None,
         )
     with console.writing(output) as out:
-        _answer(matrix, patches, style, diffs or {}, out)
+        _answer(matrix, patches, style, _Opened(diffs, conflicts), out)
     if any(row.error or (row.verified and not row.verified.passed) for row in matrix.rows):
         context.exit(1)
 
 
-def _answer(
-    matrix: Matrix, patches: PatchSet, style: str, diffs: Mapping[str, Sequence[Diff]], out: Console
-) -> None:
+class _Opened(NamedTuple):
+    """What the cells of the page open to, by the state of the files."""
+
+    diffs: Mapping[str, Sequence[Diff]]
+    conflicts: Mapping[str, Sequence[Conflict]]
+
+
+def _answer(matrix: Matrix, patches: PatchSet, style: str, opened: _Opened, out: Console) -> None:
     import msgspec
 
     from patchkit.matrix.formats import table, text
@@ -100,5 +109,5 @@ def _answer(
         from patchkit.matrix.formats import page
 
         today = datetime.now(timezone.utc).date().isoformat()
-        written = page.document(matrix, {patch.id: patch.title for patch in patches}, diffs, today)
+        written = page.document(matrix, {patch.id: patch.title for patch in patches}, *opened, today)
     out.file.write(f"{written}\n")

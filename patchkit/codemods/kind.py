@@ -80,3 +80,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_u
     def written(self) -> tuple[str, ...]:
         """Every piece of code that the edit may write."""
         return tuple(getattr(self, key) for key in self.writes)
+
+    @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """Each way in which a site may look, none where its place says it, with the code that belongs there."""
+        find = getattr(self, "find", "")
+        finds = (find,) if isinstance(find, str) else find
+        return tuple((way, "\n".join(self.written)) for way in finds)

@@ -15,6 +15,7 @@ import msgspec
 from patchkit import cache
 from patchkit.matrix.answer import Answer, Diff, Verified
 from patchkit.matrix.questions import Asked
+from patchkit.plan.conflict import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,12 +29,14 @@ create table if not exists names (blob text primary key, names text);
 create table if not exists answers (patches text, asked text, answer blob, primary key (patches, asked));
 create table if not exists verified (patches text, package text, answer blob, primary key (patches, package));
 create table if not exists faults (patches text, state text, answer blob, primary key (patches, state));
+create table if not exists conflicts (patches text, state text, answer blob, primary key (patches, state));
 create table if not exists diffs (patches text, state text, answer blob, primary key (patches, state));
 """
 _asked = msgspec.json.Decoder(tuple[Asked, ...])
 _answer = msgspec.json.Decoder(Answer)
 _faults = msgspec.json.Decoder(tuple[str, ...])
 _diffs = msgspec.json.Decoder(tuple[Diff, ...])
+_conflicts = msgspec.json.Decoder(tuple[Conflict, ...])
 _verified = msgspec.json.Decoder(Verified)
 
 
@@ -78,6 +81,11 @@ class Memory:
         """Return what the patches would change, by the state of the files."""
         return dict(self._decoded("select state, answer from diffs where patches = ?", _diffs))
 
+    def conflicts(self) -> dict[str, tuple[Conflict, ...]]:
+        """Return the sites of what conflicts, by the state of the files."""
+        query = "select state, answer from conflicts where patches = ?"
+        return dict(self._decoded(query, _conflicts))
+
     def faults(self) -> dict[str, tuple[str, ...]]:
         """Return what is wrong with what the patches make, by the state of the files."""
         query = "select state, answer from faults where patches = ?"
@@ -101,6 +109,11 @@ class Memory:
         """Keep what the patches would change in a state of the files."""
         row = (self._digest, state, msgspec.json.encode(diffs))
         self._write("insert or replace into diffs values (?, ?, ?)", [row])
+
+    def keep_conflicts(self, state: str, conflicts: tuple[Conflict, ...]) -> None:
+        """Keep the sites of what conflicts in a state of the files."""
+        row = (self._digest, state, msgspec.json.encode(conflicts))
+        self._write("insert or replace into conflicts values (?, ?, ?)", [row])
 
     def keep_faults(self, state: str, faults: tuple[str, ...]) -> None:
         """Keep what is wrong with what the patches make of a state of the files."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from patchkit.matrix.refs import Ref
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
+    from patchkit.plan.conflict import Conflict
 
     Watch = Callable[[str, int, int], None]
 
@@ -45,12 +46,14 @@ def survey(
     jobs: int | None = None,
     watch: Watch | None = None,
     diffs: dict[str, tuple[Diff, ...]] | None = None,
+    conflicts: dict[str, tuple[Conflict, ...]] | None = None,
     faults: dict[str, tuple[str, ...]] | None = None,
 ) -> Matrix:
     """Return a row a ref; ``watch`` is told what is being done, how much of it is done, and of how much.
 
     With ``verify`` each distinct package is applied to in a temporary folder and verified there. ``diffs`` is
-    filled, by state, with what the patches would change, ``faults`` with what is wrong once they are planned:
+    filled, by state, with what the patches would change, ``conflicts`` with the sites of those that conflict,
+    ``faults`` with what is wrong once they are planned:
     a file that would not compile, a pending patch that is not applied then, a file that a second plan changes.
     A ref that holds no sglang or a broken file gets an error for its cells. Nothing is written to ``repository``.
     """
@@ -59,7 +62,7 @@ def survey(
     try:
         with GitRepository(repository) as git:
             return _Survey(git, patches, memory, jobs or os.cpu_count() or 1, watch).run(
-                refs, verify=verify, started=started, diffs=diffs, faults=faults
+                refs, verify=verify, started=started, diffs=diffs, conflicts=conflicts, faults=faults
             )
     finally:
         memory.close()
@@ -88,6 +91,7 @@ class _Survey:
         verify: bool,
         started: float,
         diffs: dict[str, tuple[Diff, ...]] | None,
+        conflicts: dict[str, tuple[Conflict, ...]] | None,
         faults: dict[str, tuple[str, ...]] | None,
     ) -> Matrix:
         packages: dict[str, GitTree] = {}
@@ -107,6 +111,8 @@ class _Survey:
         verified = self._verify(packages, answers) if verify else {}
         if diffs is not None:
             diffs |= self._diffs(packages, answers)
+        if conflicts is not None:
+            conflicts |= self._conflicts(packages, answers)
         if faults is not None:
             faults |= self._faults(packages, answers)
         self._memory.keep_names(self._fresh)
@@ -198,7 +204,7 @@ class _Survey:
 
     def _diffs(self, packages: dict[str, GitTree], answers: dict[str, Answer]) -> dict[str, tuple[Diff, ...]]:
         found = self._memory.diffs()
-        todo = _changing(packages, answers, found)
+        todo = _having(packages, answers, found, "pending", "partial")
         worker = _Worker(self._git.path, tuple(self._patches), {})
         for done, (state, outcome) in enumerate(_run(worker, "diffs", list(todo.items()), self._jobs), 1):
             self._watch("comparing", done, len(todo))
@@ -207,9 +213,22 @@ class _Survey:
                 self._memory.keep_diffs(state, outcome)
         return found
 
+    def _conflicts(
+        self, packages: dict[str, GitTree], answers: dict[str, Answer]
+    ) -> dict[str, tuple[Conflict, ...]]:
+        found = self._memory.conflicts()
+        todo = _having(packages, answers, found, "conflict")
+        worker = _Worker(self._git.path, tuple(self._patches), {})
+        for done, (state, outcome) in enumerate(_run(worker, "conflicts", list(todo.items()), self._jobs), 1):
+            self._watch("looking at conflicts", done, len(todo))
+            if not isinstance(outcome, str):
+                found[state] = outcome
+                self._memory.keep_conflicts(state, outcome)
+        return found
+
     def _faults(self, packages: dict[str, GitTree], answers: dict[str, Answer]) -> dict[str, tuple[str, ...]]:
         found = self._memory.faults()
-        todo = _changing(packages, answers, found)
+        todo = _having(packages, answers, found, "pending", "partial")
         worker = _Worker(self._git.path, tuple(self._patches), {})
         for done, (state, outcome) in enumerate(_run(worker, "faults", list(todo.items()), self._jobs), 1):
             self._watch("planning", done, len(todo))
@@ -221,14 +240,14 @@ class _Survey:
         return found
 
 
-def _changing(
-    packages: dict[str, GitTree], answers: dict[str, Answer], known: Container[str]
+def _having(
+    packages: dict[str, GitTree], answers: dict[str, Answer], known: Container[str], *cells: str
 ) -> dict[str, str]:
-    """Return a ref of each state that patches would change, but for those that are known."""
+    """Return a ref of each state in which a patch is one of ``cells``, but for those that are known."""
     return {
         answer.state: packages[package].ref
         for package, answer in answers.items()
-        if answer.state not in known and any(cell.state in ("pending", "partial") for cell in answer.cells)
+        if answer.state not in known and any(cell.state in cells for cell in answer.cells)
     }
 
 
@@ -287,6 +306,17 @@ class _Worker:
             for stage in stages
             for change in stage.changes
         )
+
+    def conflicts(self, commit: str) -> tuple[Conflict, ...] | str:
+        """Return the site of each conflict, or why that cannot be told."""
+        from patchkit.plan.build import make_plan
+        from patchkit.plan.conflict import conflicts
+
+        tree = GitTree(self.open(), commit)
+        try:
+            return conflicts(tree, make_plan(tree, self.patches, closely=True).patches)
+        except PatchkitError as error:
+            return str(error)
 
     def faults(self, commit: str) -> tuple[str, ...] | str:
         """Return what is wrong with the tree that the default patches make; or why none is made."""

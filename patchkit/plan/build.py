@@ -41,6 +41,9 @@ def _run(
     modules: Modules,
     patches: Sequence[Patch],
     watch: Callable[[Patch, Workspace], None] | None = None,
+    *,
+    closely: bool = False,
+    certain: bool = False,
 ) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
     space = Workspace(modules)
     touched: dict[str, list[str]] = {}
@@ -48,9 +51,11 @@ def _run(
     for patch in patches:
         before = dict(space.edited)
         failed = {s.patch.id for s in statuses if s.state in {State.CONFLICT, State.NOT_APPLICABLE}}
-        status = evaluate(space, patch)
+        status = evaluate(space, patch, closely=closely, certain=certain)
         needed = [identifier for identifier in patch.requires if identifier in failed]
-        if needed and status.state in {State.PENDING, State.PARTIAL}:
+        if needed and status.state is State.CONFLICT:
+            space.edited = before
+        elif needed and status.state in {State.PENDING, State.PARTIAL}:
             space.edited = before
             blocker = next(s for s in statuses if s.patch.id == needed[0])
             state = blocker.state
@@ -58,6 +63,7 @@ def _run(
         if status.state is State.CONFLICT and sglang.is_too_old(modules.tree.version):
             reason = f"sglang {modules.tree.version} is too old: patches fit {sglang.OLDEST} and later"
             status = replace(status, state=State.NOT_APPLICABLE, reason=reason)
+            space.edited = before
         statuses.append(status)
         for file, module in space.edited.items():
             if before.get(file) is not module:
@@ -77,13 +83,14 @@ def inspect(tree: Tree, patches: Sequence[Patch], modules: Modules | None = None
 
 
 @_collector_paused()
-def make_plan(tree: Tree, patches: Sequence[Patch]) -> Plan:
+def make_plan(tree: Tree, patches: Sequence[Patch], *, closely: bool = False, certain: bool = False) -> Plan:
     """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, no errors.
 
-    The changes leave out every patch that conflicts, and every patch that requires one that does.
+    The changes leave out every patch that conflicts, and every patch that requires one that does; with
+    ``certain`` they have those edits of a patch in conflict whose site is certain. ``closely`` is ``evaluate``'s.
     ConflictError if an edit, against all its checks, would leave a file that does not compile.
     """
-    return _planned(tree, *_run(Modules(tree), patches))
+    return _planned(tree, *_run(Modules(tree), patches, closely=closely, certain=certain))
 
 
 @_collector_paused()

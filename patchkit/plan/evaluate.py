@@ -150,8 +150,33 @@ def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) 
     return State.APPLIED if ours else State.UPSTREAM
 
 
-def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
-    """Return the patch's state and, unless it conflicts, leave its pending edits made in ``space``."""
+def _assumed(space: Workspace, patch: Patch) -> frozenset[str]:
+    """Return the shape that a tree with none that a patch knows comes nearest to: the one whose places it has."""
+    there = [
+        name
+        for name in patch.any_shape_of
+        if all(space.holds(msgspec.structs.replace(fact, has="", lacks="")) for fact in patch.shapes[name])
+    ]
+    return frozenset(there if len(there) == 1 else ())
+
+
+def _bring_imports(space: Workspace, spec: Edit, file: str) -> None:
+    """Add what the code of an edit needs to a file where that code is left for a person to write."""
+    module = space.get(file)
+    for need in map(Import, spec.imports):
+        home = space.at_home(need)
+        if module is not None and home is not None and need.missing(module):
+            module = home.add(module)
+            space.edited[file] = module
+
+
+def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: bool = False) -> PatchStatus:
+    """Return the patch's state and, unless it conflicts, leave its pending edits made in ``space``.
+
+    ``closely`` names the edits that conflict in a tree of a shape that the patch does not know, if it can be told
+    which shape that comes nearest to. With ``certain`` it does too, and those edits of a patch in conflict that
+    have a certain site are left made.
+    """
     if not all(space.holds(fact) for fact in patch.applies_when):
         unmet = next(fact for fact in patch.applies_when if not space.holds(fact))
         return PatchStatus(patch, State.NOT_APPLICABLE, (), f"needs a tree with {_told(unmet)}")
@@ -160,7 +185,10 @@ def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
     pristine = Workspace(space.modules)
     landed = bool(patch.upstream_when) and all(pristine.holds(fact) for fact in patch.upstream_when)
     shapes = _shapes(space, patch)
-    if patch.any_shape_of and not shapes & set(patch.any_shape_of):
+    shapeless = bool(patch.any_shape_of) and not shapes & set(patch.any_shape_of)
+    assumed = _assumed(pristine, patch) if shapeless and (closely or certain) else frozenset[str]()
+    shapes |= assumed
+    if shapeless and not assumed:
         return PatchStatus(patch, State.CONFLICT, (), _shapeless(pristine, patch))
     specs = [
         spec
@@ -185,12 +213,14 @@ def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
                 status = replace(status, state=State.PENDING, reason="comes with a patch applied before it")
         elif finding.standing is Standing.READY and finding.rewrite is not None:
             status = replace(status, state=State.PENDING)
+            undone = dict(space.edited)
             space.edited[status.file] = finding.rewrite()
             again = _examine(space, patch, spec)
             if again.finding.standing is not Standing.PRESENT:
                 why = again.finding.reason or "it matches once more"
                 reason = f"the edit was made but is not found again ({why})"
                 status = replace(status, state=State.CONFLICT, reason=reason)
+                space.edited = undone
         elif finding.standing is Standing.ABSENT and landed:
             status = replace(
                 status, state=State.UPSTREAM, reason="upstream's change is there; it has moved on since"
@@ -200,8 +230,13 @@ def evaluate(space: Workspace, patch: Patch) -> PatchStatus:
         else:
             status = replace(status, reason=_with_line(space, status.file, finding.reason))
         statuses.append(status)
-    if any(status.state is State.CONFLICT for status in statuses):
+        if certain and status.state is State.CONFLICT and not spec.kind.makes_file:
+            _bring_imports(space, spec, status.file)
+    stuck = any(status.state is State.CONFLICT for status in statuses)
+    if (stuck and not certain) or (assumed and not stuck):
         space.edited = before
+    if assumed and not stuck:
+        return PatchStatus(patch, State.CONFLICT, (), _shapeless(pristine, patch))
     return _summarise(space, patch, statuses, customised)
 
 

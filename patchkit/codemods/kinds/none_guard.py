@@ -20,6 +20,15 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
 
     writes: ClassVar[tuple[str, ...]] = ("value",)
 
+    @property
+    def _guarded(self) -> str:
+        return f"if {self.value} is not None:\n    $$found\n"
+
+    @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """What ``find`` matches, and the guard around it."""
+        return ((self.find, self._guarded),)
+
     def codemod(self) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
         from patchkit.codemods.language.statements import Statements, Variant
@@ -27,7 +36,7 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
         texts.require_bound("value", self.value, self.find)
         (find,) = texts.patterns("find", self.find)
         texts.patterns("value", self.value)
-        guarded = f"if {self.value} is not None:\n    $$found\n"
+        guarded = self._guarded
         signs = texts.signs("value", texts.in_place(self.find, guarded)) + texts.signs(
             "already", *self.already
         )

@@ -49,14 +49,33 @@ def nearest(scope: Scope, wanted: str) -> str:
 
     A statement that assigns to the same name is, whatever it assigns; else the line that reads most alike.
     """
+    line = _nearest_line(scope, wanted)
+    return f"the nearest line is `{line}`" if line else "no line is like it"
+
+
+def closest(scope: Scope, wanted: str) -> Path | None:
+    """Return the address of the innermost statement with the line that ``nearest`` names; None if there is none."""
+    line = _nearest_line(scope, wanted)
+    holding = [
+        path
+        for path, node in syntax.descend(scope.node, scope.path)
+        if line
+        and path != scope.path
+        and isinstance(node, cst.BaseStatement)
+        and any(line == each.strip() for each in syntax.code_of(node).splitlines())
+    ]
+    return max(holding, key=len, default=None)
+
+
+def _nearest_line(scope: Scope, wanted: str) -> str:
     first = next((line.strip() for line in wanted.splitlines() if line.strip() not in {"", "..."}), "")
     target = _TARGET.match(first)
     assigning = _assigning(scope, target[1]) if target else []
     if assigning:
-        return f"the nearest line is `{assigning[0]}`"
+        return assigning[0]
     lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
     close = difflib.get_close_matches(first.replace("$", ""), lines, n=1, cutoff=0.4)
-    return f"the nearest line is `{close[0]}`" if close else "no line is like it"
+    return close[0] if close else ""
 
 
 _TARGET = re.compile(r"[\w$.]*\.(\w+)\s*(?::[^=]*)?[-+*/|&]?=(?!=)")

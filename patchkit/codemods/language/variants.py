@@ -51,6 +51,11 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """The code of each variant."""
         return tuple(pair.code for pair in self.pairs)
 
+    @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """Each ``find`` with its code."""
+        return tuple((find, pair.code) for pair in self.pairs for find in texts.several(pair.find) or ("",))
+
     def build(self, place: str, *, every: bool = False) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
         from patchkit.codemods.language.statements import Statements

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from patchkit import __version__
+from patchkit.plan.conflict import Conflict
 from patchkit.plan.status import State
 
 if TYPE_CHECKING:
@@ -40,19 +41,34 @@ class _Detail:
 
     cell: Cell
     diffs: tuple[Diff, ...]
+    conflicts: tuple[Conflict, ...]
 
 
 def document(
-    matrix: Matrix, titles: Mapping[str, str], diffs: Mapping[str, Sequence[Diff]], date: str
+    matrix: Matrix,
+    titles: Mapping[str, str],
+    diffs: Mapping[str, Sequence[Diff]],
+    conflicts: Mapping[str, Sequence[Conflict]],
+    date: str,
 ) -> str:
-    """Return the page; ``titles`` names each patch, ``diffs`` says by state what the patches would change."""
+    """Return the page; ``titles`` names each patch.
+
+    ``diffs`` says by state what the patches would change, ``conflicts`` where those that conflict do.
+    """
     details: dict[_Detail, str] = {}
     opened: dict[tuple[str, str], str] = {}
     shown = {row.state: row for row in matrix.rows if row.patches}
     for state, row in shown.items():
         for cell in row.patches:
             found = tuple(diff for diff in diffs.get(state, ()) if diff.patch == cell.patch)
-            opened[state, cell.patch] = details.setdefault(_Detail(cell, found), f"d{len(details) + 1}")
+            sites = tuple(each for each in conflicts.get(state, ()) if each.patch == cell.patch and each.edit)
+            sites = sites or tuple(
+                Conflict(cell.patch, site.edit, "", "", site.file, site.site, site.reason)
+                for site in cell.conflicts
+            )
+            opened[state, cell.patch] = details.setdefault(
+                _Detail(cell, found, sites), f"d{len(details) + 1}"
+            )
     counts = {name: sum(cell.state == name for row in matrix.rows for cell in row.patches) for name in _MARKS}
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
