@@ -100,7 +100,6 @@ class Bench:
             for name, modules in self._trees.items()
         }
         ours = Contender([*self._trees.values()][-1], mode, self._pool, self._settings, swa=swa)
-        ours.share()
         return [
             result
             for batch in self._settings.batches
@@ -123,9 +122,9 @@ class Bench:
             calls[OURS](number)
             for name, tree in able.items():
                 calls[name](number)
-                for mine, own in zip(ours.metadata(case.batch), tree.metadata(case.batch), strict=True):
-                    found = differences(mine, own, replay, case.mode, page_size=self._settings.page_size)
-                    different[name].update(found)
+                mine, own = ours.metadata(case.batch), tree.metadata(case.batch)
+                found = differences(mine, own, replay, case.mode, page_size=self._settings.page_size)
+                different[name].update(found)
         torch.cuda.set_sync_debug_mode("error")
         calls[OURS](0)
         torch.cuda.set_sync_debug_mode("default")
@@ -133,7 +132,7 @@ class Bench:
         floor = bytes_moved(case.mode, replays[0], self._settings.page_size, swa=case.swa)
         return [
             Result(
-                mode=case.mode.label,
+                mode=case.mode.name,
                 swa=case.swa,
                 batch=case.batch,
                 context=case.context,
@@ -259,7 +258,7 @@ def main(
     results: list[Result] = []
     console = Console(stderr=True, width=_WIDTH)
     for mode in MODES:
-        for swa in (False,) if mode.mla else (False, True):
+        for swa in (False, True):
             fresh = bench.run(mode, ceilings, swa=swa)
             results += fresh
             content = about(ceilings, settings, trees) | {"results": [asdict(result) for result in results]}

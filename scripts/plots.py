@@ -327,12 +327,10 @@ def fill_floor(results: Sequence[Result], empty_kernel: float) -> Figure:
         textcoords="offset points",
         size=8,
     )
-    for family, colour, marker in (("MHA", _colour("patchkit"), "o"), ("MLA", _SPARE[0], "^")):
-        points = [result for result in ours if result["mode"].startswith(family)]
-        axes.plot(
-            [result["floor"] for result in points], [result["device"] for result in points], marker,
-            color=colour, markersize=4.5, alpha=0.5, markeredgewidth=0, label=f"{family} modes", gid=family,
-        )  # fmt: skip
+    axes.plot(
+        floors, [result["device"] for result in ours], "o",
+        color=_colour("patchkit"), markersize=4.5, alpha=0.5, markeredgewidth=0, label="one fill", gid="fills",
+    )  # fmt: skip
     axes.set_xlim(left, right)
     axes.set_ylim(lowest, max(replay, *(result["device"] for result in ours)) * 1.6)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -22,17 +22,15 @@ class Batch(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """Where lengths and offsets go: int32, contiguous, on the device; None where a backend has none.
+    """Where lengths and offsets go: int32, contiguous, on the device.
 
-    ``keys`` [>= size] gets the tokens that each request attends to, and ``key_offsets`` [>= size + 1], only
-    with ``keys``, their prefix sums from 0. ``queries`` [>= size] gets ``query_stride``, and
-    ``query_offsets`` [>= size + 1] the prefix sums, from 0, of ``accepted`` (integer, [>= size]) or, where
-    that is None, of ``query_stride``.
+    ``keys`` [>= size] gets the tokens that each request attends to, and ``key_offsets`` [>= size + 1] their
+    prefix sums from 0. ``query_offsets`` [>= size + 1], None where a graph's never change, gets the prefix sums,
+    from 0, of ``accepted`` (integer, [>= size]) or, where that is None, of ``query_stride``.
     """
 
-    keys: torch.Tensor | None = None
-    key_offsets: torch.Tensor | None = None
-    queries: torch.Tensor | None = None
+    keys: torch.Tensor
+    key_offsets: torch.Tensor
     query_offsets: torch.Tensor | None = None
     query_stride: int = 0
     accepted: torch.Tensor | None = None

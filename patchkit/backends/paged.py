@@ -16,8 +16,8 @@ def fill(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
     ``lengths.keys`` may be ``batch.seq_lens`` itself where ``batch.extra`` is 0.
 
     Of a page table's row only the columns of the request's own pages are written, at most as many as the
-    table and ``req_to_token`` have. The others keep what they hold: what the backend allocated them with (0,
-    in an MLA backend -1), or the page that they had for an earlier batch. Kernels end at the length. Even one
+    table and ``req_to_token`` have. The others keep what they hold: what the backend allocated them with,
+    or the page that they had for an earlier batch. Kernels end at the length. Even one
     that fetched a page before it looks at the length would find what a column can hold without this fill:
     a page stays a page of the pool for as long as the pool lives. Code that writes every row up to the longest
     request's last page leaves behind a shorter one's last page what its row of ``req_to_token`` holds there,
@@ -34,14 +34,10 @@ def fill(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
 def fill_by_torch(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
     """Do what ``fill`` promises by torch operations."""
     keys = batch.seq_lens[: batch.size].to(torch.int32) + batch.extra
-    stride = torch.full_like(keys, lengths.query_stride)
-    if lengths.keys is not None:
-        lengths.keys[: batch.size] = keys
-        if lengths.key_offsets is not None:
-            _write_offsets(lengths.key_offsets, keys)
-    if lengths.queries is not None:
-        lengths.queries[: batch.size] = stride
+    lengths.keys[: batch.size] = keys
+    _write_offsets(lengths.key_offsets, keys)
     if lengths.query_offsets is not None:
+        stride = torch.full_like(keys, lengths.query_stride)
         taken = stride if lengths.accepted is None else lengths.accepted[: batch.size]
         _write_offsets(lengths.query_offsets, taken)
     first = torch.arange(tables.pages.shape[1], device=keys.device) * tables.page_size

@@ -38,7 +38,6 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     full_to_swa,
     key_lens,
     key_offsets,
-    query_lens,
     query_offsets,
     page_table,
     swa_page_table,
@@ -59,14 +58,10 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
             for start in range(0, bs, BATCH_BLOCK):
                 request = start + tl.arange(0, BATCH_BLOCK)
                 live = request < bs
-                if key_lens is not None:
-                    lens = tl.load(seq_lens + request, mask=live, other=0).to(tl.int32) + extra
-                    tl.store(key_lens + request, lens, mask=live)
-                    if key_offsets is not None:
-                        tl.store(key_offsets + 1 + request, keys_before + tl.cumsum(lens, 0), mask=live)
-                        keys_before += tl.sum(lens, 0)
-                if query_lens is not None:
-                    tl.store(query_lens + request, query_stride, mask=live)
+                lens = tl.load(seq_lens + request, mask=live, other=0).to(tl.int32) + extra
+                tl.store(key_lens + request, lens, mask=live)
+                tl.store(key_offsets + 1 + request, keys_before + tl.cumsum(lens, 0), mask=live)
+                keys_before += tl.sum(lens, 0)
                 if query_offsets is not None:
                     if accepted is not None:
                         taken = tl.load(accepted + request, mask=live, other=0).to(tl.int32)
@@ -74,8 +69,7 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
                         queries_before += tl.sum(taken, 0)
                     else:
                         tl.store(query_offsets + 1 + request, (request + 1) * query_stride, mask=live)
-            if key_offsets is not None:
-                tl.store(key_offsets, 0)
+            tl.store(key_offsets, 0)
             if query_offsets is not None:
                 tl.store(query_offsets, 0)
     else:
@@ -108,7 +102,6 @@ def fill_by_kernel(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
         tables.full_to_swa,
         lengths.keys,
         lengths.key_offsets,
-        lengths.queries,
         lengths.query_offsets,
         tables.pages,
         tables.swa_pages,

@@ -1,8 +1,8 @@
-"""A TRTLLM backend's metadata for a graph's replay is one ``fill``, from what the batch has on the device."""
+"""A TRTLLM MHA backend's metadata for a graph's replay is one ``fill``, from what the batch has on the device."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from .metadata import Batch, Lengths, PageTables
 from .paged import fill
@@ -70,44 +70,3 @@ def fill_trtllm_mha(
     )
     metadata.max_seq_len_k = backend.max_context_len
     backend.forward_metadata = metadata
-
-
-def fill_trtllm_mla(
-    backend: Any, bs: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, forward_mode: Any
-) -> None:
-    """Fill the metadata that a TRTLLM MLA backend keeps for graphs of ``bs`` requests.
-
-    The arguments are those of upstream's ``_apply_cuda_graph_metadata``: ``seq_lens`` and
-    ``req_pool_indices``, integer, shape [>= bs], on the device. A decode has block indices alone; a target
-    verify has the key lengths too, and a draft-extend also lengths and offsets of its queries, all padded to
-    ``num_draft_tokens``.
-    """
-    metadata = backend.decode_cuda_graph_metadata[bs]
-    stride = backend.num_draft_tokens
-    extra = 0
-    lengths = Lengths()
-    if forward_mode.is_target_verify():
-        extra = stride
-        lengths = Lengths(keys=metadata.seq_lens_k)
-    elif not forward_mode.is_decode_or_idle():
-        metadata.max_seq_len_q = stride
-        metadata.sum_seq_lens_q = stride * bs
-        lengths = Lengths(
-            keys=metadata.seq_lens_k,
-            queries=metadata.seq_lens_q,
-            query_offsets=metadata.cu_seqlens_q,
-            query_stride=stride,
-        )
-    tables = PageTables(backend.req_to_token, backend.page_size, metadata.block_kv_indices)
-    fill(Batch(seq_lens, req_pool_indices, bs, extra), lengths, tables)
-
-
-def share_draft_block_indices(backend: Any) -> None:
-    """Let all steps of a TRTLLM MLA draft read one table: a replay gives every step the same block indices.
-
-    Call it when the steps have their graph buffers and nothing is captured yet, since a graph keeps the
-    table that it was captured with. From then on ``fill_trtllm_mla`` of the first step is the fill of all.
-    """
-    steps = backend.attn_backends[: backend.speculative_num_steps - 1]
-    for step in steps[1:]:
-        step.decode_cuda_graph_kv_indices = steps[0].decode_cuda_graph_kv_indices

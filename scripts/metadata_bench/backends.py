@@ -1,4 +1,4 @@
-"""Hand-built backends, captured and replayed by a tree's own methods, or filled by patchkit."""
+"""Hand-built TRTLLM MHA backends, captured and replayed by a tree's own methods, or filled by patchkit."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import torch
 
 from patchkit.backends import trtllm
 from patchkit.backends.paged import fill_by_torch
-from patchkit.backends.trtllm import fill_trtllm_mha, fill_trtllm_mla, share_draft_block_indices
+from patchkit.backends.trtllm import fill_trtllm_mha
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .stand_ins import TreeModules
 
-# Tokens a request in a verify and a draft-extend, and the draft's steps, the last of which plans nothing.
+# Tokens a request in a verify and a draft-extend.
 STRIDE = 4
-STEPS = STRIDE - 1
 
 
 @dataclass(frozen=True)
@@ -28,31 +27,20 @@ class Mode:
     """One kind of replay."""
 
     name: str
-    mla: bool
     forward: str
     # Whether the batch carries anything of a speculation, and how many tokens a request.
     speculative: bool
     tokens: int
     # What a request attends to beyond its length.
     extra: int = 0
-    backends: int = 1
-
-    @property
-    def label(self) -> str:
-        """The mode with its backend."""
-        return f"{'MLA' if self.mla else 'MHA'} {self.name}"
 
 
 MODES = (
-    Mode("decode", False, "DECODE", False, 1),
-    Mode("draft decode", False, "DECODE", True, 1, extra=2),
-    Mode("verify", False, "TARGET_VERIFY", True, STRIDE, extra=STRIDE),
-    Mode("draft-extend v1", False, "DRAFT_EXTEND", True, STRIDE),
-    Mode("draft-extend v2", False, "DRAFT_EXTEND_V2", True, STRIDE),
-    Mode("decode", True, "DECODE", False, 1),
-    Mode("draft steps", True, "DECODE", True, 1, backends=STEPS - 1),
-    Mode("verify", True, "TARGET_VERIFY", True, STRIDE, extra=STRIDE),
-    Mode("draft-extend v2", True, "DRAFT_EXTEND_V2", True, STRIDE),
+    Mode("MHA decode", "DECODE", False, 1),
+    Mode("MHA draft decode", "DECODE", True, 1, extra=2),
+    Mode("MHA verify", "TARGET_VERIFY", True, STRIDE, extra=STRIDE),
+    Mode("MHA draft-extend v1", "DRAFT_EXTEND", True, STRIDE),
+    Mode("MHA draft-extend v2", "DRAFT_EXTEND_V2", True, STRIDE),
 )
 
 
@@ -120,117 +108,80 @@ class Replay:
 
 
 class Contender:
-    """Backends of one tree for one mode; ``patchkit`` says whose fill it is."""
+    """A tree's backend for one mode, which the tree's own code or patchkit fills."""
 
     def __init__(
         self, modules: TreeModules, mode: Mode, pool: Pool, settings: Settings, *, swa: bool
     ) -> None:
         self._mode = mode
         self._forward = modules.modes[mode.forward]
-        self._backends = [_backend(modules, mode, pool, settings, swa=swa) for _ in range(mode.backends)]
-
-    def share(self) -> None:
-        """Let the steps of an MLA draft share what they can, before any capture."""
-        if self._mode.mla:
-            steps = len(self._backends) + 1
-            share_draft_block_indices(
-                SimpleNamespace(attn_backends=self._backends, speculative_num_steps=steps)
-            )
+        self._backend = _backend(modules, mode, pool, settings, swa=swa)
 
     def capture(self, replay: Replay) -> bool:
         """Bind the buffers of a graph of the replay's size; False if the tree has no such mode."""
-        for backend in self._backends:
-            self._capture(backend, replay)
-        return all(hasattr(metadata, "__dict__") for metadata in self.metadata(len(replay.lens)))
-
-    def _capture(self, backend: Any, replay: Replay) -> None:
-        bs = len(replay.lens)
+        bs, backend = len(replay.lens), self._backend
         tokens = bs * self._mode.tokens
-        by_size = self._by_size(backend)
-        by_size.pop(bs, None)
+        self._by_size().pop(bs, None)
         if hasattr(backend, "init_forward_metadata_capture_cuda_graph"):
             backend.init_forward_metadata_capture_cuda_graph(
                 bs, tokens, replay.rows, replay.lens, None, self._forward, replay.spec
             )
-        elif self._mode.mla:
-            backend._init_cuda_graph_metadata(bs, tokens, self._forward, replay.lens, replay.lens.device)
         else:
             backend._build_cuda_graph_metadata(bs, tokens, self._forward, replay.spec, replay.lens.device)
+        return hasattr(self.metadata(bs), "__dict__")
 
-    def _by_size(self, backend: Any) -> dict[Any, Any]:
+    def _by_size(self) -> dict[Any, Any]:
         name = "draft_extend_metadata"
-        if self._mode.mla or self._forward.is_decode_or_idle():
+        if self._forward.is_decode_or_idle():
             name = "decode_cuda_graph_metadata"
         elif self._forward.is_target_verify():
             name = "target_verify_metadata"
-        by_size: dict[Any, Any] = getattr(backend, name)
+        by_size: dict[Any, Any] = getattr(self._backend, name)
         return by_size
 
-    def metadata(self, bs: int) -> list[Any]:
-        """Return each backend's metadata for graphs of ``bs`` requests."""
-        return [self._by_size(backend).get(bs) for backend in self._backends]
+    def metadata(self, bs: int) -> Any:
+        """Return the metadata for graphs of ``bs`` requests; None if none was captured."""
+        return self._by_size().get(bs)
 
     def by_tree(self, replays: Sequence[Replay]) -> Callable[[int], None]:
         """Return the tree's own replay of the batch with a given number, modulo their count."""
-        forward, mla, count, backends = self._forward, self._mode.mla, len(replays), self._backends
+        forward, count, backend = self._forward, len(replays), self._backend
         bs = len(replays[0].lens)
 
         def older(number: int) -> None:
             replay = replays[number % count]
-            for backend in backends:
-                backend.init_forward_metadata_replay_cuda_graph(
-                    bs, replay.rows, replay.lens, None, None, forward, replay.spec, replay.lens_cpu
-                )
+            backend.init_forward_metadata_replay_cuda_graph(
+                bs, replay.rows, replay.lens, None, None, forward, replay.spec, replay.lens_cpu
+            )
 
-        def newer_mla(number: int) -> None:
+        def newer(number: int) -> None:
             replay = replays[number % count]
-            for backend in backends:
-                backend._apply_cuda_graph_metadata(bs, replay.rows, replay.lens, forward)
+            backend._apply_cuda_graph_metadata(
+                bs, replay.rows, replay.lens, forward, replay.spec, replay.lens_cpu
+            )
 
-        def newer_mha(number: int) -> None:
-            replay = replays[number % count]
-            for backend in backends:
-                backend._apply_cuda_graph_metadata(
-                    bs, replay.rows, replay.lens, forward, replay.spec, replay.lens_cpu
-                )
-
-        if hasattr(backends[0], "init_forward_metadata_replay_cuda_graph"):
-            return older
-        return newer_mla if mla else newer_mha
+        return older if hasattr(backend, "init_forward_metadata_replay_cuda_graph") else newer
 
     def by_patchkit(self, replays: Sequence[Replay]) -> Callable[[int], None]:
-        """Return the same by patchkit's fill, which serves all steps of a draft at once."""
-        forward, count, backend = self._forward, len(replays), self._backends[0]
+        """Return the same by patchkit's fill."""
+        forward, count, backend = self._forward, len(replays), self._backend
         bs = len(replays[0].lens)
 
-        def mla(number: int) -> None:
-            replay = replays[number % count]
-            fill_trtllm_mla(backend, bs, replay.rows, replay.lens, forward)
-
-        def mha(number: int) -> None:
+        def ours(number: int) -> None:
             replay = replays[number % count]
             fill_trtllm_mha(
                 backend, bs, replay.rows, replay.lens, forward_mode=forward, spec_info=replay.spec
             )
 
-        return mla if self._mode.mla else mha
+        return ours
 
 
 def _backend(modules: TreeModules, mode: Mode, pool: Pool, settings: Settings, *, swa: bool) -> Any:
-    kind = modules.mla if mode.mla else modules.mha
-    backend: Any = object.__new__(kind)
+    backend: Any = object.__new__(modules.mha)
     backend.device = settings.device
     backend.page_size = settings.page_size
     backend.max_context_len = settings.max_context
     backend.req_to_token = pool.req_to_token
-    if mode.mla:
-        backend.num_draft_tokens = STRIDE
-        backend.decode_cuda_graph_metadata = {}
-        blocks = backend._calc_padded_blocks(settings.max_context)
-        backend.decode_cuda_graph_kv_indices = torch.full(
-            (settings.max_batch, blocks), -1, dtype=torch.int32, device=settings.device
-        )
-        return backend
     backend.speculative_num_draft_tokens = STRIDE
     backend.speculative_step_id = mode.extra - 1
     backend.use_sliding_window_kv_pool = swa
@@ -252,12 +203,7 @@ def fallback_differs(contender: Contender, call: Callable[[int], None], bs: int)
 
     ``call`` is the contender's patchkit replay; what the buffers held before is put back.
     """
-    buffers = [
-        value
-        for metadata in contender.metadata(bs)
-        for value in vars(metadata).values()
-        if isinstance(value, torch.Tensor)
-    ]
+    buffers = [value for value in vars(contender.metadata(bs)).values() if isinstance(value, torch.Tensor)]
     before = [buffer.clone() for buffer in buffers]
     noise = [torch.randint_like(buffer, 1 << 30) for buffer in buffers]
 
@@ -275,7 +221,7 @@ def fallback_differs(contender: Contender, call: Callable[[int], None], bs: int)
     return not all(torch.equal(*pair) for pair in zip(by_kernel, by_torch, strict=True))
 
 
-_TABLES = ("page_table", "swa_page_table", "block_kv_indices")
+_TABLES = ("page_table", "swa_page_table")
 
 
 def differences(ours: Any, theirs: Any, replay: Replay, mode: Mode, *, page_size: int) -> list[str]:

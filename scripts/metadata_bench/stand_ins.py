@@ -1,4 +1,4 @@
-"""A tree's TRTLLM backend modules, imported from its source with a stand-in for everything else of sglang.
+"""A tree's TRTLLM MHA backend, imported from its source with a stand-in for everything else of sglang.
 
 Metadata code needs torch and Triton alone, so that a tree's own methods run without what a server needs.
 """
@@ -22,15 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MHA = "sglang.srt.layers.attention.trtllm_mha_backend"
-_MLA = "sglang.srt.layers.attention.trtllm_mla_backend"
 _MODES = "sglang.srt.model_executor.forward_batch_info"
 # What runs is the tree's own; a tree may lack one of them.
 REAL = (
     _MHA,
-    _MLA,
     _MODES,
     "sglang.srt.layers.attention.utils",
-    "sglang.srt.layers.attention.triton_ops.kv_indices",
 )
 
 
@@ -39,7 +36,6 @@ class TreeModules:
     """What of a tree the benchmark drives."""
 
     mha: type
-    mla: type
     modes: Any
 
 
@@ -98,7 +94,7 @@ def _only(package: Path) -> Iterator[None]:
 
 
 def import_tree(path: Path) -> TreeModules:
-    """Import the backends of the tree at ``path``: a checkout, its ``python`` folder, or the package."""
+    """Import the backend of the tree at ``path``: a checkout, its ``python`` folder, or the package."""
     for package in (path / "python" / "sglang", path / "sglang", path):
         if package.name == "sglang" and (package / "srt").is_dir():
             break
@@ -106,5 +102,4 @@ def import_tree(path: Path) -> TreeModules:
         raise click.UsageError(f"{path} holds no sglang package: name a checkout or a package folder.")
     with _only(package.resolve()):
         mha = importlib.import_module(_MHA).TRTLLMHAAttnBackend
-        mla = importlib.import_module(_MLA).TRTLLMMLABackend
-        return TreeModules(mha, mla, importlib.import_module(_MODES).ForwardMode)
+        return TreeModules(mha, importlib.import_module(_MODES).ForwardMode)

@@ -15,22 +15,19 @@ from hypothesis import strategies as st
 from support.trtllm_backends import (
     DIRT,
     MHA_MODES,
-    MLA_MODES,
     Mode,
     Scenario,
     inputs,
     mha_backend,
-    mla_backend,
     own_pages,
     replay_mha_by_steps,
-    replay_mla_by_steps,
     spec_info,
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchkit.backends import paged
 from patchkit.backends.metadata import Batch, Lengths, PageTables
-from patchkit.backends.trtllm import fill_trtllm_mha, fill_trtllm_mla, share_draft_block_indices
+from patchkit.backends.trtllm import fill_trtllm_mha
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,27 +77,14 @@ def stepped_mha(scenario: Scenario) -> SimpleNamespace:
     return backend
 
 
-def filled_mla(scenario: Scenario) -> SimpleNamespace:
-    backend, (rows, lens) = mla_backend(scenario), inputs(scenario)
-    fill_trtllm_mla(backend, len(scenario.lens), rows, lens, Mode(scenario.mode))
-    return backend
-
-
-def stepped_mla(scenario: Scenario) -> SimpleNamespace:
-    backend, (rows, lens) = mla_backend(scenario), inputs(scenario)
-    replay_mla_by_steps(backend, len(scenario.lens), rows, lens, Mode(scenario.mode))
-    return backend
-
-
 def outcome(backend: Any, scenario: Scenario) -> tuple[dict[str, list[Any]], list[list[Any]]]:
     """Return every element of every buffer, also of the rows that are not the graph's."""
-    tables = backend.tables if hasattr(backend, "tables") else [backend.table]
     metadata = backend.decode_cuda_graph_metadata[len(scenario.lens)]
-    return buffers(metadata), [table.tolist() for table in tables]
+    return buffers(metadata), [table.tolist() for table in backend.tables]
 
 
 def interpreted(
-    scenario: Scenario, mla: bool, blocks: tuple[int, int, int] | None
+    scenario: Scenario, blocks: tuple[int, int, int] | None
 ) -> tuple[dict[str, list[Any]], list[list[Any]]]:
     """Return the outcome of the Triton kernel; runs in a process that interprets it."""
     from patchkit.backends import paged_kernel
@@ -110,7 +94,7 @@ def interpreted(
     paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS = blocks or shipped
     paged.fill_by_torch = paged_kernel.fill_by_kernel
     try:
-        return outcome((filled_mla if mla else filled_mha)(scenario), scenario)
+        return outcome(filled_mha(scenario), scenario)
     finally:
         paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS = shipped
         paged.fill_by_torch = by_torch
@@ -161,7 +145,7 @@ def test_the_mha_kernel_writes_what_torch_writes(
     interpreter: ProcessPoolExecutor, scenario: Scenario, blocks: tuple[int, int, int] | None
 ) -> None:
     expected = outcome(filled_mha(scenario), scenario)
-    assert interpreter.submit(interpreted, scenario, False, blocks).result() == expected
+    assert interpreter.submit(interpreted, scenario, blocks).result() == expected
 
 
 @pytest.mark.parametrize("size", [1, 8, 512, 513])
@@ -169,14 +153,14 @@ def test_the_kernel_covers_a_batch_of_any_size(interpreter: ProcessPoolExecutor,
     lens = tuple((7 * request) % (CONTEXT - 5) for request in range(size))
     scenario = Scenario("extend v1", lens, page_size=16, context=CONTEXT)
     expected = outcome(filled_mha(scenario), scenario)
-    assert interpreter.submit(interpreted, scenario, False, SHIPPED_BLOCKS).result() == expected
+    assert interpreter.submit(interpreted, scenario, SHIPPED_BLOCKS).result() == expected
 
 
 @pytest.mark.parametrize("swa", [False, True])
 def test_the_kernel_covers_more_pages_than_one_block(interpreter: ProcessPoolExecutor, swa: bool) -> None:
     scenario = Scenario("verify", (1, 1500, 0, 512, 513, 1024), page_size=1, context=1510, swa=swa)
     expected = outcome(filled_mha(scenario), scenario)
-    assert interpreter.submit(interpreted, scenario, False, SHIPPED_BLOCKS).result() == expected
+    assert interpreter.submit(interpreted, scenario, SHIPPED_BLOCKS).result() == expected
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 16])
@@ -187,7 +171,7 @@ def test_the_kernel_gives_what_has_no_counterpart_no_page(
     backend = filled_mha(scenario)
     assert (backend.tables[1][0, :1] == -1).all()
     expected = outcome(backend, scenario)
-    assert interpreter.submit(interpreted, scenario, False, SHIPPED_BLOCKS).result() == expected
+    assert interpreter.submit(interpreted, scenario, SHIPPED_BLOCKS).result() == expected
 
 
 def test_pages_beyond_the_table_s_width_are_left_out(interpreter: ProcessPoolExecutor) -> None:
@@ -196,34 +180,33 @@ def test_pages_beyond_the_table_s_width_are_left_out(interpreter: ProcessPoolExe
     assert metadata.cache_seqlens_int32.tolist() == [CONTEXT + 4, CONTEXT + 3, 7]
     assert (metadata.page_table[:2] != DIRT).all()
     expected = outcome(filled_mha(scenario), scenario)
-    assert interpreter.submit(interpreted, scenario, False, SMALL_BLOCKS).result() == expected
+    assert interpreter.submit(interpreted, scenario, SMALL_BLOCKS).result() == expected
+
+
+def unused_lengths(size: int) -> Lengths:
+    keys, key_offsets = (torch.empty(each, dtype=torch.int32) for each in (size, size + 1))
+    return Lengths(keys, key_offsets)
+
+
+def padded_table(call: Any) -> list[int]:
+    """Return a row with more columns than the request has pages, whose length is more than its slots."""
+    pages = torch.full((1, 6), DIRT, dtype=torch.int32)
+    slots = torch.arange(32, dtype=torch.int32)[None, :]
+    batch = Batch(torch.tensor([31]), torch.tensor([0]), 1, 4)
+    call(batch, unused_lengths(1), PageTables(slots, 8, pages))
+    return pages[0].tolist()
+
+
+def padded_table_interpreted() -> list[int]:
+    from patchkit.backends.paged_kernel import fill_by_kernel
+
+    return padded_table(fill_by_kernel)
 
 
 def test_pages_beyond_the_request_s_slots_are_left_out(interpreter: ProcessPoolExecutor) -> None:
-    scenario = Scenario("verify", (32, 31, 28), page_size=8, context=32)
-    backend = filled_mla(scenario)
-    assert (backend.table[:3, :4] != DIRT).all()
-    assert (backend.table[:, 4:] == DIRT).all()
-    expected = outcome(backend, scenario)
-    assert interpreter.submit(interpreted, scenario, True, SHIPPED_BLOCKS).result() == expected
-
-
-@given(scenario=scenarios(MLA_MODES))
-def test_mla_metadata_is_that_of_the_unpatched_sequence_in_every_element(scenario: Scenario) -> None:
-    ours, theirs = filled_mla(scenario), stepped_mla(scenario)
-    assert outcome(ours, scenario) == outcome(theirs, scenario)
-    bs = len(scenario.lens)
-    actual, expected = ours.decode_cuda_graph_metadata[bs], theirs.decode_cuda_graph_metadata[bs]
-    assert actual.max_seq_len_q == expected.max_seq_len_q
-    assert actual.sum_seq_lens_q == expected.sum_seq_lens_q
-
-
-@given(scenario=scenarios(MLA_MODES), blocks=st.sampled_from([SHIPPED_BLOCKS, SMALL_BLOCKS]))
-def test_the_mla_kernel_writes_what_torch_writes(
-    interpreter: ProcessPoolExecutor, scenario: Scenario, blocks: tuple[int, int, int] | None
-) -> None:
-    expected = outcome(filled_mla(scenario), scenario)
-    assert interpreter.submit(interpreted, scenario, True, blocks).result() == expected
+    expected = [0, 1, 2, 3, DIRT, DIRT]
+    assert padded_table(paged.fill_by_torch) == expected
+    assert interpreter.submit(padded_table_interpreted).result() == expected
 
 
 def negative_slots(call: Any) -> tuple[list[int], list[int]]:
@@ -232,7 +215,7 @@ def negative_slots(call: Any) -> tuple[list[int], list[int]]:
     mapping = torch.arange(64).flip(0)
     mapping[3] = -1
     tables = PageTables(slots, 16, pages, mapping, swa_pages)
-    call(Batch(torch.tensor([64]), torch.tensor([0]), 1, 0), Lengths(), tables)
+    call(Batch(torch.tensor([64]), torch.tensor([0]), 1, 0), unused_lengths(1), tables)
     return pages[0].tolist(), swa_pages[0].tolist()
 
 
@@ -342,31 +325,6 @@ def test_lengths_on_a_gpu_go_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "patchkit.backends.paged_kernel", kernel)
     batch = Batch(SimpleNamespace(is_cuda=True), torch.zeros(1), 1, 0)  # type: ignore[arg-type]
     tables = PageTables(torch.zeros(1, 1), 1, torch.zeros(1, 1))
-    paged.fill(batch, Lengths(), tables)
-    assert calls == [(batch, Lengths(), tables)]
-
-
-def draft_of_steps(scenario: Scenario, steps: int) -> SimpleNamespace:
-    backends = [mla_backend(scenario) for _ in range(steps - 1)]
-    # Upstream makes one backend more than there are steps to plan.
-    return SimpleNamespace(speculative_num_steps=steps, attn_backends=[*backends, mla_backend(scenario)])
-
-
-@pytest.mark.parametrize("steps", [2, 3, 5])
-def test_one_fill_serves_all_steps_that_share_their_block_indices(steps: int) -> None:
-    scenario = Scenario("decode", (5, 70, 300, 1))
-    draft, (rows, lens) = draft_of_steps(scenario, steps), inputs(scenario)
-    unplanned = draft.attn_backends[-1].decode_cuda_graph_kv_indices
-    share_draft_block_indices(draft)
-    fill_trtllm_mla(draft.attn_backends[0], 4, rows, lens, Mode("decode"))
-    expected = stepped_mla(scenario).table
-    for step in draft.attn_backends[:-1]:
-        assert torch.equal(step.decode_cuda_graph_kv_indices, expected)
-    assert draft.attn_backends[-1].decode_cuda_graph_kv_indices is unplanned
-
-
-def test_a_draft_of_one_step_plans_none_and_has_nothing_to_share() -> None:
-    draft = draft_of_steps(Scenario("decode", (5, 1)), 1)
-    table = draft.attn_backends[0].decode_cuda_graph_kv_indices
-    share_draft_block_indices(draft)
-    assert draft.attn_backends[0].decode_cuda_graph_kv_indices is table
+    lengths = unused_lengths(1)
+    paged.fill(batch, lengths, tables)
+    assert calls == [(batch, lengths, tables)]

@@ -23,8 +23,8 @@ several = st.lists(sessions(["draft decode"], (32, 64), **FEW), min_size=2, max_
 several_mha = st.lists(sessions(["draft decode"], (16, 64), swa=st.booleans(), **FEW), min_size=2, max_size=3)
 
 
-def driven(tree: DrivenTree, drawn: Sessions, route: str = "tree", kind: str = "mla") -> list[dict[str, Any]]:
-    told = tree.ask_many("draft_steps.replays", [(kind, session, route) for session in drawn])
+def driven(tree: DrivenTree, drawn: Sessions, mirror: bool = True, kind: str = "mla") -> list[dict[str, Any]]:
+    told = tree.ask_many("draft_steps.replays", [(kind, session, mirror) for session in drawn])
     return [replay for session in told for replay in session["replayed"]]
 
 
@@ -50,7 +50,7 @@ def test_a_replay_without_the_mirror_is_planned_as_one_with_it_and_reads_nothing
 ) -> None:
     expected = steps(driven(patched, drawn))
     for tree in (patched, upstream):
-        told = driven(tree, drawn, "mirrorless")
+        told = driven(tree, drawn, mirror=False)
         assert steps(told) == expected
         assert {(each["launches"], each["host_reads"]) for each in told} == {(0, 0)}
 
@@ -76,18 +76,7 @@ def test_the_common_template_needed_the_sum(unpatched: DrivenTree) -> None:
     with pytest.raises(ProbeError, match="NoneType"):
         unpatched.ask("draft_steps.eager", "mla", server, BATCH, False)
     with pytest.raises(ProbeError, match="NoneType"):
-        unpatched.ask("draft_steps.replays", "mla", session, "mirrorless")
-
-
-@EXAMPLES
-@given(drawn=several)
-def test_one_fill_of_a_shared_table_plans_every_step(
-    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, drawn: Sessions
-) -> None:
-    for tree in (unpatched, patched, upstream):
-        shared = driven(tree, drawn, "shared")
-        assert steps(shared) == steps(driven(tree, drawn))
-        assert {each["host_reads"] for each in shared} == {0}
+        unpatched.ask("draft_steps.replays", "mla", session, False)
 
 
 @EXAMPLES
@@ -96,8 +85,8 @@ def test_an_opted_out_mha_draft_replays_the_same_lengths_with_the_mirror_and_wit
     patched: DrivenTree, opted_out: DrivenTree, drawn: Sessions
 ) -> None:
     expected = driven(patched, drawn, kind="mha")
-    for route in ("tree", "mirrorless"):
-        told = driven(opted_out, drawn, route, kind="mha")
+    for mirror in (True, False):
+        told = driven(opted_out, drawn, mirror, kind="mha")
         assert {(each["launches"], each["host_reads"]) for each in told} == {(0, 0)}
         for actual, wanted in zip(steps(told), steps(expected), strict=True):
             assert len(actual) == len(wanted)

@@ -1,4 +1,4 @@
-"""Hand-built TRTLLM backends, and what an unpatched tree does to them, operation by operation."""
+"""Hand-built TRTLLM MHA backends, and what an unpatched tree does to them, operation by operation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class Mode:
 
 
 MHA_MODES = ("decode", "draft decode", "verify", "extend v1", "extend v2")
-MLA_MODES = ("decode", "verify", "extend v1", "extend v2")
 
 
 @dataclass(frozen=True)
@@ -168,50 +167,3 @@ def own_pages(backend: Any, bs: int) -> torch.Tensor:
     firsts = torch.arange(metadata.page_table.shape[1]) * backend.page_size
     own: torch.Tensor = firsts < metadata.cache_seqlens_int32[:, None]
     return own
-
-
-def mla_backend(scenario: Scenario) -> SimpleNamespace:
-    """Return a backend after a capture; its table is padded to more columns than a request has tokens."""
-    bs, spare = len(scenario.lens), scenario.spare
-    blocks = -(-scenario.context // scenario.page_size) + 3
-    table = _dirty(bs + spare, blocks)
-    metadata = SimpleNamespace(
-        block_kv_indices=table[:bs, :],
-        max_seq_len_q=None,
-        sum_seq_lens_q=None,
-        seq_lens_k=_dirty(bs),
-        seq_lens_q=_dirty(bs),
-        cu_seqlens_q=_dirty(bs + 1),
-    )
-    metadata.cu_seqlens_q[0] = 0
-    return SimpleNamespace(
-        **_pool(scenario),
-        table=table,
-        num_draft_tokens=scenario.stride,
-        decode_cuda_graph_kv_indices=table,
-        decode_cuda_graph_metadata={bs: metadata},
-    )
-
-
-def replay_mla_by_steps(
-    backend: Any, bs: int, rows: torch.Tensor, lens: torch.Tensor, forward_mode: Any
-) -> None:
-    """Do what a tree does today, its block-index kernel request by request."""
-    metadata = backend.decode_cuda_graph_metadata[bs]
-    lens = lens[:bs]
-    if forward_mode.is_target_verify():
-        lens = lens + backend.num_draft_tokens
-        metadata.seq_lens_k.copy_(lens.to(torch.int32))
-    elif forward_mode.is_draft_extend(include_v2=True):
-        stride = backend.num_draft_tokens
-        metadata.max_seq_len_q = stride
-        metadata.sum_seq_lens_q = stride * bs
-        metadata.cu_seqlens_q[: bs + 1].copy_(torch.arange(0, bs * stride + 1, stride, dtype=torch.int32))
-        metadata.seq_lens_q[:bs].fill_(stride)
-        lens = lens - metadata.seq_lens_q[:bs] + metadata.max_seq_len_q
-        metadata.seq_lens_k.copy_(lens.to(torch.int32))
-    for request in range(bs):
-        length = int(lens[request])
-        blocks = -(-length // backend.page_size)
-        slots = backend.req_to_token[rows[request]][:length][:: backend.page_size]
-        metadata.block_kv_indices[request, :blocks] = slots // backend.page_size

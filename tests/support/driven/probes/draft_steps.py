@@ -9,8 +9,6 @@ import torch
 from sglang.srt.layers.attention.trtllm_mha_backend import TRTLLMHAAttnMultiStepDraftBackend
 from sglang.srt.layers.attention.trtllm_mla_backend import TRTLLMMLAMultiStepDraftBackend
 
-from patchkit.backends.trtllm import fill_trtllm_mla, share_draft_block_indices
-
 from . import attention_backends as backends
 from . import trtllm_mha, trtllm_mla
 
@@ -42,20 +40,14 @@ def _fields(kind: str, metadata: Any) -> dict[str, Any]:
     return backends.fields_of(metadata, {"mha": trtllm_mha, "mla": trtllm_mla}[kind].FIELDS)
 
 
-def replays(kind: str, session: dict[str, Any], route: str) -> dict[str, Any]:
-    """Capture a draft's graphs, then replay the batches, and return what each step's graph was given.
-
-    ``route`` says how: by the tree's own methods with the mirror (``tree``) or without (``mirrorless``), or,
-    of MLA, by one fill of patchkit's for all steps (``shared``).
-    """
+def replays(kind: str, session: dict[str, Any], mirror: bool) -> dict[str, Any]:
+    """Capture a draft's graphs, then replay the batches, and return what each step's graph was given."""
     server, graphs = session["server"], session["graphs"]
     draft, launches = _draft(kind, server)
     largest = max(graphs)
     steps = draft.attn_backends[: server["steps"] - 1]
     with backends.OnCpu():
         draft.init_cuda_graph_state(largest, largest)
-    if route == "shared":
-        share_draft_block_indices(draft)
     for bs in sorted(graphs, reverse=True):
         _prepare(draft, backends.GraphInputs(steps[0], largest), bs, mirror=True, in_capture=True)
     told = []
@@ -65,10 +57,7 @@ def replays(kind: str, session: dict[str, Any], route: str) -> dict[str, Any]:
         launches.count = 0
         reads = backends.HostReads()
         with reads:
-            if route == "shared":
-                fill_trtllm_mla(steps[0], bs, state.rows, state.lens, backends.MODES["decode"])
-            else:
-                _prepare(draft, state, bs, mirror=route == "tree", in_capture=False)
+            _prepare(draft, state, bs, mirror=mirror, in_capture=False)
         told.append(
             {
                 "steps": [_fields(kind, step.decode_cuda_graph_metadata[bs]) for step in steps],

@@ -8,8 +8,6 @@ import torch
 from sglang.srt.layers.attention.flashinfer_mla_backend import FlashInferMLAAttnBackend
 from sglang.srt.layers.attention.trtllm_mla_backend import TRTLLMMLABackend, TRTLLMMLAMultiStepDraftBackend
 
-from patchkit.backends.trtllm import fill_trtllm_mla
-
 from . import attention_backends as backends
 
 FIELDS = (
@@ -29,11 +27,10 @@ def _backend(server: dict[str, Any], skip_prefill: bool = False, is_draft: bool 
     return TRTLLMMLABackend(runner, skip_prefill=skip_prefill)
 
 
-def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
+def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 
-    ``route`` says who fills a replay's metadata: the tree's own method with the mirror (``tree``) or without
-    (``mirrorless``), or ``fill``, patchkit's.
+    Without the ``mirror`` a replay is handed neither the host's lengths nor their sum.
     """
     server, mode, graphs = session["server"], session["mode"], session["graphs"]
     backend = _backend(server)
@@ -57,20 +54,16 @@ def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
         spec = backends.spec_info(mode, accepted=batch["accepted"], stride=batch["stride"])
         reads = backends.HostReads()
         with reads:
-            if route == "fill":
-                fill_trtllm_mla(backend, bs, state.rows, state.lens, backends.MODES[mode])
-            else:
-                with_mirror = route == "tree"
-                backends.replay(
-                    backend,
-                    mode,
-                    bs=bs,
-                    rows=state.rows,
-                    lens=state.lens,
-                    lens_cpu=state.lens_cpu if with_mirror else None,
-                    total=state.total if with_mirror else None,
-                    spec=spec,
-                )
+            backends.replay(
+                backend,
+                mode,
+                bs=bs,
+                rows=state.rows,
+                lens=state.lens,
+                lens_cpu=state.lens_cpu if mirror else None,
+                total=state.total if mirror else None,
+                spec=spec,
+            )
         metadata = backend.decode_cuda_graph_metadata[bs]
         told.append(
             backends.fields_of(metadata, FIELDS)
