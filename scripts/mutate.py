@@ -26,7 +26,7 @@ import click
 import libcst as cst
 import msgspec
 from mutation.grounds import Ground, Grounds
-from mutation.lane import Lane, Outcome
+from mutation.lane import Fate, Lane
 from mutation.mutants import Mutant, of_module, of_patch
 from mutation.notes import Notes, Trial
 from mutation.results import Result, Results
@@ -92,12 +92,12 @@ class Run:
         clean = Lane(CHECKOUT, folder / "clean")
         self.lanes = [Lane(CHECKOUT, folder / f"lane-{number}") for number in range(jobs)]
         # The trees lie in the first one's scratch folder, which another run of tests in it would empty.
-        outcomes = (
+        fates = (
             self._require_clean(clean, SUITES[0], clean=True),
             self._require_clean(self.lanes[0], SUITES[1]),
         )
-        self._limits = [GRACE + PATIENCE * outcome.seconds for outcome in outcomes]
-        report(f"they take {outcomes[0].seconds:.0f} s and {outcomes[1].seconds:.0f} s")
+        self._limits = [GRACE + PATIENCE * fate.seconds for fate in fates]
+        report(f"they take {fates[0].seconds:.0f} s and {fates[1].seconds:.0f} s")
         notes = msgspec.msgpack.decode(self._notes.read_bytes(), type=Notes)
         grounds = [
             Ground(name, open_tree(Path(tree.before)), tree.patches) for name, tree in notes.trees.items()
@@ -115,23 +115,21 @@ class Run:
         suites = SUITES[:1] if mutant.is_of_patch else SUITES
         with lane.broken(mutant):
             for suite, limit in zip(suites, self._limits, strict=False):
-                outcome = lane.test(trial, suite, self._arguments, limit)
-                if outcome.killed:
-                    self._killers.note(mutant, outcome.test)
+                fate = lane.test(trial, suite, self._arguments, limit)
+                if fate.killed:
+                    self._killers.note(mutant, fate.test)
                     break
-        return Result(mutant, suite[0] if outcome.killed else "", outcome)
+        return Result(mutant, suite[0] if fate.killed else "", fate)
 
     def _trial(self, lane: Lane, **told: Any) -> Trial:
         verdict = str(lane.folder / "verdict")
         return Trial(str(lane.checkout), verdict, str(self._notes), **told)
 
-    def _require_clean(self, lane: Lane, suite: Suite, **told: Any) -> Outcome:
-        outcome = lane.test(self._trial(lane, **told), suite, self._arguments, HANGS)
-        if outcome.killed:
-            raise SystemExit(
-                f"mutate: {outcome.test} fails without a mutant ({outcome.said}); mend that first."
-            )
-        return outcome
+    def _require_clean(self, lane: Lane, suite: Suite, **told: Any) -> Fate:
+        fate = lane.test(self._trial(lane, **told), suite, self._arguments, HANGS)
+        if fate.killed:
+            raise SystemExit(f"mutate: {fate.test} fails without a mutant ({fate.said}); mend that first.")
+        return fate
 
 
 def look_at_all(run: Run, chosen: Iterator[Mutant], results: Results, done: Callable[[Result], None]) -> None:
@@ -197,8 +195,8 @@ def main(
 
         def done(result: Result) -> None:
             progress.advance(task)
-            how = f"killed by {result.outcome.test}" if result.outcome.killed else "survived"
-            line = f"{result.mutant.name}: {how} ({result.outcome.seconds:.0f} s)"
+            how = f"killed by {result.fate.test}" if result.fate.killed else "survived"
+            line = f"{result.mutant.name}: {how} ({result.fate.seconds:.0f} s)"
             progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
             if out is not None:
                 results.write(out)

@@ -27,7 +27,7 @@ _OPTIONS = ("-x", "-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Fate:
     """What became of a run of tests; ``test`` failed, if any did, with ``said``."""
 
     killed: bool
@@ -70,7 +70,7 @@ class Lane:
         path.write_bytes(content)
         os.utime(path, (self._serial, self._serial))
 
-    def test(self, trial: Trial, suites: Sequence[str], arguments: Sequence[str], limit: float) -> Outcome:
+    def test(self, trial: Trial, suites: Sequence[str], arguments: Sequence[str], limit: float) -> Fate:
         """Run ``suites``; SystemExit if pytest could not."""
         scratch = self.folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
@@ -103,17 +103,17 @@ class Lane:
             try:
                 code = process.wait(limit)
             except subprocess.TimeoutExpired:
-                return Outcome(True, "timeout", f"more than {limit:.0f} s", time.monotonic() - started)
+                return Fate(True, "timeout", f"more than {limit:.0f} s", time.monotonic() - started)
             finally:
                 self.stop()
             seconds = time.monotonic() - started
             if code == 0:
-                return Outcome(False, seconds=seconds)
+                return Fate(False, seconds=seconds)
             if verdict.exists():
                 first = msgspec.json.decode(verdict.read_bytes(), type=Verdict)
-                return Outcome(True, first.test, first.said, seconds)
+                return Fate(True, first.test, first.said, seconds)
             if code < 0:
-                return Outcome(True, "crash", signal.Signals(-code).name, seconds)
+                return Fate(True, "crash", signal.Signals(-code).name, seconds)
             output.seek(0)
             said = "".join(output.readlines()[-20:])
             raise SystemExit(f"mutate: pytest ended with {code} and says why:\n{said}")

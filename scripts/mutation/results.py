@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from .lane import Outcome
+    from .lane import Fate
     from .mutants import Mutant
 
 ENOUGH = 0.85
@@ -29,7 +29,7 @@ class Result:
 
     mutant: Mutant
     suite: str
-    outcome: Outcome
+    fate: Fate
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Results:
     @property
     def survivors(self) -> list[Mutant]:
         """The mutants that nothing noticed."""
-        return [result.mutant for result in self.all if not result.outcome.killed]
+        return [result.mutant for result in self.all if not result.fate.killed]
 
     @property
     def passed(self) -> bool:
@@ -58,13 +58,13 @@ class Results:
         """Return how many mutants there were of each kind and how many of them were killed."""
         counts: dict[str, list[bool]] = {}
         for result in self.all:
-            counts.setdefault(key(result), []).append(result.outcome.killed)
+            counts.setdefault(key(result), []).append(result.fate.killed)
         return {name: _rated(killed) for name, killed in sorted(counts.items())}
 
     @property
     def total(self) -> dict[str, Any]:
         """The same for all of them."""
-        return _rated([result.outcome.killed for result in self.all])
+        return _rated([result.fate.killed for result in self.all])
 
     def show(self, console: Console) -> None:
         """Print the table, every survivor, and the total last."""
@@ -84,7 +84,7 @@ class Results:
 
     def write(self, path: Path) -> None:
         """Write everything as JSON."""
-        killed = [result for result in self.all if result.outcome.killed]
+        killed = [result for result in self.all if result.fate.killed]
         content = {
             "command": shlex.join(sys.orig_argv),
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -107,13 +107,13 @@ def _rated(killed: list[bool]) -> dict[str, Any]:
 
 
 def _row(result: Result) -> dict[str, Any]:
-    mutant, outcome = result.mutant, result.outcome
+    mutant, fate = result.mutant, result.fate
     row = {
         "file": mutant.file,
         "unit": mutant.unit,
         "part": mutant.part,
         "operator": mutant.operator,
         "diff": mutant.diff,
-        "killed": outcome.killed,
+        "killed": fate.killed,
     }
-    return row | ({"suite": result.suite, "test": outcome.test} if outcome.killed else {})
+    return row | ({"suite": result.suite, "test": fate.test} if fate.killed else {})

@@ -52,10 +52,10 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-Outcome = list[list[int] | None]
+Written = list[list[int] | None]
 
 
-def filled(case: Case, blocks: tuple[int, int, int] | None = None, by_kernel: bool = False) -> Outcome:
+def filled(case: Case, blocks: tuple[int, int, int] | None = None, by_kernel: bool = False) -> Written:
     """Return every element of every buffer after a fill."""
     size, room = len(case.lens), len(case.lens) + case.spare
     generator = torch.Generator().manual_seed(case.seed)
@@ -91,7 +91,7 @@ def filled(case: Case, blocks: tuple[int, int, int] | None = None, by_kernel: bo
     return [None if value is None else value.tolist() for value in (*into[:3], slots)]
 
 
-def by_hand(case: Case) -> Outcome:
+def by_hand(case: Case) -> Written:
     size, room = len(case.lens), len(case.lens) + case.spare
     generator = torch.Generator().manual_seed(case.seed)
     rows = torch.randint(REQUESTS, (size,), generator=generator).tolist()

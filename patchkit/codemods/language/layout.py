@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
@@ -167,7 +167,7 @@ def lay_out(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
 def _with_forms(module: cst.Module, lines: Sequence[_Line], forms: Sequence[cst.CSTNode]) -> cst.Module:
     for line, form in zip(lines, forms, strict=True):
         node = line.laid_out(syntax.node_at(module, line.path), line.found_in(form))
-        module = cast("cst.Module", syntax.replace_at(module, line.path, node))
+        module = syntax.replaced(module, line.path, node)
     return module
 
 
@@ -176,7 +176,7 @@ def _with_parentheses(forms: Sequence[cst.CSTNode], width: int) -> Sequence[cst.
     chosen = {at: form for at, form in enumerate(forms) if _CHOICE.search(codes[at])}
     if not chosen:
         return forms
-    parted = [syntax.code_of(cast("cst.CSTNode", form.visit(_Parentheses()))) for form in chosen.values()]
+    parted = [syntax.code_of(syntax.as_statement(form.visit(_Parentheses()))) for form in chosen.values()]
     again = dict(zip(chosen, _formatted(parted, width), strict=True))
     return [again.get(at, form) for at, form in enumerate(forms)]
 
@@ -248,7 +248,7 @@ def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) ->
     was = {id(statement) for statement in before.body}
     body = list(after.body)
     for start, end in reversed([*_runs_of_imports(body)]):
-        run = cast("list[cst.SimpleStatementLine]", body[start:end])
+        run = [syntax.typed(statement, cst.SimpleStatementLine) for statement in body[start:end]]
         kept = [statement for statement in run if id(statement) in was]
         if len(kept) < len(run):
             body[start:end] = _sorted(kept, run, style)
@@ -272,7 +272,7 @@ def _sorted(
         return [_above(run[0], lead), *run[1:]]
     # What stays is the same nodes, so that nothing takes them for rewritten.
     nodes = {_code_alone(statement): statement for statement in run}
-    found = cast("list[cst.SimpleStatementLine]", statements[cut + 1 :])
+    found = [syntax.typed(statement, cst.SimpleStatementLine) for statement in statements[cut + 1 :]]
     placed = [
         nodes.get(_code_alone(each), each).with_changes(leading_lines=each.leading_lines) for each in found
     ]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from differential.test_differential_batches import (
+from differential.test_batches import (
     test_a_merged_batch_has_a_mirror_where_both_sides_do,
     test_without_the_mirror_batches_end_as_in_the_successor,
 )
-from differential.test_differential_decisions import (
+from differential.test_decisions import (
     FREE,
     KINDS,
     SLOTS,
@@ -24,13 +24,13 @@ from differential.test_differential_decisions import (
     test_each_pair_of_backends_is_decided_as_by_the_successor,
     test_each_setting_of_the_server_is_decided_as_by_the_successor,
 )
-from differential.test_differential_draft_steps import (
+from differential.test_draft_steps import (
     test_a_replay_without_the_mirror_is_planned_as_one_with_it_and_reads_nothing,
     test_each_step_of_a_replay_is_planned_as_the_common_template_did,
     test_each_step_of_an_eager_draft_is_planned_as_the_common_template_did,
     test_the_common_template_needed_the_sum,
 )
-from differential.test_differential_forward_batches import (
+from differential.test_forward_batches import (
     test_a_batch_with_its_lengths_on_the_device_is_the_successors_and_is_not_read,
     test_a_batch_with_its_lengths_on_the_host_is_alike_in_every_tree,
     test_a_draft_extend_with_the_mirror_is_alike_in_every_tree,
@@ -41,7 +41,7 @@ from differential.test_differential_forward_batches import (
     test_an_idle_draft_extend_plans_nothing,
     test_device_lengths_were_refused_before_and_anything_but_lists_and_tensors_still_is,
 )
-from differential.test_differential_graphs import (
+from differential.test_graphs import (
     EACH,
     TOKENS,
     Case,
@@ -50,21 +50,21 @@ from differential.test_differential_graphs import (
     test_a_replay_takes_no_top_k_from_a_v2_graph_that_has_none,
     test_a_replay_with_the_mirror_is_as_unpatched,
 )
-from differential.test_differential_graphs import cases as graph_cases
-from differential.test_differential_lengths import (
+from differential.test_graphs import cases as graph_cases
+from differential.test_lengths import (
     test_a_future_map_is_as_unpatched_but_knows_whether_the_mirror_is_needed,
     test_a_future_map_is_told_by_the_name_that_the_successors_is,
     test_after_a_decode_step_lengths_mirror_and_sum_are_the_successors,
 )
-from differential.test_differential_metrics import (
+from differential.test_metrics import (
     test_the_reported_total_of_a_decode_batch_is_the_successors,
 )
-from differential.test_differential_tree_mask import (
+from differential.test_tree_mask import (
     test_a_mask_of_an_unknown_total_is_bounded_by_the_pools_rows,
     test_a_preallocated_mask_is_filled_in_place_whatever_the_total,
     test_before_the_patch_trtllm_mla_had_no_preallocated_mask,
 )
-from differential.test_differential_triton_attention import (
+from differential.test_triton_attention import (
     test_a_draft_with_the_mirror_is_planned_as_before,
     test_a_draft_without_the_mirror_has_the_live_indices_of_one_with_it_and_upstreams_sizes,
     test_an_eager_batch_with_the_mirror_is_planned_as_before,
@@ -73,7 +73,7 @@ from differential.test_differential_triton_attention import (
     test_target_and_draft_say_that_they_read_no_mirror,
     test_without_the_mirror_nothing_but_a_window_is_read_to_the_host,
 )
-from differential.test_differential_trtllm_mha import (
+from differential.test_trtllm_mha import (
     test_a_v2_draft_extend_is_captured_like_a_v1,
     test_a_v2_draft_extend_is_captured_with_the_lengths_of_upstreams_capture,
     test_a_v2_draft_extend_looks_up_only_a_stride_that_nobody_names,
@@ -81,12 +81,12 @@ from differential.test_differential_trtllm_mha import (
     test_the_plan_streams_hook_changes_nothing_where_it_is,
     test_what_the_patch_does_not_concern_is_planned_as_before,
 )
-from differential.test_differential_trtllm_mla import (
+from differential.test_trtllm_mla import (
     test_graphs_are_planned_as_before_with_the_mirror_and_without,
     test_target_and_draft_say_that_they_read_no_mirror_but_their_parent_does,
     test_the_tree_mask_is_upstreams_but_as_wide_as_the_pools_rows,
 )
-from differential.test_differential_workers import (
+from differential.test_workers import (
     test_a_worker_with_a_plan_stream_refuses_to_start_with_a_backend_that_has_no_overlap_hook,
     test_an_unknown_sum_is_bounded_where_a_mask_is_sized_and_nothing_is_read,
     test_draft_extend_graphs_are_captured_for_trtllm_mha_too_and_for_all_as_before,
