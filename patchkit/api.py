@@ -9,10 +9,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.errors import ConflictError, UsageError
+from patchkit.errors import ConflictError, PatchkitError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from patchkit.doctor.diagnosis import Diagnosis
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from patchkit.findings.report import Report
     from patchkit.findings.rule import Rule
     from patchkit.matrix.answer import Diff, Matrix
+    from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.conflict import Conflict
-    from patchkit.plan.status import PatchStatus, Plan, Stage
+    from patchkit.plan.status import EditStatus, PatchStatus, Plan, Stage
     from patchkit.series.commit import Committed
     from patchkit.series.merge import Merged
     from patchkit.transaction.apply import Applied
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree, Tree
     from patchkit.verify.result import Verdict
     from patchkit.verify.subject import Terms
+
+    Contents = Mapping[str, bytes | None]
 
 
 class PlanConflictError(ConflictError):
@@ -53,6 +56,14 @@ class Move:
     then: str
     said: str
     reason: str
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Whether an edit was recorded as made by hand now, and what was written for it is known elsewhere."""
+
+    recorded: bool
+    remembered: bool
 
 
 @dataclass(frozen=True)
@@ -107,10 +118,15 @@ def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatc
 def status(tree: CheckoutTree, patches: PatchSet) -> tuple[PatchStatus, ...]:
     """Return each patch's status on ``tree``; TreeError if a write to it is pending or a file is no Python."""
     from patchkit.plan.cache import statuses
+    from patchkit.transaction.resolve import by_hand
+    from patchkit.transaction.unfinished import as_left, before_markers, unfinished
     from patchkit.transaction.write import require_settled
+    from patchkit.tree.tree import OverlayTree
 
     require_settled(tree)
-    return statuses(tree, patches)
+    before = before_markers(tree)
+    found = statuses(OverlayTree(tree, before) if before else tree, patches)
+    return as_left(found, by_hand(tree), unfinished(tree) if before else {})
 
 
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
@@ -132,6 +148,8 @@ def apply(
     *,
     only: bool = False,
     keep_going: bool = False,
+    markers: bool = False,
+    resolved: bool = False,
     allow_dirty: bool = False,
     dry_run: bool = False,
     runtime: str = "",
@@ -141,16 +159,38 @@ def apply(
     ``runtime`` is where patched code gets its runtime: ``import`` from the installed patchkit, ``vendored`` from
     a copy in the tree; without it a tree keeps what it has, and a fresh one imports.
     With ``dry_run`` everything is checked and nothing written. PlanConflictError, and nothing written, if a
-    patch conflicts; with ``keep_going`` the others are applied all the same. TreeError if the tree refuses.
+    patch conflicts; with ``keep_going`` the others are applied all the same, and with ``markers`` so are those
+    edits of it that are certain, and conflict markers stand at the others. With ``resolved`` what a person
+    made of the same code elsewhere is written there. TreeError if the tree refuses.
     """
+    from patchkit.plan.markers import with_markers
     from patchkit.transaction.apply import Transaction
 
-    planned = _plan(tree, patches, ids, only=only, runtime=runtime)
-    conflicts = describe_conflicts(planned.patches)
-    if conflicts and not keep_going:
-        raise PlanConflictError(
-            f"{conflicts}, so nothing was written: --keep-going applies the others.", planned
+    def plan(contents: Contents | None = None, *, closely: bool = resolved or markers) -> Plan:
+        return _plan(
+            tree,
+            patches,
+            ids,
+            only=only,
+            runtime=runtime,
+            closely=closely,
+            certain=markers,
+            contents=contents,
         )
+
+    planned = plan()
+    if resolved:
+        planned = _resolved(tree, planned, plan, certain=markers)
+    left = describe_conflicts(planned.patches)
+    if left and not (keep_going or markers):
+        offer = "" if resolved else _offer(tree, plan(closely=True))
+        raise PlanConflictError(
+            f"{left}, so nothing was written: --keep-going applies the others, --markers leaves you the conflicts "
+            f"to finish{offer}.",
+            planned,
+        )
+    if markers:
+        planned = with_markers(planned)
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
     heirs = _new_heirs(planned)
     return replace(transaction.check(planned) if dry_run else transaction.commit(planned), heirs=heirs)
@@ -211,6 +251,118 @@ def export(
         return Exported(planned.patches, exporting(head, stages, folder))
 
 
+def _resolved(tree: CheckoutTree, planned: Plan, plan: Callable[[Contents], Plan], *, certain: bool) -> Plan:
+    """Return a plan in which the conflicts of ``planned`` that a person resolved elsewhere are so resolved.
+
+    A file in which that does not bring the edits into place is left out; unless what is ``certain`` of a patch in
+    conflict is written, so is one with an edit of such a patch.
+    """
+    from patchkit.plan.resolutions import recalled, with_recalled
+    from patchkit.plan.status import State
+
+    found = recalled(tree, conflicts(planned))
+    while found:
+        made = plan({file: known.text for file, known in found.items()})
+        stuck = {s.patch.id for s in made.patches if s.state is State.CONFLICT and not (certain and s.edits)}
+        open_ones = {(s.patch.id, e.name) for s in made.patches for e in s.edits if e.state is State.CONFLICT}
+        wrong = {
+            file
+            for file, known in found.items()
+            if any(edit in open_ones or edit[0] in stuck for edit in known.edits)
+        }
+        if not wrong:
+            return with_recalled(tree, made, found)
+        found = {file: known for file, known in found.items() if file not in wrong}
+    return planned
+
+
+def _offer(tree: CheckoutTree, planned: Plan) -> str:
+    """Say how many conflicts of a plan a person resolved elsewhere, as the end of a sentence."""
+    from patchkit.plan.resolutions import recalled
+
+    count = sum(len(known.edits) for known in recalled(tree, conflicts(planned)).values())
+    return f"; {count} of them you resolved elsewhere, and --resolved writes the same here" if count else ""
+
+
+def resolve(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> Resolved:
+    """Record that a person made an edit, and remember what they wrote where apply had left its conflict.
+
+    UsageError for an unknown edit; ConflictError, and nothing recorded, while its markers stand, if the code
+    does not have what the edit is for, or if patchkit made it.
+    """
+    from patchkit.plan.conflict import at_site
+    from patchkit.plan.resolutions import remember
+    from patchkit.transaction import resolve as resolving
+    from patchkit.transaction.unfinished import advice, before_markers, unfinished
+    from patchkit.transaction.write import require_settled
+    from patchkit.tree.tree import OverlayTree
+
+    require_settled(tree)
+    named = patches.get(patch)
+    _require_edit(named, edit)
+    if (patch, edit) in resolving.by_hand(tree):
+        return Resolved(recorded=False, remembered=False)
+    if (patch, edit) in resolving.made(tree):
+        raise ConflictError(f"{patch}: {edit} was made by patchkit itself, so there is nothing to record.")
+    for file, blocks in unfinished(tree).items():
+        for block in blocks:
+            if (block.patch, block.edit) == (patch, edit):
+                raise ConflictError(
+                    f"{file}:{block.start + 1}: the conflict still stands there: {advice(block)}."
+                )
+    before = before_markers(tree)
+    status = _in_place(tree, patches, before, patch, edit)
+
+    def holds(file: str, text: bytes) -> bool:
+        try:
+            _in_place(tree, patches, {**before, file: text}, patch, edit)
+        except PatchkitError:
+            return False
+        return True
+
+    found = resolving.record_by_hand(tree, named, status, holds)
+    if found is None:
+        return Resolved(recorded=True, remembered=False)
+    conflict = at_site(OverlayTree(tree, {status.file: found.original}), named, status)
+    return Resolved(recorded=True, remembered=remember(conflict, found.original, found.text))
+
+
+def _require_edit(patch: Patch, name: str) -> None:
+    import difflib
+
+    names = [edit.name for edit in patch.edits]
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(f"{patch.id} has no edit {name!r}: {hint}patchkit show {patch.id} lists them.")
+
+
+def _in_place(tree: CheckoutTree, patches: PatchSet, contents: Contents, patch: str, edit: str) -> EditStatus:
+    """Return an edit that is in place in files with these contents; ConflictError says what is missing."""
+    from patchkit.plan import vendor
+    from patchkit.plan.build import inspect
+    from patchkit.plan.status import State
+    from patchkit.tree.tree import OverlayTree
+
+    chosen = patches.select([patch], only=True)
+    if vendor.is_vendored(tree):
+        chosen = vendor.pointed(chosen)
+    status = next(s for s in inspect(OverlayTree(tree, contents), chosen) if s.patch.id == patch)
+    found = [each for each in status.edits if each.name == edit]
+    if not found:
+        raise ConflictError(
+            f"{patch}: {edit} is not for this tree: {status.reason or 'its shape is another'}."
+        )
+    for each in found:
+        if each.state not in {State.APPLIED, State.UPSTREAM}:
+            why = each.reason or "patchkit apply can make it"
+            raise ConflictError(
+                f"{each.file}: {each.site or 'module'}: {patch}: {edit} is not in place: {why}; patchkit diff shows "
+                "what it is for."
+            )
+    return found[0]
+
+
 def _new_heirs(plan: Plan) -> tuple[Heir, ...]:
     """Return the backends that will inherit an opt-out, which they do not now, and read the mirror."""
     from patchkit.tree.backends import heirs_of
@@ -268,11 +420,10 @@ def verify(
 ) -> Verdict:
     """Make every check of a patched tree; ``watch`` is told each one's title and of how many it is one."""
     from patchkit.audit import engine as auditing
-    from patchkit.transaction.write import require_settled
     from patchkit.verify import engine
     from patchkit.verify.subject import Subject
 
-    require_settled(tree)
+    _require_whole(tree)
     return engine.verify(Subject(tree, tuple(patches), terms, auditing.audit_cached), watch)
 
 
@@ -282,9 +433,8 @@ def audit(tree: CheckoutTree, baseline: Sequence[Finding] = (), *, allow_unread:
     A folder that cannot be read is a finding too; with ``allow_unread`` it is a note.
     """
     from patchkit.audit.engine import audit_cached, unread_noted
-    from patchkit.transaction.write import require_settled
 
-    require_settled(tree)
+    _require_whole(tree)
     report = audit_cached(tree)
     return (unread_noted(report) if allow_unread else report).against(baseline)
 
@@ -471,14 +621,22 @@ def audit_rules() -> dict[str, Rule]:
     return RULES
 
 
+def _require_whole(tree: CheckoutTree) -> None:
+    """Raise TreeError if a write to ``tree`` is pending or a conflict of an earlier one is not finished."""
+    from patchkit.transaction.unfinished import require_finished
+    from patchkit.transaction.write import require_settled
+
+    require_settled(tree)
+    require_finished(tree)
+
+
 def _series(
     tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool, runtime: str = ""
 ) -> tuple[Plan, tuple[Stage, ...]]:
     from patchkit.plan import vendor
     from patchkit.plan.build import make_series
-    from patchkit.transaction.write import require_settled
 
-    require_settled(tree)
+    _require_whole(tree)
     chosen = patches.select(ids, only=only)
     if not _vendored(tree, patches, runtime):
         return make_series(tree, chosen)
@@ -495,17 +653,20 @@ def _plan(
     runtime: str = "",
     closely: bool = False,
     certain: bool = False,
+    contents: Contents | None = None,
 ) -> Plan:
+    """Plan what apply does in ``tree``, some of whose files may have other ``contents``."""
     from patchkit.plan import vendor
     from patchkit.plan.build import make_plan
-    from patchkit.transaction.write import require_settled
+    from patchkit.tree.tree import OverlayTree
 
-    require_settled(tree)
+    _require_whole(tree)
+    there = OverlayTree(tree, contents) if contents else tree
     chosen = patches.select(ids, only=only)
     if not _vendored(tree, patches, runtime):
-        return make_plan(tree, chosen, closely=closely, certain=certain)
-    plan = make_plan(vendor.laid_over(tree), vendor.pointed(chosen), closely=closely, certain=certain)
-    return vendor.with_runtime(tree, plan)
+        return make_plan(there, chosen, closely=closely, certain=certain)
+    plan = make_plan(vendor.laid_over(there), vendor.pointed(chosen), closely=closely, certain=certain)
+    return vendor.with_runtime(there, plan)
 
 
 def _vendored(tree: CheckoutTree, patches: PatchSet, runtime: str) -> bool:

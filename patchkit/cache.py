@@ -67,7 +67,7 @@ def load(area: str, name: str, kind: type[Kept]) -> Kept | None:
     return value
 
 
-def save(area: str, name: str, value: Any) -> None:
+def save(area: str, name: str, value: Any, *, kept: int = _KEPT) -> None:
     """Keep a result, and forget the longest unused; a cache that cannot be written is no error."""
     place = folder(area)
     try:
@@ -78,8 +78,8 @@ def save(area: str, name: str, value: Any) -> None:
         for path in place.glob(f"*{_UNFINISHED}"):
             if time.time() - path.stat().st_mtime > _DAY:
                 path.unlink(missing_ok=True)
-        kept = sorted(place.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in kept[_KEPT:]:
+        newest = sorted(place.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in newest[kept:]:
             path.unlink(missing_ok=True)
     except OSError:
         return

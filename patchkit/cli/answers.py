@@ -80,12 +80,35 @@ class Made(_Answer, frozen=True):
     commit: str
 
 
+class Marked(_Answer, frozen=True):
+    """A conflict that ``apply --markers`` left in a file, from ``line`` on."""
+
+    patch: str
+    edit: str
+    file: str
+    line: int
+
+
 class Apply(Status, frozen=True):
-    """``apply``; ``commits`` where it made some, ``inherited_opt_outs`` where classes of the tree inherit one."""
+    """``apply``; ``commits`` where it made some, ``inherited_opt_outs`` where classes of the tree inherit one.
+
+    ``markers`` are the conflicts that it left with ``--markers``.
+    """
 
     changed_files: tuple[str, ...]
+    markers: tuple[Marked, ...] = ()
     inherited_opt_outs: tuple[dict[str, Any], ...] = ()
     commits: tuple[Made, ...] = ()
+
+
+class Resolve(_Answer, frozen=True):
+    """``resolve``: ``recorded`` is false where it was before, ``remembered`` true where it is offered elsewhere."""
+
+    tree: Place
+    patch: str
+    edit: str
+    recorded: bool
+    remembered: bool
 
 
 class Revert(_Answer, frozen=True):
@@ -225,6 +248,7 @@ ANSWERS: dict[str, Any] = {
     "status": Status,
     "diff": Diff,
     "apply": Apply,
+    "resolve": Resolve,
     "revert": Revert,
     "recover": Recover,
     "verify": Verify,

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
         "--dry-run", is_flag=True, help="Check everything and say what would change; write nothing."
     ),
     click.option("--keep-going", is_flag=True, help="Leave out what conflicts, apply the rest, and exit 1."),
+    click.option(
+        "--markers", is_flag=True, help="Write what is certain and conflict markers at the rest, and exit 1."
+    ),
+    click.option(
+        "--resolved", is_flag=True, help="Write what you resolved by hand wherever the same code stands."
+    ),
     click.option("--only", is_flag=True, help="Do not bring along the patches that harden a PATCH."),
     click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
     click.option(
@@ -48,6 +54,8 @@ def command(
     everything: bool,
     dry_run: bool,
     keep_going: bool,
+    markers: bool,
+    resolved: bool,
     only: bool,
     allow_dirty: bool,
     runtime: str | None,
@@ -68,6 +76,8 @@ def command(
         raise UsageError(
             "--commit commits what apply changes and no more: leave out --dry-run and --allow-dirty."
         )
+    if committing and (markers or resolved):
+        raise UsageError("--commit commits what is whole: finish the conflicts without it, then commit them.")
     tree = words.open()
     commits: tuple[Commit, ...] = ()
     try:
@@ -84,6 +94,8 @@ def command(
                     words.ids,
                     only=only,
                     keep_going=keep_going,
+                    markers=markers,
+                    resolved=resolved,
                     allow_dirty=allow_dirty,
                     dry_run=dry_run,
                     runtime=runtime or "",
@@ -115,7 +127,12 @@ def _print(
         made = {"commits": [{"patch": one.patch, "commit": one.commit} for one in commits]} if commits else {}
         heirs = {"inherited_opt_outs": [heir.answer() for heir in applied.heirs]} if applied.heirs else {}
         files = {"changed_files": list(applied.files)}
-        console.emit(place(tree) | states(applied.patches) | files | heirs | made)
+        marked = [
+            {"patch": block.patch, "edit": block.edit, "file": file, "line": block.start + 1}
+            for file, block in applied.marked
+        ]
+        left = {"markers": marked} if marked else {}
+        console.emit(place(tree) | states(applied.patches) | files | left | heirs | made)
         return
     would = dry_run and bool(applied.files)
     console.say_states(applied.patches, {State.APPLIED: "Would be applied by patchkit"} if would else None)
@@ -123,12 +140,23 @@ def _print(
         console.say(
             f"\nNote: {escape(heir.told)}: patchkit verify says whether it breaks; {escape(heir.remedy)}."
         )
+    for file, block in applied.marked:
+        console.say(f"\n{escape(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{words.whole_tail}", "does it"))
     elif commits:
         console.say(f"\nChanged {console.count(applied.files)} in {len(commits)} commits.")
         console.say_next((f"export{words.tail} -o DIR", "writes such a series for another clone"))
+    elif applied.marked:
+        _, first = applied.marked[0]
+        console.say(
+            f"\nChanged {console.count(applied.files)}; edit what is between the markers and take them out."
+        )
+        console.say_next(
+            (f"resolve{words.tail} {first.patch} {first.edit}", "records what you made of it"),
+            (f"revert{words.tail}", "takes all back"),
+        )
     elif applied.files:
         console.say(f"\nChanged {console.count(applied.files)}.")
         console.say_next((f"revert{words.tail}", "takes it back"))

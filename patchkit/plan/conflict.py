@@ -64,6 +64,11 @@ def conflicts(tree: Tree, statuses: Iterable[PatchStatus]) -> tuple[Conflict, ..
     return tuple(found)
 
 
+def at_site(tree: Tree, patch: Patch, edit: EditStatus) -> Conflict:
+    """Return how an edit conflicts with its site in ``tree``."""
+    return _conflict(Modules(tree), patch, edit)
+
+
 def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
     spec = next(edit for edit in patch.edits if edit.name == status.name)
     kind = str(type(spec.kind).__struct_config__.tag)

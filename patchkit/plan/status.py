@@ -65,6 +65,15 @@ class Plan:
     tree: Tree
     patches: tuple[PatchStatus, ...]
     changes: tuple[FileChange, ...]
+    by_hand: frozenset[tuple[str, str]] = frozenset()
+    """The edits, as patch id and name, that it makes as a person did elsewhere."""
+
+    @property
+    def made(self) -> tuple[PatchStatus, ...]:
+        """The patches that it changes something for, one in conflict too if some of its edits are made."""
+        changed = {name for change in self.changes for name in change.patches}
+        pending = {State.PENDING, State.PARTIAL}
+        return tuple(s for s in self.patches if s.state in pending or s.patch.id in changed)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import msgspec
 
 from patchkit import __version__
 from patchkit.errors import ConflictError
-from patchkit.plan.status import FileChange, Plan, Stage, State
+from patchkit.plan.status import FileChange, Plan, Stage
 from patchkit.tree.sglang import NAME
 from patchkit.tree.tree import OverlayTree
 
@@ -89,11 +89,7 @@ def laid_over(tree: Tree) -> OverlayTree:
 
 def with_runtime(tree: Tree, plan: Plan) -> Plan:
     """Return a plan made on the laid-over tree with the files of the runtime that ``tree`` needs for it."""
-    users = [
-        status.patch.id
-        for status in plan.patches
-        if status.state in {State.PENDING, State.PARTIAL} and _imports_runtime(status.patch)
-    ]
+    users = [status.patch.id for status in plan.made if _imports_runtime(status.patch)]
     return replace(plan, tree=tree, changes=(*_copies(tree, users), *plan.changes))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.plan.markers import blocks_in
 from patchkit.plan.status import State
 from patchkit.transaction.holding import holding
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
@@ -17,6 +18,7 @@ from patchkit.transaction.write import checked, locked, require_settled, write_a
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchkit.plan.markers import Block
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
     from patchkit.transaction.write import Checked
     from patchkit.tree.backends import Heir
@@ -77,6 +79,8 @@ class Applied:
     files: tuple[str, ...]
     heirs: tuple[Heir, ...] = ()
     """The backend classes that inherit an opt-out which it brought, and read the mirror."""
+    marked: tuple[tuple[str, Block], ...] = ()
+    """The conflicts that are left for a person, each with its file."""
 
 
 def with_plan(record: Record, plan: Plan, digest: str, folders: Sequence[str]) -> Record:
@@ -88,10 +92,6 @@ def with_plan(record: Record, plan: Plan, digest: str, folders: Sequence[str]) -
     return record.with_applied(changes, _applied(plan), digest, folders)
 
 
-def _made(plan: Plan) -> list[PatchStatus]:
-    return [status for status in plan.patches if status.state in {State.PENDING, State.PARTIAL}]
-
-
 def _applied(plan: Plan) -> list[AppliedPatch]:
     return [
         AppliedPatch(
@@ -100,22 +100,31 @@ def _applied(plan: Plan) -> list[AppliedPatch]:
             tuple(status.patch.requires),
             tuple(status.patch.hardens),
             tuple(AppliedEdit(e.name, e.file, e.site) for e in status.edits if e.state is State.PENDING),
+            tuple(e.name for e in status.edits if (status.patch.id, e.name) in plan.by_hand),
         )
-        for status in _made(plan)
+        for status in plan.made
     ]
 
 
 def _outcome(plan: Plan) -> Applied:
-    made = {
-        status.patch.id: replace(
-            status, state=State.APPLIED, reason="", edits=tuple(map(_settled, status.edits))
-        )
-        for status in _made(plan)
-    }
+    made = {status.patch.id: _after(status) for status in plan.made}
     patches = tuple(made.get(status.patch.id, status) for status in plan.patches)
-    return Applied(patches, tuple(change.file for change in plan.changes))
+    marked = tuple(
+        (change.file, block) for change in plan.changes for block in blocks_in(change.after or b"")
+    )
+    return Applied(patches, tuple(change.file for change in plan.changes), marked=marked)
+
+
+def _after(status: PatchStatus) -> PatchStatus:
+    """Return what a patch is once its edits are made; one in conflict stays so."""
+    edits = tuple(map(_settled, status.edits))
+    if status.state is State.CONFLICT:
+        return replace(status, edits=edits)
+    return replace(status, state=State.APPLIED, reason="", edits=edits)
 
 
 def _settled(edit: EditStatus) -> EditStatus:
     """An edit of an applied patch counts as patchkit's, also where a part of the patch was there before."""
-    return edit if edit.state is State.NOT_APPLICABLE else replace(edit, state=State.APPLIED, reason="")
+    if edit.state in {State.NOT_APPLICABLE, State.CONFLICT}:
+        return edit
+    return replace(edit, state=State.APPLIED, reason="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.plan.markers import blocks_in
 from patchkit.runtime.marks import SIGN
 from patchkit.transaction.swap import digest_or_none
 
@@ -39,11 +40,14 @@ def _is_kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], 
         return False
     try:
         before = _lines(content(known.original)) if known.original is not None else frozenset[bytes]()
-        brought = _lines(content(known.applied)) - before
+        applied = content(known.applied)
     except TreeError:
         return False
+    brought = _lines(applied) - before
     signed = frozenset(line for line in brought if line.startswith(SIGN.encode()))
-    return bool(_lines(stands) & (signed or brought))
+    # Of a conflict, a person who finishes it keeps what they like.
+    sure = signed if signed and not blocks_in(applied) else brought
+    return bool(_lines(stands) & sure)
 
 
 def _lines(text: bytes) -> frozenset[bytes]:

@@ -42,6 +42,8 @@ class AppliedPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requires: tuple[str, ...]
     hardens: tuple[str, ...]
     edits: tuple[AppliedEdit, ...]
+    by_hand: tuple[str, ...] = ()
+    """Names of edits that a person made; patchkit takes back those that are among ``edits`` too."""
 
 
 class AppliedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,6 +96,11 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def patches(self) -> dict[str, AppliedPatch]:
         """The applied patches by id, in the order in which they came."""
         return {patch.id: patch for layer in self.layers for patch in layer.patches}
+
+    @property
+    def by_hand(self) -> frozenset[tuple[str, str]]:
+        """The edits that a person made, each as its patch's id and its name."""
+        return frozenset((p.id, name) for layer in self.layers for p in layer.patches for name in p.by_hand)
 
     @property
     def contents(self) -> frozenset[str]:
@@ -219,7 +226,10 @@ def _joined(
         if any(patch.id in change.patches for change in changes.values()):
             earlier = known[patch.id].edits if patch.id in known else ()
             edits = tuple(dict.fromkeys((*earlier, *made)))
-            known[patch.id] = msgspec.structs.replace(patch, edits=edits)
+            again = {edit.name for edit in made} - set(patch.by_hand)
+            noted = known[patch.id].by_hand if patch.id in known else ()
+            theirs = tuple(name for name in dict.fromkeys((*noted, *patch.by_hand)) if name not in again)
+            known[patch.id] = msgspec.structs.replace(patch, edits=edits, by_hand=theirs)
     time = datetime.now(timezone.utc).isoformat(timespec="seconds")
     above = tuple(dict.fromkeys((*layer.folders, *_above(folders, changes))))
     return Layer(tuple(known.values()), files, digest, __version__, time, above)

@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import ConflictError
+from patchkit.plan.markers import blocks_in, without_same
 from patchkit.runtime.marks import SIGN
 from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.merge import Merged, merge
@@ -104,6 +105,7 @@ def unwind(
             )
             for file, known in layer.files.items()
             if moved[file] != will[file]
+            or (known.original == known.applied and _staying(known.patches, gone))
         }
         texts = (text for file in files for text in (moved[file], will[file]))
         kept |= {digest_or_none(text): text for text in texts if text is not None}
@@ -111,6 +113,7 @@ def unwind(
             layers.append(layer.with_files(files))
     left = Record(tuple(layers))
     stands = {file: read(file) for file in was}
+    _require_own(record, gone, at_hand, stands)
     merged = {file: _merged(file, was[file], stands[file], will[file]) for file in was}
     changes = {file: (stands[file], result.text) for file, result in merged.items()}
     _require_unsigned(gone, changes, will)
@@ -122,7 +125,35 @@ def unwind(
 def _merged(file: str, was: bytes | None, stands: bytes | None, will: bytes | None) -> Merged:
     if stands is None and was is not None and will is not None:
         raise ConflictError(f"{file}, which patchkit changed, is gone: put it back and revert again.")
+    if was is not None and stands is not None and was not in (stands, will):
+        was, stands = _without_conflicts(file, was, stands)
     return merge(file, was, stands, will)
+
+
+def _without_conflicts(file: str, was: bytes, stands: bytes) -> tuple[bytes, bytes]:
+    """Return both without the conflicts that apply left in them; ConflictError if someone is at work on one."""
+    was, stands = without_same(was, stands)
+    for block in blocks_in(was):
+        raise ConflictError(
+            f"{file}: the conflict of {block.patch} {block.edit} was edited since: finish it, run patchkit resolve "
+            f"{block.patch} {block.edit} and revert again, or put the file back with git."
+        )
+    return was, stands
+
+
+def _require_own(record: Record, gone: frozenset[str], at_hand: AtHand, stands: Contents) -> None:
+    """Raise ConflictError if a patch that goes has an edit in place that a person made and apply did not begin."""
+    taken = frozenset((p.id, e.name) for layer in record.layers for p in layer.patches for e in p.edits)
+    theirs = {(name, edit) for name, edit in record.by_hand - taken if name in gone}
+    if not theirs:
+        return
+    left = sorted(theirs & at_hand.present(stands, tuple(name for name in record.patches if name in gone)))
+    if left:
+        name, edit = left[0]
+        raise ConflictError(
+            f"{name}: {edit} was made by hand, and what was there before is not known: take it out yourself, "
+            "as git has it for instance, and revert again."
+        )
 
 
 def _require_unsigned(

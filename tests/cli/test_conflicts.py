@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from support.toys import MIRROR, add_patch, attribute, edit, git
+from support.toys import CRLF, MIRROR, SOURCES, add_patch, attribute, edit, everything, git, write_package
 
 from patchkit.cli import main
+from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,3 +86,265 @@ def test_the_page_of_the_matrix_shows_it(checkout: CheckoutTree, tmp_path: Path)
     assert "return self.copies[&#34;&lt;b&gt;&#34;]" in text
     assert "return self.copies.cpu()</span>" in text
     assert "return self.copies.cpu() if self.sure else None</span>" in text
+
+
+def marked(tree: CheckoutTree, *more: object) -> Any:
+    return asked("apply", tree.root, "--markers", *more, code=1)
+
+
+def state(tree: CheckoutTree, name: str = "t-copy") -> dict[str, Any]:
+    return next(patch for patch in asked("status", tree.root)["patches"] if patch["id"] == name)
+
+
+def finish(tree: CheckoutTree, text: bytes = RESOLVED, file: str = MIRROR) -> None:
+    """Write ``text`` in place of the conflict in a file."""
+    lines = (tree.package / file).read_bytes().splitlines(keepends=True)
+    start = next(n for n, line in enumerate(lines) if line.startswith(b"<<<<<<<"))
+    end = next(n for n, line in enumerate(lines) if line.startswith(b">>>>>>>"))
+    (tree.package / file).write_bytes(b"".join([*lines[:start], text, *lines[end + 1 :]]))
+
+
+def test_markers_stand_at_what_is_not_certain_and_the_rest_is_made(checkout: CheckoutTree) -> None:
+    answer = marked(checkout, "t-copy")
+    assert answer["markers"] == [{"patch": "t-copy", "edit": "copy", "file": MIRROR, "line": 8}]
+    text = (checkout.package / MIRROR).read_text()
+    assert "sure = True" in text
+    assert text.split("    def host(self):\n")[1] == (
+        "<<<<<<< found (patchkit t-copy copy)\n"
+        "        return self.copies\n"
+        "||||||| expected\n"
+        "        return self.copies.cpu()\n"
+        "=======\n"
+        "        # patchkit t-copy: no copy where nobody asks\n"
+        "        return self.copies.cpu() if self.sure else None\n"
+        ">>>>>>> wanted (patchkit t-copy copy, rewrite)\n"
+        "\n\ndepth = 1\n"
+    )
+    with pytest.raises(SyntaxError):
+        compile(text, MIRROR, "exec")
+
+
+def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(checkout: CheckoutTree) -> None:
+    marked(checkout)
+    left = state(checkout)
+    assert left["state"] == "conflict"
+    told = {each["site"]: (each["state"], each["reason"]) for each in left["edits"]}
+    assert told["Mirror"] == ("applied", "")
+    assert "run patchkit resolve t-copy copy" in told["Mirror.host"][1]
+    assert state(checkout, "t-flag")["state"] == "applied"
+    before = everything(checkout.root)
+    for command in ("apply", "diff", "verify", "audit"):
+        said = run(command, checkout.root, code=4).stderr
+        assert f"{MIRROR}:12: the conflict of t-copy copy stands there" in said, command
+    said = run("resolve", checkout.root, "t-copy", "copy", code=3).stderr
+    assert "the conflict still stands there" in said
+    assert everything(checkout.root) == before
+
+
+def test_revert_takes_markers_back(checkout: CheckoutTree) -> None:
+    before = everything(checkout.root)
+    marked(checkout)
+    run("revert", checkout.root)
+    assert everything(checkout.root) == before
+
+
+def test_revert_takes_markers_back_and_leaves_what_a_person_wrote_beside_them(checkout: CheckoutTree) -> None:
+    marked(checkout)
+    edit(checkout, MIRROR, b"depth = 1", b"depth = 1\nmine = 2")
+    run("revert", checkout.root)
+    assert (checkout.package / MIRROR).read_bytes() == SOURCES[MIRROR].replace(
+        b"depth = 1", b"depth = 1\nmine = 2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"        return self.copies\n||", b"        return self.copies + 1\n||"),
+        (b">>>>>>> wanted (patchkit t-copy copy, rewrite)\n", b""),
+    ],
+)
+def test_revert_loses_nothing_of_a_half_finished_conflict(
+    checkout: CheckoutTree, old: bytes, new: bytes
+) -> None:
+    marked(checkout)
+    edit(checkout, MIRROR, old, new)
+    before = everything(checkout.root)
+    run("revert", checkout.root, code=3)
+    assert everything(checkout.root) == before
+
+
+def test_half_of_the_markers_are_named(checkout: CheckoutTree) -> None:
+    marked(checkout)
+    edit(checkout, MIRROR, b"<<<<<<< found (patchkit t-copy copy)\n", b"")
+    for command in ("status", "apply"):
+        assert "some of the markers of this conflict are gone" in run(command, checkout.root, code=4).stderr
+
+
+def test_what_is_resolved_is_applied_by_hand_and_reverts(checkout: CheckoutTree) -> None:
+    before = everything(checkout.root)
+    marked(checkout)
+    finish(checkout, b"        return self.copies.cpu() if self.sure else None  # ours\n")
+    answer = asked("resolve", checkout.root, "t-copy", "copy")
+    assert (answer["recorded"], answer["remembered"]) == (True, True)
+    now = state(checkout)
+    assert (now["state"], now["reason"]) == ("applied", "by hand: copy")
+    assert [each["reason"] for each in now["edits"]] == ["", "by hand"]
+    assert asked("apply", checkout.root)["changed_files"] == []
+    run("revert", checkout.root)
+    assert everything(checkout.root) == before
+
+
+def test_resolve_refuses_what_is_not_what_the_edit_is_for(checkout: CheckoutTree) -> None:
+    marked(checkout)
+    finish(checkout)
+    before = everything(checkout.root)
+    said = run("resolve", checkout.root, "t-copy", "copy", code=3).stderr
+    assert "copy is not in place: expected `return self.copies.cpu()`" in said
+    assert everything(checkout.root) == before
+    assert state(checkout)["state"] == "conflict"
+
+
+DONE = b"        return self.copies.cpu() if self.sure else None\n"
+
+
+def test_resolving_twice_says_so_and_changes_nothing(checkout: CheckoutTree) -> None:
+    marked(checkout)
+    finish(checkout, DONE)
+    run("resolve", checkout.root, "t-copy", "copy")
+    before = everything(checkout.root)
+    assert "recorded already" in run("resolve", checkout.root, "t-copy", "copy").stdout
+    assert everything(checkout.root) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("t-copy", "cpoy"), 2, "did you mean copy?"),
+        (("t-cpoy", "copy"), 2, "t-cpoy"),
+        (("t-copy", "sure"), 3, "made by patchkit itself"),
+    ],
+)
+def test_resolve_of_what_is_no_edit_of_a_person(
+    checkout: CheckoutTree, words: tuple[str, ...], code: int, said: str
+) -> None:
+    marked(checkout)
+    assert said in run("resolve", checkout.root, *words, code=code).stderr
+
+
+def test_what_a_person_wrote_beside_a_resolution_stays_theirs(checkout: CheckoutTree) -> None:
+    marked(checkout)
+    finish(checkout, DONE)
+    edit(checkout, MIRROR, b"depth = 1", b"depth = 1\nmine = 2")
+    run("resolve", checkout.root, "t-copy", "copy")
+    edit(checkout, MIRROR, b"mine = 2", b"mine = 2\nmore = 3")
+    run("revert", checkout.root)
+    theirs = b"depth = 1\nmine = 2\nmore = 3"
+    assert (checkout.package / MIRROR).read_bytes() == SOURCES[MIRROR].replace(b"depth = 1", theirs)
+
+
+def test_a_resolution_that_was_edited_since_is_not_taken_back(checkout: CheckoutTree) -> None:
+    marked(checkout)
+    finish(checkout, DONE)
+    run("resolve", checkout.root, "t-copy", "copy")
+    edit(checkout, MIRROR, b"self.sure else None", b"self.sure else None  # for now")
+    edit(checkout, MIRROR, b"self.copies.cpu()", b"self.copies.cpu().clone()")
+    before = everything(checkout.root)
+    run("revert", checkout.root, code=3)
+    assert everything(checkout.root) == before
+
+
+def test_an_edit_made_by_hand_without_markers_is_recorded_and_never_half_reverted(
+    checkout: CheckoutTree,
+) -> None:
+    edit(checkout, MIRROR, b"        return self.copies\n", DONE)
+    assert asked("resolve", checkout.root, "t-copy", "copy") | {"tree": 0} == {
+        "tree": 0,
+        "patch": "t-copy",
+        "edit": "copy",
+        "recorded": True,
+        "remembered": False,
+    }
+    git(checkout.root, "commit", "-qam", "By hand")
+    run("apply", checkout.root)
+    assert state(checkout)["reason"] == "by hand: copy"
+    before = everything(checkout.root)
+    assert "copy was made by hand" in run("revert", checkout.root, code=3).stderr
+    assert everything(checkout.root) == before
+    edit(checkout, MIRROR, DONE, b"        return self.copies\n")
+    run("revert", checkout.root)
+    assert (checkout.package / MIRROR).read_bytes() == SOURCES[MIRROR]
+
+
+def test_another_patch_reverts_beside_an_edit_made_by_hand(checkout: CheckoutTree) -> None:
+    edit(checkout, MIRROR, b"        return self.copies\n", DONE)
+    run("resolve", checkout.root, "t-copy", "copy")
+    run("apply", checkout.root, "t-stop", "--allow-dirty")
+    run("revert", checkout.root, "t-stop")
+    assert run("resolve", checkout.root, "t-copy", "copy").stdout.endswith("recorded already.\n")
+
+
+def test_a_file_with_crlf_gets_crlf(checkout: CheckoutTree, patch_folder: Path) -> None:
+    add_patch(patch_folder, "t-crlf", COPY.replace(f"{MIRROR}::Mirror.host", f"{CRLF}::Backend"))
+    marked(checkout, "t-crlf")
+    text = (checkout.package / CRLF).read_bytes()
+    assert b">>>>>>> wanted" in text
+    assert text.count(b"\n") == text.count(b"\r\n")
+    assert state(checkout, "t-crlf")["state"] == "conflict"
+    finish(checkout, b"    return self.copies.cpu() if self.sure else None\r\n", CRLF)
+    run("resolve", checkout.root, "t-crlf", "copy")
+    assert state(checkout, "t-crlf")["reason"] == "by hand: copy"
+    run("revert", checkout.root)
+    assert (checkout.package / CRLF).read_bytes() == SOURCES[CRLF]
+
+
+def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
+    marked(checkout)
+    finish(checkout, DONE)
+    run("resolve", checkout.root, "t-copy", "copy")
+    other = open_tree(write_package(tmp_path / "sibling" / "sglang"))
+    edit(
+        other,
+        MIRROR,
+        b"        return self.copies\n",
+        b"        # of this branch\n        return (self.copies)\n",
+    )
+    edit(other, MIRROR, b"copies = 0", b"copies = 0\n    more = 0")
+    before = everything(other.root)
+    said = run("apply", other.root, "t-copy", code=3).stderr
+    assert "1 of them you resolved elsewhere, and --resolved writes the same here" in said
+    assert everything(other.root) == before
+    answer = asked("apply", other.root, "t-copy", "--resolved")
+    assert answer["changed_files"] == [MIRROR]
+    assert DONE in (other.package / MIRROR).read_bytes()
+    assert state(other)["reason"] == "by hand: copy"
+    run("revert", other.root)
+    assert everything(other.root) == before
+
+
+def test_a_resolution_is_not_offered_for_other_code(checkout: CheckoutTree, tmp_path: Path) -> None:
+    marked(checkout)
+    finish(checkout, DONE)
+    run("resolve", checkout.root, "t-copy", "copy")
+    other = open_tree(write_package(tmp_path / "sibling" / "sglang"))
+    edit(other, MIRROR, b"return self.copies", b"return self.copies + 1")
+    before = everything(other.root)
+    assert "--resolved" not in run("apply", other.root, "t-copy", code=3).stderr
+    run("apply", other.root, "t-copy", "--resolved", code=3)
+    assert everything(other.root) == before
+
+
+def test_resolve_has_to_be_told_an_edit(checkout: CheckoutTree) -> None:
+    assert "which edit?" in run("resolve", "t-copy", code=2).stderr
+
+
+def test_markers_need_no_commit(checkout: CheckoutTree) -> None:
+    assert "--commit" in run("apply", checkout.root, "--markers", "--commit", code=2).stderr
+
+
+def test_without_a_conflict_markers_and_resolved_apply(checkout: CheckoutTree) -> None:
+    answer = asked("apply", checkout.root, "t-stop", "--markers", "--resolved")
+    assert "markers" not in answer
+    assert state(checkout, "t-stop")["state"] == "applied"

@@ -1,0 +1,123 @@
+"""Markers and what becomes of them are written whole or not at all, wherever a write is killed."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+from support.faults import killed
+from support.toys import MIRROR, SOURCES, add_patch, attribute, everything, rewriting, write_package
+
+from patchkit import api
+from patchkit.errors import ConflictError, TreeError
+from patchkit.patchset import load
+from patchkit.transaction.recover import recover
+from patchkit.transaction.resolve import by_hand
+from patchkit.transaction.revert import recorded
+from patchkit.transaction.store import Store
+from patchkit.tree.tree import open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from patchkit.patchset.select import PatchSet
+    from patchkit.tree.tree import CheckoutTree
+
+DONE = b"        return self.copies.cpu() if self.sure else None\n"
+
+
+@pytest.fixture
+def patches(patch_folder: Path) -> PatchSet:
+    """The toys, and one with an edit that fits and one for which there is no site."""
+    copy = rewriting(
+        "copy",
+        f"{MIRROR}::Mirror.host",
+        "return self.copies.cpu()",
+        "return self.copies.cpu() if self.sure else None",
+    )
+    add_patch(patch_folder, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), copy)
+    return load.patches()
+
+
+def mark(tree: CheckoutTree, patches: PatchSet) -> object:
+    return api.apply(tree, patches, markers=True)
+
+
+def finish(tree: CheckoutTree) -> None:
+    path = tree.package / MIRROR
+    head, _, rest = path.read_bytes().partition(b"<<<<<<<")
+    tail = rest.partition(b">>>>>>>")[2].partition(b"\n")[2]
+    path.write_bytes(head + DONE + tail)
+
+
+def resolve(tree: CheckoutTree, patches: PatchSet) -> object:
+    return api.resolve(tree, patches, "t-copy", "copy")
+
+
+def trees(folder: Path, prepare: Callable[[CheckoutTree], object]) -> Iterator[tuple[int, CheckoutTree]]:
+    for number in count(1):
+        tree = open_tree(write_package(folder / str(number) / "sglang"))
+        prepare(tree)
+        yield number, tree
+
+
+def source(tree: CheckoutTree) -> dict[str, bytes]:
+    return {file: (tree.package / file).read_bytes() for file in SOURCES}
+
+
+def test_markers_killed_anywhere_are_there_whole_or_not_at_all(tmp_path: Path, patches: PatchSet) -> None:
+    whole = open_tree(write_package(tmp_path / "whole" / "sglang"))
+    mark(whole, patches)
+    seen = set()
+    for number, tree in trees(tmp_path, lambda tree: tree):
+        if not killed(partial(mark, tree, patches), number):
+            break
+        if Store(tree.package).pending:
+            for act in (api.status, api.apply, api.revert, resolve):
+                with pytest.raises(TreeError, match="run patchkit recover"):
+                    act(tree, patches)
+        recover(tree)
+        is_new = source(tree) == source(whole)
+        seen.add(is_new)
+        assert is_new or source(tree) == SOURCES
+        assert bool(recorded(tree)) is is_new
+        if is_new:
+            with pytest.raises(TreeError, match="the conflict of t-copy copy stands there"):
+                api.apply(tree, patches)
+            api.revert(tree, patches)
+        assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
+    assert seen == {True, False}
+
+
+def test_resolving_killed_anywhere_is_recorded_or_can_be_done_again(
+    tmp_path: Path, patches: PatchSet
+) -> None:
+    def prepare(tree: CheckoutTree) -> None:
+        mark(tree, patches)
+        finish(tree)
+
+    for number, tree in trees(tmp_path, prepare):
+        before = source(tree)
+        ended = not killed(partial(resolve, tree, patches), number)
+        recover(tree)
+        assert source(tree) == before, "no file is touched"
+        resolve(tree, patches)
+        assert by_hand(tree) == {("t-copy", "copy")}
+        api.revert(tree, patches)
+        assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
+        if ended:
+            break
+    assert number > 10
+
+
+def test_a_resolution_that_is_not_recorded_is_not_taken_back(tmp_path: Path, patches: PatchSet) -> None:
+    tree = open_tree(write_package(tmp_path / "sglang"))
+    mark(tree, patches)
+    finish(tree)
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match="run patchkit resolve t-copy copy"):
+        api.revert(tree, patches)
+    assert everything(tree.root) == before
