@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.conflict import Conflict
     from patchkit.plan.status import EditStatus, PatchStatus, Plan, Stage
+    from patchkit.series.backports import Backport
     from patchkit.series.commit import Committed
     from patchkit.series.merge import Merged
     from patchkit.transaction.apply import Applied
@@ -425,6 +426,29 @@ def verify(
 
     _require_whole(tree)
     return engine.verify(Subject(tree, tuple(patches), terms, auditing.audit_cached), watch)
+
+
+def report(
+    tree: CheckoutTree, patches: PatchSet, watch: Callable[[str, int], None] | None = None
+) -> tuple[Backport, ...]:
+    """Return a row for each patch in ``tree``, which is verified for that; ``watch`` is that of ``verify``."""
+    from patchkit import __version__
+    from patchkit.findings.finding import Confidence
+    from patchkit.series.backports import IN_TREE, backports
+    from patchkit.transaction.resolve import by_hand
+    from patchkit.transaction.revert import recorded_files
+    from patchkit.verify.result import Outcome
+    from patchkit.verify.subject import Terms
+
+    statuses = status(tree, patches)
+    if not any(each.state in IN_TREE for each in statuses):
+        return ()
+    verdict = verify(tree, patches, Terms(Confidence.LIKELY), watch)
+    failed = [each.title for each in verdict.results if each.outcome is Outcome.FAILED]
+    made = sum(each.outcome is not Outcome.SKIPPED for each in verdict.results)
+    said = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"
+    told = f"{said} (patchkit {__version__} verify)"
+    return backports(statuses, recorded_files(tree), by_hand(tree), told)
 
 
 def audit(tree: CheckoutTree, baseline: Sequence[Finding] = (), *, allow_unread: bool = False) -> Report:

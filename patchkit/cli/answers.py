@@ -16,6 +16,7 @@ from patchkit.drafting.trial import Trial
 from patchkit.findings.finding import Finding, Suppressed  # noqa: TC001  # schemas are made of it
 from patchkit.matrix.answer import Matrix
 from patchkit.plan.conflict import Conflict  # noqa: TC001  # schemas are made of it
+from patchkit.series.backports import Backport  # noqa: TC001  # schemas are made of it
 from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
 
 
@@ -131,6 +132,13 @@ class Export(Status, frozen=True):
     """``export``: the files written, in order."""
 
     files: tuple[str, ...]
+
+
+class Report(_Answer, frozen=True):
+    """``report --ledger``: a row for each patch in the tree."""
+
+    tree: Place
+    rows: tuple[Backport, ...]
 
 
 class MovedPatch(_Answer, frozen=True):
@@ -255,6 +263,7 @@ ANSWERS: dict[str, Any] = {
     "audit": Audit,
     "matrix": Matrix,
     "export": Export,
+    "report": Report,
     "rebase-check": RebaseCheck,
     "doctor": Doctor,
     "check-patch": CheckPatch,

@@ -67,6 +67,21 @@ def progress() -> Iterator[Callable[[str, int, int], None] | None]:
 
 
 @contextmanager
+def checking() -> Iterator[Callable[[str, int], None] | None]:
+    """Give a function that shows on stderr, if it is a terminal, which check is being made and of how many."""
+    with progress() as shown:
+        made = -1
+
+        def watch(title: str, count: int) -> None:
+            nonlocal made
+            made += 1
+            if shown is not None:
+                shown(title, made, count)
+
+        yield watch if shown is not None else None
+
+
+@contextmanager
 def writing(output: Path | None) -> Iterator[Console]:
     """Give the console that writes to ``output``, or stdout's; UsageError if that file cannot be written."""
     if output is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from patchkit.errors import UsageError
 from patchkit.findings import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
@@ -65,6 +64,7 @@ def command(
     checks what backends and workers expect of each other, and audits the tree. Only --level import runs code.
     """
     from patchkit import api
+    from patchkit.cli import console
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
     from patchkit.patchset import load
@@ -76,34 +76,11 @@ def command(
     words = options.Words(tree, installed, folders)
     opened = words.open()
     terms = Terms(Confidence(min_confidence), known, importing=level == "import")
-    with _watching() as watch:
+    with console.checking() as watch:
         verdict = api.verify(opened, patches, terms, watch)
     _answer(_written(verdict, style), output, verdict, opened, words.tail)
     if not verdict.passed:
         context.exit(1)
-
-
-@contextmanager
-def _watching() -> Iterator[Callable[[str, int], None] | None]:
-    """Show on stderr, if it is a terminal, which check is being made."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=None)
-        made = -1
-
-        def watch(title: str, count: int) -> None:
-            nonlocal made
-            made += 1
-            progress.update(task, description=title, total=count, completed=made)
-
-        yield watch
 
 
 def _written(verdict: Verdict, style: str) -> str | None:

@@ -32,6 +32,15 @@ def recorded(tree: CheckoutTree) -> tuple[str, ...]:
     return tuple(_record(tree, Store(tree.package)).patches)
 
 
+def recorded_files(tree: CheckoutTree) -> dict[str, tuple[str, ...]]:
+    """Return the files that the tree's ledger lists for each patch."""
+    found: dict[str, list[str]] = {}
+    for file, known in sorted(_record(tree, Store(tree.package)).files.items()):
+        for name in known.patches:
+            found.setdefault(name, []).append(file)
+    return {name: tuple(files) for name, files in found.items()}
+
+
 @dataclass(frozen=True)
 class Inferred:
     """What a ledger would record, worked out from elsewhere, and its contents by digest."""

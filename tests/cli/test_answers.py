@@ -57,6 +57,7 @@ def test_what_writes(checkout: CheckoutTree) -> None:
     answered("apply", root, "t-flag", "--dry-run")
     answered("apply", root, "--commit")
     answered("verify", root, codes=(0, 1))
+    answered("report", root, "--ledger")
     answered("revert", root)
     answered("recover", root)
     answered("apply", root, "--allow-dirty")

@@ -1,0 +1,109 @@
+"""A row a patch for the ledger in which a fork keeps its backports: what, from where, how, how proved, until when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from patchkit.plan.status import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from patchkit.patchset.patch import Patch
+    from patchkit.plan.status import PatchStatus
+
+IN_TREE = frozenset({State.APPLIED, State.UPSTREAM, State.PARTIAL})
+
+
+class Backport(msgspec.Struct, frozen=True):
+    """A patch that a tree has.
+
+    ``how`` is ported, upstream (that has it, and nobody ported it), by hand, or in part; ``by_hand`` names the
+    edits that a person made. ``verified`` says what was verified and what came of it.
+    """
+
+    patch: str
+    title: str
+    pull_request: str
+    upstream_commit: str
+    files: tuple[str, ...]
+    how: str
+    by_hand: tuple[str, ...]
+    verified: str
+    removal: str
+
+
+def backports(
+    statuses: Iterable[PatchStatus],
+    files: Mapping[str, tuple[str, ...]],
+    by_hand: Iterable[tuple[str, str]],
+    verified: str,
+) -> tuple[Backport, ...]:
+    """Return a row for each patch that the tree has or had when someone stopped half way.
+
+    ``files`` are those that the tree's ledger lists for a patch; a patch that it does not list has its sites'.
+    """
+    hands = sorted(by_hand)
+    rows = []
+    for status in statuses:
+        if status.state not in IN_TREE:
+            continue
+        patch = status.patch
+        theirs = tuple(name for identifier, name in hands if identifier == patch.id)
+        there = (edit.file for edit in status.edits if edit.state in {State.APPLIED, State.UPSTREAM})
+        rows.append(
+            Backport(
+                patch.id,
+                patch.title,
+                patch.upstream,
+                patch.upstream_commit,
+                files.get(patch.id) or tuple(sorted(set(there))),
+                _how(status, theirs),
+                theirs,
+                verified,
+                _removal(patch, status.state),
+            )
+        )
+    return tuple(rows)
+
+
+def _how(status: PatchStatus, by_hand: tuple[str, ...]) -> str:
+    if status.state is State.PARTIAL:
+        return f"in part: {status.reason}"
+    if status.state is State.UPSTREAM:
+        return "upstream"
+    made = [edit.name for edit in status.edits if edit.state is State.APPLIED]
+    return "by hand" if by_hand and set(made) <= set(by_hand) else "ported"
+
+
+def _removal(patch: Patch, state: State) -> str:
+    if state is State.UPSTREAM:
+        return "nothing to remove: the tree's base has it"
+    if patch.upstream_commit:
+        return f"goes with a base that has {patch.upstream_commit[:12]}: patchkit rebase-check says when"
+    if patch.upstream:
+        return "goes with a base that has the pull request: patchkit rebase-check says when"
+    return "patchkit's own: stays until upstream mends it; patchkit revert takes it out"
+
+
+def markdown(rows: Iterable[Backport]) -> str:
+    """Return the rows as a Markdown table."""
+    head = ("Pull request", "Upstream commit", "Files", "How", "Verified", "Removal")
+    lines = [_row(head), _row(("---",) * len(head))]
+    for row in rows:
+        link = f"[{row.patch}]({row.pull_request})" if row.pull_request else row.patch
+        how = (
+            f"{row.how}, by hand: {', '.join(row.by_hand)}"
+            if row.by_hand and row.how == "ported"
+            else row.how
+        )
+        files = "<br>".join(f"`{file}`" for file in row.files)
+        said = (f"{link} {row.title}", row.upstream_commit[:12], files, how, row.verified, row.removal)
+        lines.append(_row(said))
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"

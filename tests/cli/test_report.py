@@ -1,0 +1,85 @@
+"""The rows that a fork's list of backports wants are read off the tree, its ledger and a verification."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from support.toys import ABRUPT, MIRROR, add_patch, attribute, edit, git
+
+from patchkit.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
+
+COMMIT = "6b5f0d0ccbee37a7243b36ef5109b5ddfefdb695"
+PULL = "https://example.org/pull/7"
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(main, list(map(str, arguments)))
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.stdout if code == 0 else result.stderr
+
+
+def rows(tree: CheckoutTree) -> dict[str, dict[str, Any]]:
+    said = json.loads(run("report", tree.root, "--ledger", "--json"))
+    return {row["patch"]: row for row in said["rows"]}
+
+
+@pytest.fixture(autouse=True)
+def ported(patch_folder: Path) -> None:
+    keys = {"upstream": f'"{PULL}"', "upstream_commit": f'"{COMMIT}"'}
+    add_patch(patch_folder, "t-port", attribute(ABRUPT, "Worker", "port = 1"), **keys)
+
+
+def test_a_row_says_what_from_where_how_proved_and_until_when(checkout: CheckoutTree) -> None:
+    run("apply", checkout.root)
+    row = rows(checkout)["t-port"]
+    assert (row["pull_request"], row["upstream_commit"]) == (PULL, COMMIT)
+    assert (row["files"], row["how"], row["by_hand"]) == ([ABRUPT], "ported", [])
+    assert "checks" in row["verified"]
+    assert COMMIT[:12] in row["removal"]
+    assert "upstream mends it" in rows(checkout)["t-flag"]["removal"]
+
+
+def test_what_is_not_in_the_tree_has_no_row(checkout: CheckoutTree) -> None:
+    assert rows(checkout) == {}
+    run("apply", checkout.root, "t-port")
+    assert set(rows(checkout)) == {"t-port"}
+
+
+def test_what_upstream_has_and_what_a_person_made_are_told_apart(checkout: CheckoutTree) -> None:
+    edit(checkout, ABRUPT, b"    steps = 3", b"    steps = 3\n    port = 1\n    limit = 8")
+    edit(checkout, MIRROR, b"    copies = 0", b"    copies = 0\n    guard = 1")
+    git(checkout.root, "commit", "-qam", "As it came")
+    run("resolve", checkout.root, "t-guard", "guard")
+    told = rows(checkout)
+    assert told["t-port"]["how"] == "upstream"
+    assert "nothing to remove" in told["t-port"]["removal"]
+    assert (told["t-guard"]["how"], told["t-guard"]["by_hand"]) == ("by hand", ["guard"])
+
+
+def test_a_failed_check_is_named(checkout: CheckoutTree) -> None:
+    run("apply", checkout.root)
+    edit(checkout, MIRROR, b"needs_host", b"broken")
+    assert all("failed: " in row["verified"] for row in rows(checkout).values())
+
+
+def test_the_table_has_a_line_a_row_and_bars_do_no_harm(checkout: CheckoutTree, patch_folder: Path) -> None:
+    add_patch(patch_folder, "t-bar", attribute(ABRUPT, "Worker", "bar = 1"), upstream=f'"{PULL}|x"')
+    run("apply", checkout.root, "t-bar")
+    head, rule, *lines = run("report", checkout.root, "--ledger").splitlines()
+    assert head == "| Pull request | Upstream commit | Files | How | Verified | Removal |"
+    assert rule == "| --- | --- | --- | --- | --- | --- |"
+    (line,) = lines
+    assert line.startswith(f"| [t-bar]({PULL}\\|x) ")
+    assert f"| `{ABRUPT}` | ported |" in line
+
+
+def test_a_report_has_to_be_named(checkout: CheckoutTree) -> None:
+    assert "--ledger" in run("report", checkout.root, code=2)
