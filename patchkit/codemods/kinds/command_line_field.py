@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.pattern import Pattern
     from patchkit.codemods.language.scope import Scope
 
+_LOUD = """
+field = "loud: bool = False"
+option = 'parser.add_argument("--loud", action="store_true")'
+"""
+
 
 class CommandLineField(Kind, frozen=True, kw_only=True, tag="command-line-field", forbid_unknown_fields=True):
     """Give the class ``field``, and its ``method`` the option that a ``parser.add_argument(...)`` declares.
@@ -47,10 +52,7 @@ class CommandLineField(Kind, frozen=True, kw_only=True, tag="command-line-field"
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
             "The field stands behind the fields, the option behind the options.",
-            """
-            field = "loud: bool = False"
-            option = \'parser.add_argument("--loud", action="store_true")\'
-            """,
+            _LOUD,
             before="""
             @dataclass
             class Settings:
@@ -81,10 +83,7 @@ class CommandLineField(Kind, frozen=True, kw_only=True, tag="command-line-field"
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
             "Both are there, the option with words of its own.",
-            """
-            field = "loud: bool = False"
-            option = \'parser.add_argument("--loud", action="store_true")\'
-            """,
+            _LOUD,
             before="""
             @dataclass
             class Settings:
@@ -99,10 +98,7 @@ class CommandLineField(Kind, frozen=True, kw_only=True, tag="command-line-field"
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
             "Options are declared beside others.",
-            """
-            field = "loud: bool = False"
-            option = \'parser.add_argument("--loud", action="store_true")\'
-            """,
+            _LOUD,
             before="""
             @dataclass
             class Settings:

@@ -8,8 +8,6 @@ from patchkit.codemods.kind import Example
 from patchkit.codemods.language.variants import StatementKind, TargetVariant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from patchkit.codemods.examination import Codemod
 
 
@@ -21,10 +19,9 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
     every: bool = False
 
     @property
-    def pairs(self) -> Sequence[TargetVariant]:
-        """Every ``find`` with its ``code``, the edit's own first."""
-        own = TargetVariant(find=self.find, code=self.code, target=self.target)
-        return (own, *self.variants) if self.find or not self.variants else self.variants
+    def own(self) -> TargetVariant:
+        """The edit's ``find`` with its ``code`` and ``target``."""
+        return TargetVariant(find=self.find, code=self.code, target=self.target)
 
     def codemod(self) -> Codemod:
         """Build the codemod."""

@@ -40,11 +40,17 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
     code: str = ""
     already: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
+
+    @property
+    def own(self) -> Variant:
+        """The edit's ``find`` with its ``code``."""
+        return Variant(find=self.find, code=self.code)
 
     @property
     def pairs(self) -> Sequence[Variant]:
         """Every ``find`` with its ``code``, the edit's own first."""
-        raise NotImplementedError
+        return (self.own, *self.variants) if self.find or not self.variants else self.variants
 
     @property
     def written(self) -> tuple[str, ...]:

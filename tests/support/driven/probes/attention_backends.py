@@ -434,3 +434,39 @@ def pointers(metadata: Any, names: Sequence[str]) -> dict[str, int]:
     """Return where the tensors among the named fields are: a captured graph reads nowhere else."""
     found = {name: getattr(metadata, name) for name in names}
     return {name: value.data_ptr() for name, value in found.items() if isinstance(value, torch.Tensor)}
+
+
+class Graphs:
+    """A backend's graphs of several sizes, captured as the runners do: the largest first."""
+
+    def __init__(
+        self,
+        backend: Any,
+        mode: str,
+        sizes: Sequence[int],
+        *,
+        tokens: int,
+        spec: Callable[[int], Any],
+        fields: Sequence[str],
+        held: str = "forward_metadata",
+    ) -> None:
+        """Capture them with ``tokens`` a request; ``fields`` of what the backend has as ``held`` are what counts."""
+        self.largest = max(sizes)
+        self._fields = fields
+        self.captured: dict[int, dict[str, Any]] = {}
+        self._pointers: dict[int, dict[str, int]] = {}
+        with OnCpu():
+            backend.init_cuda_graph_state(self.largest, self.largest * tokens)
+        for bs in sorted(sizes, reverse=True):
+            state = GraphInputs(backend, self.largest)
+            capture(
+                backend, mode, bs=bs, num_tokens=bs * tokens, rows=state.rows, lens=state.lens, spec=spec(bs)
+            )
+            metadata = getattr(backend, held)
+            self.captured[bs] = fields_of(metadata, fields)
+            self._pointers[bs] = pointers(metadata, fields)
+
+    def replayed(self, bs: int, metadata: Any, reads: HostReads) -> dict[str, Any]:
+        """Return what a replay planned, whether where the capture did, and how often the host waited."""
+        in_place = pointers(metadata, self._fields) == self._pointers[bs]
+        return fields_of(metadata, self._fields) | {"in_place": in_place, "host_reads": reads.count}

@@ -78,22 +78,15 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str
     server, mode, graphs = session["server"], session["mode"], session["graphs"]
     backend = _backend(server, session["step"])
     stride = server["draft_tokens"] if mode in {"verify", "extend v1", "extend v2"} else 1
-    largest = max(graphs)
-    with backends.OnCpu():
-        backend.init_cuda_graph_state(largest, largest * stride)
-    captured, pointers = {}, {}
-    for bs in sorted(graphs, reverse=True):
-        state = backends.GraphInputs(backend, largest)
-        spec = backends.spec_info(mode, accepted=[stride] * bs, stride=stride)
-        backends.capture(
-            backend, mode, bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
-        )
-        captured[bs] = backends.fields_of(backend.forward_metadata, FIELDS)
-        pointers[bs] = backends.pointers(backend.forward_metadata, FIELDS)
+
+    def full(bs: int) -> Any:
+        return backends.spec_info(mode, accepted=[stride] * bs, stride=stride)
+
+    made = backends.Graphs(backend, mode, graphs, tokens=stride, spec=full, fields=FIELDS)
     told = []
     for batch in session["batches"]:
         bs = batch["graph"]
-        state = backends.GraphInputs(backend, largest, batch)
+        state = backends.GraphInputs(backend, made.largest, batch)
         accepted = [*batch["accepted"], *[1] * (bs - len(batch["accepted"]))]
         spec = backends.spec_info(mode, accepted=accepted, stride=batch["stride"])
         lens = {"true": state.lens_cpu, "none": None, "stale": torch.full_like(state.lens_cpu, STALE)}
@@ -109,14 +102,8 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str
                 total=None if mirror == "none" else state.total,
                 spec=spec,
             )
-        told.append(
-            backends.fields_of(backend.forward_metadata, FIELDS)
-            | {
-                "in_place": backends.pointers(backend.forward_metadata, FIELDS) == pointers[bs],
-                "host_reads": reads.count,
-            }
-        )
-    return {"captured": captured, "replayed": told}
+        told.append(made.replayed(bs, backend.forward_metadata, reads))
+    return {"captured": made.captured, "replayed": told}
 
 
 def eager(

@@ -41,25 +41,18 @@ def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
     server, mode, graphs = session["server"], session["mode"], session["graphs"]
     backend = _backend(server, session["step"])
     stride = server["draft_tokens"] if mode in {"verify", "extend v1", "extend v2"} else 1
-    largest = max(graphs)
-    with backends.OnCpu():
-        backend.init_cuda_graph_state(largest, largest * stride)
-    captured, pointers = {}, {}
-    # As the runners do, the largest graph first.
-    for bs in sorted(graphs, reverse=True):
-        state = backends.GraphInputs(backend, largest)
+
+    def unnamed(bs: int) -> Any:
         spec = backends.spec_info(mode, accepted=[stride] * bs, stride=stride, on_host=False)
         if mode == "extend v2":
             spec.num_tokens_per_req = -1
-        backends.capture(
-            backend, mode, bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
-        )
-        captured[bs] = backends.fields_of(backend.forward_metadata, FIELDS)
-        pointers[bs] = backends.pointers(backend.forward_metadata, FIELDS)
+        return spec
+
+    made = backends.Graphs(backend, mode, graphs, tokens=stride, spec=unnamed, fields=FIELDS)
     told = []
     for batch in session["batches"]:
         bs = batch["graph"]
-        state = backends.GraphInputs(backend, largest, batch)
+        state = backends.GraphInputs(backend, made.largest, batch)
         accepted = [*batch["accepted"], *[1] * (bs - len(batch["accepted"]))]
         spec = backends.spec_info(mode, accepted=accepted, stride=batch["stride"])
         reads = backends.HostReads()
@@ -79,14 +72,8 @@ def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
                     total=state.total if route == "tree" else None,
                     spec=spec,
                 )
-        told.append(
-            backends.fields_of(backend.forward_metadata, FIELDS)
-            | {
-                "in_place": backends.pointers(backend.forward_metadata, FIELDS) == pointers[bs],
-                "host_reads": reads.count,
-            }
-        )
-    return {"captured": captured, "replayed": told, "fill_value": state.fill_value}
+        told.append(made.replayed(bs, backend.forward_metadata, reads))
+    return {"captured": made.captured, "replayed": told, "fill_value": state.fill_value}
 
 
 def _mirror(lens_cpu: torch.Tensor, route: str) -> torch.Tensor | None:

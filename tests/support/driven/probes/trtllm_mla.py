@@ -35,22 +35,17 @@ def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
     server, mode, graphs = session["server"], session["mode"], session["graphs"]
     backend = _backend(server)
     stride = 1 if mode == "decode" else server["draft_tokens"]
-    largest = max(graphs)
-    with backends.OnCpu():
-        backend.init_cuda_graph_state(largest, largest * stride)
-    captured, pointers = {}, {}
-    for bs in sorted(graphs, reverse=True):
-        state = backends.GraphInputs(backend, largest)
-        spec = backends.spec_info(mode, accepted=[stride] * bs, stride=stride, on_host=False)
-        backends.capture(
-            backend, mode, bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
-        )
-        captured[bs] = backends.fields_of(backend.forward_decode_metadata, FIELDS)
-        pointers[bs] = backends.pointers(backend.forward_decode_metadata, FIELDS)
+
+    def full(bs: int) -> Any:
+        return backends.spec_info(mode, accepted=[stride] * bs, stride=stride, on_host=False)
+
+    made = backends.Graphs(
+        backend, mode, graphs, tokens=stride, spec=full, fields=FIELDS, held="forward_decode_metadata"
+    )
     told = []
     for batch in session["batches"]:
         bs = batch["graph"]
-        state = backends.GraphInputs(backend, largest, batch)
+        state = backends.GraphInputs(backend, made.largest, batch)
         spec = backends.spec_info(mode, accepted=batch["accepted"], stride=batch["stride"])
         reads = backends.HostReads()
         with reads:
@@ -65,15 +60,9 @@ def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
                 spec=spec,
             )
         metadata = backend.decode_cuda_graph_metadata[bs]
-        told.append(
-            backends.fields_of(metadata, FIELDS)
-            | {
-                "in_place": backends.pointers(metadata, FIELDS) == pointers[bs],
-                "host_reads": reads.count,
-                "table": backends.plain(backend.decode_cuda_graph_kv_indices),
-            }
-        )
-    return {"captured": captured, "replayed": told}
+        table = {"table": backends.plain(backend.decode_cuda_graph_kv_indices)}
+        told.append(made.replayed(bs, metadata, reads) | table)
+    return {"captured": made.captured, "replayed": told}
 
 
 def eager(server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: bool) -> dict[str, Any]:
