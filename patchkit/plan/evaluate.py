@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,42 +26,37 @@ from patchkit.plan.status import EditStatus, PatchStatus, State, marker
 from patchkit.runtime.marks import SIGN
 
 
-@dataclass(frozen=True)
-class _Examined:
-    status: EditStatus
-    finding: Examination
-
-
-def _examine(space: Workspace, patch: Patch, spec: Edit) -> _Examined:
+def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
+    """Return where an edit goes, as a status that is still to be decided, and the examination that decides it."""
     place = space.locate_new(spec) if spec.kind.makes_file else space.locate_first(spec.addresses)
     if isinstance(place, Examination):
         status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT, place.reason)
-        return _Examined(status, place)
-    finding = codemod_of(spec.kind).examine(place.scope, f"{marker(patch)} {spec.why}")
+        return status, place
+    examined = codemod_of(spec.kind).examine(place.scope, f"{marker(patch)} {spec.why}")
     if spec.imports:
-        finding = _with_imports(space, place.scope, spec, finding)
+        examined = _with_imports(space, place.scope, spec, examined)
     status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT)
-    return _Examined(status, finding)
+    return status, examined
 
 
-def _with_imports(space: Workspace, scope: Scope, spec: Edit, finding: Examination) -> Examination:
+def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examination) -> Examination:
     """Have an edit bring its imports; one in place by patchkit's own code also needs them to be there."""
     imports = [Import(code) for code in spec.imports]
-    if finding.standing is Standing.PRESENT:
+    if examined.standing is Standing.PRESENT:
         unmet = [need for need in imports if need.used_but_missing(scope)]
-    elif finding.standing is Standing.READY:
+    elif examined.standing is Standing.READY:
         unmet = [need for need in imports if need.missing(scope.module)]
     else:
-        return finding
+        return examined
     if not unmet:
-        return finding
+        return examined
     found = [space.at_home(need) for need in unmet]
     homeless = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
     if homeless:
         return absent(f"`{homeless[0]}`: the tree has that neither there nor in one other place")
 
     def rewrite() -> cst.Module:
-        changed = finding.rewrite() if finding.rewrite is not None else scope.module
+        changed = examined.rewrite() if examined.rewrite is not None else scope.module
         for need in found:
             changed = need.add(changed) if need is not None else changed
         return changed
@@ -79,7 +74,7 @@ def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list
             file
             for file in (files if is_whole else ())
             if any(
-                _examine(space, patch, _at_file(other, file)).finding.standing in _FOUND
+                _examine(space, patch, _at_file(other, file))[1].standing in _FOUND
                 for other in edits
                 if other.kind.looks_inside and other.files == edit.files
             )
@@ -199,36 +194,35 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     statuses: list[EditStatus] = []
     customised: list[EditStatus] = []
     for spec in specs:
-        outcome = _examine(space, patch, spec)
-        status, finding = outcome.status, outcome.finding
-        if finding.standing is Standing.PRESENT and finding.reason:
-            status = replace(status, state=State.UPSTREAM, reason=finding.reason)
+        status, examined = _examine(space, patch, spec)
+        if examined.standing is Standing.PRESENT and examined.reason:
+            status = replace(status, state=State.UPSTREAM, reason=examined.reason)
             customised.append(status)
-        elif finding.standing is Standing.PRESENT:
+        elif examined.standing is Standing.PRESENT:
             status = replace(status, state=State.APPLIED)
             if (
                 status.file in space.edited
-                and _examine(pristine, patch, spec).finding.standing is not Standing.PRESENT
+                and _examine(pristine, patch, spec)[1].standing is not Standing.PRESENT
             ):
                 status = replace(status, state=State.PENDING, reason="comes with a patch applied before it")
-        elif finding.standing is Standing.READY and finding.rewrite is not None:
+        elif examined.standing is Standing.READY and examined.rewrite is not None:
             status = replace(status, state=State.PENDING)
             undone = dict(space.edited)
-            space.edited[status.file] = finding.rewrite()
-            again = _examine(space, patch, spec)
-            if again.finding.standing is not Standing.PRESENT:
-                why = again.finding.reason or "it matches once more"
+            space.edited[status.file] = examined.rewrite()
+            _, again = _examine(space, patch, spec)
+            if again.standing is not Standing.PRESENT:
+                why = again.reason or "it matches once more"
                 reason = f"the edit was made but is not found again ({why})"
                 status = replace(status, state=State.CONFLICT, reason=reason)
                 space.edited = undone
-        elif finding.standing is Standing.ABSENT and landed:
+        elif examined.standing is Standing.ABSENT and landed:
             status = replace(
                 status, state=State.UPSTREAM, reason="upstream's change is there; it has moved on since"
             )
-        elif finding.standing is Standing.ABSENT and spec.optional:
+        elif examined.standing is Standing.ABSENT and spec.optional:
             status = replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
         else:
-            status = replace(status, reason=_with_line(space, status.file, finding.reason))
+            status = replace(status, reason=_with_line(space, status.file, examined.reason))
         statuses.append(status)
         if certain and status.state is State.CONFLICT and not spec.kind.makes_file:
             _bring_imports(space, spec, status.file)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A scope in a file."""
+class ScopeInFile:
+    """Where an edit goes: a scope of one of the tree's files."""
 
     file: str
     scope: Scope
@@ -42,28 +42,30 @@ class Workspace:
         """Return the file's syntax tree with the edits so far."""
         return self.edited.get(file) or self.modules.get(file)
 
-    def locate_first(self, addresses: Sequence[Address]) -> Place | Examination:
+    def locate_first(self, addresses: Sequence[Address]) -> ScopeInFile | Examination:
         """Find the first of several addresses of a place that the tree has."""
         place = self.locate(addresses[0].files, addresses[0].scope)
         for address in addresses[1:]:
-            if isinstance(place, Place) or place.standing is not Standing.ABSENT:
+            if isinstance(place, ScopeInFile) or place.standing is not Standing.ABSENT:
                 break
             place = self.locate(address.files, address.scope)
         return place
 
-    def locate_new(self, edit: Edit) -> Place | Examination:
+    def locate_new(self, edit: Edit) -> ScopeInFile | Examination:
         """Find the file that an edit makes; an empty one stands for one that is not there yet."""
         file = next((each for each in edit.files if self._has(each)), edit.files[0])
-        return Place(file, Scope(self.get(file) or cst.Module(()), (), ""))
+        return ScopeInFile(file, Scope(self.get(file) or cst.Module(()), (), ""))
 
     def _has(self, file: str) -> bool:
         return file in self.edited or self.modules.source(file) is not None
 
-    def locate(self, files: Sequence[str], dotted: str) -> Place | Examination:
+    def locate(self, files: Sequence[str], dotted: str) -> ScopeInFile | Examination:
         """Find the one place in the tree with this dotted name, in ``files`` or wherever it has moved."""
         there = [file for file in files if self._has(file)]
         if not dotted:
-            places = [Place(file, Scope(module, (), "")) for file in there if (module := self.get(file))]
+            places = [
+                ScopeInFile(file, Scope(module, (), "")) for file in there if (module := self.get(file))
+            ]
         else:
             places = [place for file in there for place in self._in_file(file, dotted)]
             first = dotted.split(".", 1)[0]
@@ -85,16 +87,16 @@ class Workspace:
         source = self.modules.source(file) or b""
         return bool(self._resolve(file, name)) or re.search(assignment, source, re.MULTILINE) is not None
 
-    def _resolve(self, file: str, dotted: str) -> list[Place]:
+    def _resolve(self, file: str, dotted: str) -> list[ScopeInFile]:
         """Find a place in a file by its name; the file is parsed only if it may hold all parts of the name."""
         if file not in self.edited and not all(
             self.modules.mentions(file, part) for part in dotted.split(".")
         ):
             return []
         module = self.get(file)
-        return [] if module is None else [Place(file, scope) for scope in resolve(module, dotted)]
+        return [] if module is None else [ScopeInFile(file, scope) for scope in resolve(module, dotted)]
 
-    def _in_file(self, file: str, dotted: str) -> list[Place]:
+    def _in_file(self, file: str, dotted: str) -> list[ScopeInFile]:
         self.get(file)  # A file that a patch names has to be valid, whatever it holds.
         found = self._resolve(file, dotted)
         if found or "." not in dotted:
@@ -102,7 +104,7 @@ class Workspace:
         owner, method = dotted.rsplit(".", 1)
         return self._inherited(file, owner, method)
 
-    def _inherited(self, file: str, owner: str, method: str) -> list[Place]:
+    def _inherited(self, file: str, owner: str, method: str) -> list[ScopeInFile]:
         """Follow a method that moved to a base class, also one in another file, as Python would."""
         for _, heirs in groupby(linearised((file, owner), self._parents)[1:], key=lambda known: known[1]):
             found = [place for home, base in heirs for place in self._resolve(home, f"{base}.{method}")]
@@ -157,7 +159,7 @@ class Workspace:
             scopes = [Scope(module, (), "") for module in modules]
         else:
             place = self.locate_first(fact.addresses)
-            scopes = [place.scope] if isinstance(place, Place) else []
+            scopes = [place.scope] if isinstance(place, ScopeInFile) else []
 
         def has(code: str) -> bool:
             return any(Pattern.compile(code).find(scope.node, scope.path) for scope in scopes)

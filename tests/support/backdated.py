@@ -18,7 +18,7 @@ import pytest
 from patchkit.codemods.examination import Standing
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, resolve
-from patchkit.codemods.language.statements import Statements, Variant
+from patchkit.codemods.language.statements import CompiledVariant, Statements
 from patchkit.codemods.language.syntax import code_of
 from patchkit.tree.tree import CheckoutTree, OverlayTree
 from support.releases import texts
@@ -63,7 +63,7 @@ class Edit(_Place, frozen=True, kw_only=True, tag="edit", forbid_unknown_fields=
 
     def made(self, scope: Scope) -> cst.Module:
         """Return the module with the one match, or every match, replaced."""
-        variant = Variant(Pattern.compile(self.find), self.code)
+        variant = CompiledVariant(Pattern.compile(self.find), self.code)
         context = tuple(map(Pattern.compile, self.context))
         finding = Statements((variant,), context=context, every=self.every).examine(scope, "")
         assert finding.standing is Standing.READY, f"{self.file}: {self.scope}: {finding.reason}"

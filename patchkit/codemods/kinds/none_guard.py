@@ -31,7 +31,7 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
 
     def codemod(self) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
-        from patchkit.codemods.language.statements import Statements, Variant
+        from patchkit.codemods.language.statements import CompiledVariant, Statements
 
         texts.require_bound("value", self.value, self.find)
         (find,) = texts.patterns("find", self.find)
@@ -40,7 +40,7 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
         signs = texts.signs("value", texts.in_place(self.find, guarded)) + texts.signs(
             "already", *self.already
         )
-        return Statements((Variant(find, guarded),), "replace", signs)
+        return Statements((CompiledVariant(find, guarded),), "replace", signs)
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(

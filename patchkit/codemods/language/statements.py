@@ -43,7 +43,7 @@ def _inside(site: Match, outer: Match) -> bool:
 
 
 @dataclass(frozen=True)
-class Variant:
+class CompiledVariant:
     """One known shape of a site: what it looks like and what takes its place.
 
     With a ``target`` only the expression of that name in ``find`` is replaced, and the rest stays as it is.
@@ -66,7 +66,7 @@ class Variant:
 
 
 class _Site(NamedTuple):
-    variant: Variant
+    variant: CompiledVariant
     match: Match
     place: Match
 
@@ -80,7 +80,7 @@ class Statements:
     first counts. With ``every`` all matches are edited, otherwise two are ambiguous.
     """
 
-    variants: tuple[Variant, ...]
+    variants: tuple[CompiledVariant, ...]
     place: str = "replace"
     already: tuple[Pattern, ...] = ()
     context: tuple[Pattern, ...] = ()
@@ -130,7 +130,9 @@ def statement_path(match: Match) -> Path:
     return match.path if match.start is None else (*match.path, ("body", match.start))
 
 
-def _edit_one(module: cst.Module, variant: Variant, match: Match, place: str, note: str) -> cst.Module:
+def _edit_one(
+    module: cst.Module, variant: CompiledVariant, match: Match, place: str, note: str
+) -> cst.Module:
     if match.start is None:
         return replace_expression(module, match.path, render_expression(variant.code, match.bindings), note)
     block = syntax.node_at(module, match.path)

@@ -64,8 +64,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def build(self, place: str, *, every: bool = False) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
-        from patchkit.codemods.language.statements import Statements
-        from patchkit.codemods.language.statements import Variant as Built
+        from patchkit.codemods.language.statements import CompiledVariant, Statements
 
         context = texts.patterns("context", *self.context)
         variants, signs = [], []
@@ -82,7 +81,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                     )
                 found = [] if target else ["$$found"]
                 texts.require_bound("code", pair.code, text, *self.context, *found)
-                variants.append(Built(find, pair.code, target))
+                variants.append(CompiledVariant(find, pair.code, target))
                 signs.append(texts.in_place(text, pair.code))
         done = texts.signs("code", *signs) + texts.signs("already", *self.already)
         return Statements(tuple(variants), place, done, context, every)

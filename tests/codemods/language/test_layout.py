@@ -11,7 +11,7 @@ from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.layout import Style, append, lay_out
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
-from patchkit.codemods.language.statements import Statements, Variant
+from patchkit.codemods.language.statements import CompiledVariant, Statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def rewriting(find: str, code: str) -> Callable[[cst.Module], cst.Module]:
 
     def change(module: cst.Module) -> cst.Module:
         (scope,) = resolve(module, "")
-        finding = Statements((Variant(Pattern.compile(find), code),)).examine(scope, "")
+        finding = Statements((CompiledVariant(Pattern.compile(find), code),)).examine(scope, "")
         assert finding.rewrite is not None, finding.reason
         return finding.rewrite()
 
