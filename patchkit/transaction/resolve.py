@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from patchkit.errors import TreeError
 from patchkit.plan.markers import as_found, blocks_in
 from patchkit.transaction.holding import holding
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
@@ -33,8 +35,12 @@ class ByHand:
 
 
 def by_hand(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
-    """Return the edits, as patch id and name, that the ledger records as made by a person."""
-    return _record(tree, Store(tree.package)).by_hand
+    """Return the edits, as patch id and name, that the ledger records as made by a person; none if it is damaged."""
+    store = Store(tree.package)
+    with suppress(TreeError):
+        if any(record.by_hand for record in store.read().records):
+            return _record(tree, store).by_hand
+    return frozenset()
 
 
 def made(tree: CheckoutTree) -> frozenset[tuple[str, str]]:

@@ -94,7 +94,7 @@ def unwind(
     for layer in record.layers:
         originals = {file: kept_as(known.original) for file, known in layer.files.items()}
         moved = {
-            file: merge(file, was.get(file, original), original, will.get(file, original)).text
+            file: _merged(file, was.get(file, original), original, will.get(file, original)).text
             for file, original in originals.items()
         }
         was |= {file: kept_as(known.applied) for file, known in layer.files.items()}

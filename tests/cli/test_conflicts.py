@@ -289,6 +289,27 @@ def test_another_patch_reverts_beside_an_edit_made_by_hand(checkout: CheckoutTre
     assert run("resolve", checkout.root, "t-copy", "copy").stdout.endswith("recorded already.\n")
 
 
+def test_a_conflict_that_was_finished_and_applied_over_is_recorded_later(checkout: CheckoutTree) -> None:
+    before = everything(checkout.root)
+    marked(checkout, "t-copy")
+    finish(checkout, DONE)
+    run("apply", checkout.root, "--allow-dirty")
+    whole = everything(checkout.root)
+    assert "run patchkit resolve t-copy copy" in run("revert", checkout.root, code=3).stderr
+    assert everything(checkout.root) == whole
+    run("resolve", checkout.root, "t-copy", "copy")
+    run("revert", checkout.root)
+    assert everything(checkout.root) == before
+
+
+def test_status_is_told_beside_a_damaged_ledger(checkout: CheckoutTree) -> None:
+    marked(checkout)
+    finish(checkout, DONE)
+    run("resolve", checkout.root, "t-copy", "copy")
+    (checkout.package / ".patchkit" / "ledger.json").write_text("{")
+    assert state(checkout)["state"] == "applied"
+
+
 def test_a_file_with_crlf_gets_crlf(checkout: CheckoutTree, patch_folder: Path) -> None:
     add_patch(patch_folder, "t-crlf", COPY.replace(f"{MIRROR}::Mirror.host", f"{CRLF}::Backend"))
     marked(checkout, "t-crlf")
