@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from patchkit.transaction.outline import Key, Name, Outline, Unit
 
 
-class Merged(NamedTuple):
+class Undone(NamedTuple):
     """A text with a change undone; ``proof`` is the same without imports that stay because a person uses them."""
 
     text: bytes | None
     proof: bytes | None
 
 
-def merge(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Merged:
+def merge(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Undone:
     """Make in ``ours`` each change from ``base`` to ``theirs``; None stands for no file.
 
     ConflictError if one of the changes has no certain place.
     """
     if base in (ours, theirs) or ours == theirs:
         text = theirs if base == ours else ours
-        return Merged(text, text)
+        return Undone(text, text)
     if base is None or ours is None or theirs is None:
         raise ConflictError(
             f"{file}, which patchkit made or took away, was edited since: move it elsewhere and revert again."
@@ -50,7 +50,7 @@ def merge(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | Non
         ) from None
     proof, unused = _Merge(file, left, mine, was).made()
     used = frozenset(name for name in unused if _times(name, proof) > _times(name, theirs))
-    return Merged(_Merge(file, left, mine, was, used).made()[0] if used else proof, proof)
+    return Undone(_Merge(file, left, mine, was, used).made()[0] if used else proof, proof)
 
 
 def _times(name: str, text: bytes) -> int:

@@ -16,7 +16,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.markers import blocks_in, without_same
 from patchkit.runtime.marks import SIGN
 from patchkit.transaction.ledger import AppliedFile, Record
-from patchkit.transaction.merge import Merged, merge
+from patchkit.transaction.merge import Undone, merge
 from patchkit.transaction.swap import digest_or_none
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def unwind(
     return Unwound(left, tuple(kept.values()), changes, emptied)
 
 
-def _merged(file: str, was: bytes | None, stands: bytes | None, will: bytes | None) -> Merged:
+def _merged(file: str, was: bytes | None, stands: bytes | None, will: bytes | None) -> Undone:
     if stands is None and was is not None and will is not None:
         raise ConflictError(f"{file}, which patchkit changed, is gone: put it back and revert again.")
     if was is not None and stands is not None and was not in (stands, will):
@@ -175,7 +175,7 @@ def _require_unsigned(
 
 
 def _require_undone(
-    record: Record, gone: frozenset[str], at_hand: AtHand, merged: Mapping[str, Merged], will: Contents
+    record: Record, gone: frozenset[str], at_hand: AtHand, merged: Mapping[str, Undone], will: Contents
 ) -> None:
     """Raise ConflictError if an edit of a patch that goes would still be in place in a file that was edited."""
     edited = {file: result for file, result in merged.items() if result.text != will[file]}
