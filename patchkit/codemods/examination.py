@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -64,5 +65,5 @@ def ambiguous(reason: str) -> Examination:
 
 
 def ready(rewrite: Callable[[], cst.Module]) -> Examination:
-    """The site is there, once, and the edit can be made."""
-    return Examination(Standing.READY, rewrite=rewrite)
+    """The site is there, once, and the edit can be made; it is made once, whoever asks."""
+    return Examination(Standing.READY, rewrite=cache(rewrite))

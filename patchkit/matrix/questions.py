@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from patchkit.matrix.definitions import Definitions
     from patchkit.tree.git import GitTree
     from patchkit.tree.headers import Interest
-    from patchkit.tree.modules import Parsed
 
 SOURCE, HOMES = "source", "homes"
 Question = tuple[str, str]
@@ -39,8 +38,8 @@ def answer(tree: GitTree, definitions: Definitions, question: Question) -> str:
 class AskedModules(Modules):
     """A tree's files, with a record of which were asked for."""
 
-    def __init__(self, tree: GitTree, interest: Interest, definitions: Definitions, parsed: Parsed) -> None:
-        super().__init__(tree, interest, parsed)
+    def __init__(self, tree: GitTree, interest: Interest, definitions: Definitions) -> None:
+        super().__init__(tree, interest)
         self._git = tree
         self._definitions = definitions
         self._asked: dict[Question, str] = {}

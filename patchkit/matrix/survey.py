@@ -23,7 +23,6 @@ from patchkit.matrix.memory import Memory
 from patchkit.matrix.questions import AskedModules, Decisions
 from patchkit.plan.interest import interest_of
 from patchkit.tree.git import GitRepository, GitTree, MissingObjectError
-from patchkit.tree.modules import Modules, Parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
@@ -260,7 +259,6 @@ class _Worker:
     names: dict[str, str]
     digest: str = ""
     git: GitRepository | None = None
-    parsed: Parsed = field(default_factory=Parsed)
     definitions: Definitions | None = None
     fresh: dict[str, str] = field(default_factory=dict)
 
@@ -277,7 +275,7 @@ class _Worker:
 
         tree = GitTree(self.open(), commit)
         definitions = self.definitions or Definitions()
-        modules = AskedModules(tree, interest_of(self.patches), definitions, self.parsed)
+        modules = AskedModules(tree, interest_of(self.patches), definitions)
         try:
             answer = Answer(tuple(map(cell_of, inspect(tree, self.patches, modules))))
         except MissingObjectError as error:
@@ -298,7 +296,7 @@ class _Worker:
 
         tree = GitTree(self.open(), commit)
         try:
-            _, stages = make_series(tree, self.patches, Modules(tree, parsed=self.parsed))
+            _, stages = make_series(tree, self.patches)
         except PatchkitError as error:
             return str(error)
         return tuple(

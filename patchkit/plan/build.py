@@ -6,6 +6,7 @@ import gc
 import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from patchkit.codemods.language.layout import Style, lay_out
@@ -14,6 +15,8 @@ from patchkit.plan.interest import interest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    import libcst as cst
 
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
@@ -90,13 +93,12 @@ def make_plan(tree: Tree, patches: Sequence[Patch], *, closely: bool = False, ce
     ``certain`` they have those edits of a patch in conflict whose site is certain. ``closely`` is ``evaluate``'s.
     ConflictError if an edit, against all its checks, would leave a file that does not compile.
     """
-    return _planned(tree, *_run(Modules(tree), patches, closely=closely, certain=certain))
+    modules = Modules(tree, interest_of(patches))
+    return _planned(tree, *_run(modules, patches, closely=closely, certain=certain))
 
 
 @_collector_paused()
-def make_series(
-    tree: Tree, patches: Sequence[Patch], modules: Modules | None = None
-) -> tuple[Plan, tuple[Stage, ...]]:
+def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage, ...]]:
     """Return the plan, as ``make_plan`` does, and the same changes one patch after the other."""
     stages: list[Stage] = []
     contents: dict[str, bytes] = {}
@@ -113,7 +115,7 @@ def make_series(
         if changes:
             stages.append(Stage(patch, tuple(changes)))
 
-    plan = _planned(tree, *_run(modules or Modules(tree), patches, watch))
+    plan = _planned(tree, *_run(Modules(tree, interest_of(patches)), patches, watch))
     return plan, tuple(stages)
 
 
@@ -131,16 +133,19 @@ def _planned(
 
 def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -> bytes:
     """Return the bytes of an edited file, what the patches wrote laid out as the tree's formatter does."""
-    read, module = space.modules.get(file), space.edited[file]
-    if read is not None:
-        module = lay_out(read, module, Style(tree.line_length, sglang.NAME))
+    style, module = Style(tree.line_length, sglang.NAME), space.edited[file]
     try:
-        return module.bytes
+        return space.modules.whole(file, _laid_out(space.modules.get(file), module, style))
     except UnicodeEncodeError as error:
         raise ConflictError(
             f"{file}: {', '.join(patches)} would write {error.object[error.start]!r}, which is not in "
             f"{module.encoding}; save the file as UTF-8 and try again."
         ) from None
+
+
+@lru_cache(maxsize=256)
+def _laid_out(read: cst.Module | None, module: cst.Module, style: Style) -> bytes:
+    return (module if read is None else lay_out(read, module, style)).bytes
 
 
 def _require_valid(change: FileChange) -> None:
@@ -155,6 +160,7 @@ def _require_valid(change: FileChange) -> None:
             ) from None
 
 
+@lru_cache(maxsize=256)
 def _compile(source: bytes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import libcst as cst
 
+    from patchkit.codemods.kind import Kind
     from patchkit.codemods.language.scope import Scope
     from patchkit.patchset.patch import Edit, Fact, Patch
 
@@ -32,11 +34,17 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
     if isinstance(place, Examination):
         status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT, place.reason)
         return status, place
-    examined = codemod_of(spec.kind).examine(place.scope, f"{marker(patch)} {spec.why}")
+    examined = _examined(spec.kind, place.scope, f"{marker(patch)} {spec.why}")
     if spec.imports:
         examined = _with_imports(space, place.scope, spec, examined)
     status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT)
     return status, examined
+
+
+@lru_cache(maxsize=2048)
+def _examined(kind: Kind, scope: Scope, note: str) -> Examination:
+    """Examine a scope; what was once found in a syntax tree, which never changes, is not looked for again."""
+    return codemod_of(kind).examine(scope, note)
 
 
 def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examination) -> Examination:

@@ -19,13 +19,15 @@ def interest_of(patches: Iterable[Patch]) -> Interest:
     """Return what the edits and facts of patches look into; a name counts wherever a tree has it."""
     names: set[str] = set()
     files: set[str] = set()
+    around: set[str] = set()
     for patch in patches:
         looking: list[Fact | Edit] = [*patch.facts]
         looking += [edit for edit in patch.edits if edit.kind.looks_inside]
         for place in looking:
             names |= {scope.rsplit(".", 1)[-1] for scope in place.scopes}
+            around |= {name for scope in place.scopes for name in scope.split(".")[:-1]}
             files |= set(place.files) if "" in place.scopes else set()
         for edit in patch.edits:
             for code in edit.kind.written:
                 names |= set(_DEFINED.findall(code))
-    return Interest(frozenset(names - {""}), frozenset(files))
+    return Interest(frozenset(names - {""}), frozenset(files), frozenset(around))

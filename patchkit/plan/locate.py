@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.imports import Import
     from patchkit.patchset.patch import Address, Edit, Fact
     from patchkit.tree.modules import Modules
+
+
+@lru_cache(maxsize=2048)
+def _has(scope: Scope, code: str) -> bool:
+    """Tell whether a pattern matches in a scope, whose syntax tree never changes."""
+    return bool(Pattern.compile(code).find(scope.node, scope.path))
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,6 @@ class Workspace:
             scopes = [place.scope] if isinstance(place, ScopeInFile) else []
 
         def has(code: str) -> bool:
-            return any(Pattern.compile(code).find(scope.node, scope.path) for scope in scopes)
+            return any(_has(scope, code) for scope in scopes)
 
         return bool(scopes) and (not fact.has or has(fact.has)) and not (fact.lacks and has(fact.lacks))

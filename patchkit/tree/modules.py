@@ -1,53 +1,56 @@
-"""The tree's files as syntax trees, each parsed when first asked for."""
+"""The tree's files as syntax trees, each parsed when first asked for, and once for all trees that have it."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import libcst as cst
 
 from patchkit.errors import TreeError
-from patchkit.tree.headers import Interest, without_bodies
+from patchkit.tree.headers import Interest, Reduced, without_bodies
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_shallow, require_short
 from patchkit.tree.sglang import SERVING, files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from patchkit.tree.tree import Tree
 
+_Source = TypeVar("_Source", bound="Hashable")
+_Made = TypeVar("_Made")
 
-class Parsed:
-    """Syntax trees by the bytes that they were parsed from, for trees that share files; the last ones used."""
 
-    _KEPT = 128
+class _Kept(Generic[_Source, _Made]):
+    """What was made of sources, for trees that share files; the last ones used."""
 
-    def __init__(self) -> None:
-        self._modules: dict[bytes, cst.Module] = {}
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._made: dict[_Source, _Made] = {}
 
-    def get(self, source: bytes, parse: Callable[[], cst.Module]) -> cst.Module:
-        """Return the syntax tree of a source, made by ``parse`` if it is not among those kept."""
-        module = self._modules.pop(source, None) or parse()
-        self._modules[source] = module
-        if len(self._modules) > self._KEPT:
-            del self._modules[next(iter(self._modules))]
-        return module
+    def get(self, source: _Source, make: Callable[[], _Made]) -> _Made:
+        """Return what is made of a source, by ``make`` if it is not among what is kept."""
+        made = self._made.pop(source) if source in self._made else make()
+        self._made[source] = made
+        if len(self._made) > self._most:
+            del self._made[next(iter(self._made))]
+        return made
+
+
+_PARSED: _Kept[bytes, cst.Module] = _Kept(128)
+_REDUCED: _Kept[tuple[bytes, Interest | None], Reduced] = _Kept(512)
 
 
 class Modules:
     """The tree's files as syntax trees, parsed when first asked for."""
 
-    def __init__(self, tree: Tree, interest: Interest | None = None, parsed: Parsed | None = None) -> None:
-        """Read ``tree``; with an ``interest`` the syntax trees lack the bodies of functions outside it.
-
-        ``parsed`` shares syntax trees with other trees.
-        """
+    def __init__(self, tree: Tree, interest: Interest | None = None) -> None:
+        """Read ``tree``; with an ``interest`` the syntax trees lack the bodies of functions outside it."""
         self.tree = tree
-        self._shared = parsed or Parsed()
         self._interest = interest
         self._parsed: dict[str, cst.Module | None] = {}
+        self._reduced: dict[str, Reduced] = {}
         self._sources: dict[str, bytes | None] = {}
         self._listing: list[str] | None = None
         self._homes: dict[str, list[str]] = {}
@@ -68,18 +71,25 @@ class Modules:
         return self._parsed[file]
 
     def _shape(self, file: str, source: bytes) -> cst.Module:
+        # Line ends that the parsers may count differently are rare enough to parse all of the file.
+        interest = self._interest
+        if interest is not None and (file in interest.files or b"\f" in source or b"\r" in source):
+            interest = None
+        reduced = _REDUCED.get((source, interest), lambda: self._reduce(file, source, interest))
+        self._reduced[file] = reduced
+        return _PARSED.get(reduced.source, lambda: self._parse(file, reduced.source))
+
+    def _reduce(self, file: str, source: bytes, interest: Interest | None) -> Reduced:
         require_short(file, source)
         module = self.index.module(file)
         require_shallow(file, source, None if module is None else module.tree)
-        wanted = self._of_interest(file, source)
-        return self._shared.get(wanted, lambda: self._parse(file, wanted))
+        if module is None or interest is None:
+            return Reduced(source)
+        return without_bodies(source, module.tree, interest)
 
-    def _of_interest(self, file: str, source: bytes) -> bytes:
-        # Line ends that the parsers may count differently are rare enough to parse all of the file.
-        if self._interest is None or file in self._interest.files or b"\f" in source or b"\r" in source:
-            return source
-        module = self.index.module(file)
-        return source if module is None else without_bodies(source, module.tree, self._interest.names)
+    def whole(self, file: str, content: bytes) -> bytes:
+        """Return what a file became, whose syntax tree may lack bodies of functions, with those."""
+        return self._reduced[file].restored(content) if file in self._reduced else content
 
     def _parse(self, file: str, source: bytes) -> cst.Module:
         try:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import libcst as cst
 import pytest
 from support.releases import texts
 from support.toys import write_package
@@ -117,6 +118,41 @@ def applied(tree: Any, *patches: Patch) -> OverlayTree:
     assert again.changes == ()
     assert {found.state for found in again.patches} <= {State.APPLIED, State.UPSTREAM, State.NOT_APPLICABLE}
     return result
+
+
+# ---- syntax trees
+
+
+def test_functions_that_no_patch_looks_into_stay_as_they_are() -> None:
+    odd = "  \n\n    def put( self ):\n        # odd\n        return  1 ;x=2  # as it was\n        # end"
+    text = after(make_plan(library(desk=LIBRARY[DESK].rstrip("\n") + odd), [patch(FLAG, FINE)]), DESK)
+    assert text.endswith("        self.open = False" + odd)
+    assert text.removesuffix(odd) + "\n" == after(make_plan(library(), [patch(FLAG, FINE)]), DESK)
+
+
+def test_function_inside_another_can_be_a_site() -> None:
+    nested = "def shelve(shelf):\n    def put(book):\n        shelf.add(book)\n\n    return put\n"
+    toy = patch(edit("rewrite", f"{DESK}::shelve.put", find="$s.add($b)", code="$s.put($b)"))
+    assert status(library(desk=nested), toy).state is State.PENDING
+    changed = after(make_plan(library(desk=nested), [toy]), DESK)
+    assert changed == nested.replace("shelf.add", f"# {marker(toy)} toy\n        shelf.put")
+    applied(library(desk=nested), toy)
+
+
+def test_file_that_two_trees_have_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+
+    def parse(source: bytes | str, *rest: Any) -> cst.Module:
+        parsed.extend([source] if isinstance(source, bytes) else [])
+        return parse_module(source, *rest)
+
+    parse_module = cst.parse_module
+    monkeypatch.setattr("libcst.parse_module", parse)
+    shelf = f"{LIBRARY[SHELF]}\n# of two trees\n"
+    first = after(make_plan(library(shelf=shelf), [patch(FLAG)]), SHELF)
+    second = library(shelf=shelf, desk="# another\n")
+    assert after(make_plan(second, [patch(FLAG)]), SHELF) == first
+    assert sum(b"# of two trees" in source for source in parsed) == 1
 
 
 # ---- states

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import pytest
 
 from patchkit.patchset import load
 from patchkit.plan.interest import interest_of
-from patchkit.tree.headers import without_bodies
+from patchkit.tree.headers import Interest, without_bodies
 
 if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
 KEPT = frozenset({"read", "Shelf"})
 
 
-def reduced(code: str, names: frozenset[str] = KEPT) -> str:
+def reduced(code: str, around: frozenset[str] = frozenset()) -> str:
+    """Return what is left of code, without what marks the places, having put all back in between."""
     source = code.encode()
-    return without_bodies(source, ast.parse(source), names).decode()
+    less = without_bodies(source, ast.parse(source), Interest(KEPT, frozenset(), around))
+    assert less.restored(less.source) == source
+    assert less.restored(b"# new\n" + less.source) == b"# new\n" + source
+    return re.sub(r"  #~patchkit \d+$", "", less.source.decode(), flags=re.MULTILINE)
 
 
 def test_body_of_a_function_that_nobody_asks_about_goes() -> None:
@@ -30,6 +35,22 @@ def test_body_of_a_function_that_nobody_asks_about_goes() -> None:
 def test_body_of_a_function_that_is_asked_about_stays_with_what_is_in_it() -> None:
     code = "def read(book):\n    def turn():\n        return 1\n    return turn()\n"
     assert reduced(code) == code
+
+
+def test_function_around_one_that_is_asked_about_stays() -> None:
+    code = "def shelve():\n    def read():\n        return 1\n    return read()\n"
+    assert reduced(code, around=frozenset({"shelve"})) == code
+    assert "def read" not in reduced(code)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n# end\n", "  # end", "\n    # end\n"])
+def test_file_ends_as_it_did(end: str) -> None:
+    assert reduced(f"def lend():\n    x = 1{end}") == f"def lend():\n    ...{end.removeprefix('  # end')}"
+
+
+def test_what_looks_like_a_place_for_a_body_stays_what_it_is() -> None:
+    code = "def lend():\n    ...  #~patchkit 0\n\n\ndef put():\n    return 1\n"
+    assert without_bodies(code.encode(), ast.parse(code), Interest(KEPT, frozenset())).source == code.encode()
 
 
 def test_class_that_is_asked_about_stays_whole() -> None:
@@ -94,6 +115,7 @@ def test_interest_is_in_scopes_that_are_looked_into_and_in_what_edits_define() -
     facts = [{"at": "f.py::D.turn", "has": "x"}]
     interest = interest_of((patch(edits, applies_when=facts),))
     assert interest.names == {"read", "scan", "size", "turn"}
+    assert interest.around == {"A", "D"}
     assert interest.files == frozenset()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -112,7 +113,7 @@ class Import:
     def used_but_missing(self, scope: Scope) -> bool:
         """Tell whether the scope uses one of the names that neither it nor the module imports."""
         absent = self.names - imported_names(scope.module)
-        if not absent:
+        if not absent & syntax.names_in(scope.node):
             return False
         # The name of an attribute or of a keyword argument is no use of a variable.
         nodes = [
@@ -123,6 +124,7 @@ class Import:
         absent -= {bound_as(node) for node in nodes if isinstance(node, cst.ImportAlias)}
         return any(isinstance(node, cst.Name) and node.value in absent for node in nodes)
 
+    @lru_cache(maxsize=256)  # noqa: B019  # An import is a value, and few are made.
     def add(self, module: cst.Module) -> cst.Module:
         """Return the module with the import, in place among its sorted imports."""
         wanted = self._import

@@ -199,7 +199,10 @@ def _loosened(statement: cst.CSTNode) -> cst.CSTNode:
 
 @cache
 def _compiled(text: str) -> tuple[cst.CSTNode, ...]:
-    body = syntax.typed(parse(text).visit(_Indent()), cst.Module).body
+    module = parse(text)
+    if any(isinstance(node, cst.SimpleStatementSuite) for _, node in syntax.descend(module)):
+        module = syntax.typed(module.visit(_Indent()), cst.Module)
+    body = module.body
     if not body:
         raise PatternError("the pattern is empty")
     return tuple(body)
@@ -277,16 +280,25 @@ class Pattern:
         names = frozenset[str]().union(*map(syntax.names_in, self.statements))
         return frozenset(name for name in names if not name.startswith((VARIABLE, STATEMENTS)))
 
+    @cached_property
+    def _has_definition(self) -> bool:
+        nodes = [node for statement in self.statements for _, node in syntax.descend(statement)]
+        return any(isinstance(node, (cst.FunctionDef, cst.Parameters)) for node in nodes)
+
+    def _may_be_in(self, node: cst.CSTNode) -> bool:
+        """Tell whether ``node`` has the names; of a definition not all names have to be there for a match."""
+        return self._has_definition or self._names <= syntax.names_in(node)
+
     def _find_expressions(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:
         wanted = self.expression
-        for where, node in syntax.descend(root, path):
+        for where, node in syntax.descend(root, path, self._may_be_in):
             if type(node) is type(wanted):
                 found = match_node(wanted, node, given)
                 if found is not None:
                     yield Match(where, found)
 
     def _find_runs(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:
-        for where, block in syntax.blocks_in(root, path):
+        for where, block in syntax.blocks_in(root, path, self._may_be_in):
             body = syntax.statements_of(block) or ()
             run = _Run(self.statements, body, whole=False)
             at = 0

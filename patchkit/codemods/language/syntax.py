@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     Edge = tuple[str, int | None]
     Path = tuple[Edge, ...]
@@ -34,6 +34,26 @@ _LAYOUT_FIELDS = frozenset(
     | {"rbrace", "parens", "first_colon", "second_colon", "encoding", "default_indent", "default_newline"}
     | {"has_trailing_newline"}
 )
+
+
+_STATEMENTS = frozenset(
+    {
+        cst.SimpleStatementLine,
+        cst.FunctionDef,
+        cst.ClassDef,
+        cst.If,
+        cst.For,
+        cst.While,
+        cst.With,
+        cst.Try,
+        cst.TryStar,
+        cst.Match,
+    }
+)
+
+
+def _any(_node: cst.CSTNode) -> bool:
+    return True
 
 
 @cache
@@ -63,27 +83,33 @@ def children(node: cst.CSTNode) -> Iterator[tuple[Edge, cst.CSTNode]]:
                     yield (name, index), item
 
 
-def descend(node: cst.CSTNode, path: Path = ()) -> Iterator[tuple[Path, cst.CSTNode]]:
-    """Yield ``node`` and everything below it with its path, outermost first."""
+def descend(
+    node: cst.CSTNode, path: Path = (), among: Callable[[cst.CSTNode], bool] = _any
+) -> Iterator[tuple[Path, cst.CSTNode]]:
+    """Yield ``node`` and everything below it with its path, outermost first; of statements only those ``among``."""
     ahead = [(path, node)]
     while ahead:
         where, found = ahead.pop()
+        if type(found) in _STATEMENTS and not among(found):
+            continue
         yield where, found
         ahead += [((*where, step), child) for step, child in children(found)][::-1]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1 << 14)
 def names_in(node: cst.CSTNode) -> frozenset[str]:
     """Return every name at or below ``node``: of variables, attributes, keywords and definitions."""
-    names = set()
-    ahead = [node]
+    names: set[str] = set()
+    ahead = [child for _, child in children(node)]
     while ahead:
         found = ahead.pop()
         if type(found) is cst.Name:
             names.add(found.value)
+        elif type(found) in _STATEMENTS:  # An edit leaves most of them as they are.
+            names |= names_in(found)
         else:
             ahead += [child for _, child in children(found)]
-    return frozenset(names)
+    return frozenset({node.value, *names} if isinstance(node, cst.Name) else names)
 
 
 def node_at(root: cst.CSTNode, path: Path) -> cst.CSTNode:
@@ -146,24 +172,29 @@ def statements_of(block: cst.CSTNode) -> Sequence[cst.BaseStatement] | None:
     return None
 
 
-def blocks_in(node: cst.CSTNode, path: Path = ()) -> Iterator[tuple[Path, cst.Module | cst.BaseSuite]]:
-    """Yield every block of statements at or below ``node`` with its path, outermost first."""
+def blocks_in(
+    node: cst.CSTNode, path: Path = (), among: Callable[[cst.CSTNode], bool] = _any
+) -> Iterator[tuple[Path, cst.Module | cst.BaseSuite]]:
+    """Yield every block of statements at or below ``node`` with its path, outermost first.
+
+    Compound statements that are not ``among`` are passed over with all their blocks.
+    """
     if isinstance(node, cst.SimpleStatementSuite):
         yield path, node
         return
     if isinstance(node, (cst.Module, cst.IndentedBlock)):
         yield path, node
         for index, statement in enumerate(node.body):
-            if isinstance(statement, cst.BaseCompoundStatement):
-                yield from blocks_in(statement, (*path, ("body", index)))
+            if isinstance(statement, cst.BaseCompoundStatement) and among(statement):
+                yield from blocks_in(statement, (*path, ("body", index)), among)
         return
     for name in ("body", "orelse", "handlers", "finalbody", "cases"):
         value = getattr(node, name, None)
         if isinstance(value, cst.CSTNode):
-            yield from blocks_in(value, (*path, (name, None)))
+            yield from blocks_in(value, (*path, (name, None)), among)
         elif isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
-                yield from blocks_in(item, (*path, (name, index)))
+                yield from blocks_in(item, (*path, (name, index)), among)
 
 
 def same(left: object, right: object) -> bool:
