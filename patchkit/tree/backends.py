@@ -131,6 +131,8 @@ def _is_own_flag(target: ast.expr) -> bool:
 
 def _reads(method: Function) -> Iterator[ast.Name | ast.Attribute]:
     """Yield the reads of the mirror in a method, but for tests for None and what it hands to the base's own."""
+    if not method.node.decorator_list and not any(name in method.source for name in mirror.TRACKED):
+        return
     handed: set[int] = set()
     for node in ast.walk(method.node):
         if isinstance(node, ast.Compare):

@@ -6,7 +6,7 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -372,8 +372,12 @@ def _linearised(
     return order
 
 
+@lru_cache(maxsize=512)
 def index_module(file: str, text: bytes) -> Module:
-    """Parse one file. Raises SyntaxError or ValueError when this interpreter cannot parse it."""
+    """Parse one file, once for all that read it.
+
+    Raises SyntaxError or ValueError when this interpreter cannot parse it.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # What Python thinks of the file's strings is not asked here.
         module = Module(file, text, ast.parse(text))

@@ -92,6 +92,12 @@ class Subject:
         return {file: source for file, source in found if source is not None}
 
     @cached_property
+    def folders(self) -> frozenset[str]:
+        """Every folder with a Python file at any depth, each ending in a slash; the package folder is ``""``."""
+        cuts = ((file, at) for file in self.sources for at, each in enumerate(file) if each == "/")
+        return frozenset({file[: at + 1] for file, at in cuts} | ({""} if self.sources else set()))
+
+    @cached_property
     def signed(self) -> tuple[str, ...]:
         """The files with a comment that a patch left."""
         return tuple(file for file, source in self.sources.items() if SIGN.encode() in source)

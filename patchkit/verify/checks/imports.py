@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
@@ -123,18 +124,31 @@ def _file(subject: Subject, module: str) -> str | None:
 
 def _is_module(subject: Subject, module: str) -> bool:
     folder = files_of(module)[-1].removesuffix("__init__.py")
-    return _file(subject, module) is not None or any(file.startswith(folder) for file in subject.sources)
+    return _file(subject, module) is not None or folder in subject.folders
 
 
 def _binds(subject: Subject, home: str, name: str) -> bool:
     text = subject.sources[home]
     # Parsing every file that is imported from would take seconds; a plain definition shows without.
-    plain = rb"^(?:class|def|async def)\s+%s\b|^%s\s*[:=]" % (name.encode(), name.encode())
-    if name == "*" or re.search(plain, text, re.MULTILINE):
+    if name == "*" or name.encode() in _plain(text):
         return True
-    try:
-        names = bound_names(ast.parse(text))
-    except (SyntaxError, ValueError):
-        return False
+    names = _all_bound(text)
     # A module with a star import or a hook of its own may have any name.
     return name in names or bool(names & {"*", "__getattr__"})
+
+
+_PLAIN = re.compile(rb"^(?:class|def|async def)\s+(\w+)|^(\w+)\s*[:=]", re.MULTILINE)
+
+
+@lru_cache(maxsize=512)
+def _plain(text: bytes) -> frozenset[bytes]:
+    return frozenset(found[1] or found[2] for found in _PLAIN.finditer(text))
+
+
+@lru_cache(maxsize=512)
+def _all_bound(text: bytes) -> frozenset[str]:
+    """Return the names that a module binds, none where it is not Python."""
+    try:
+        return frozenset(bound_names(ast.parse(text)))
+    except (SyntaxError, ValueError):
+        return frozenset()
