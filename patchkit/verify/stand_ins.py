@@ -1,23 +1,32 @@
 """Run as a program: imports modules of a tree with stand-ins for packages that are not installed.
 
-Reads ``{"path": folder, "modules": [name]}`` on stdin. The last line of its stdout is
-``{"errors": {module: [line, text]}, "absent": [package]}``.
+Reads ``{"path": folder, "modules": [name]}`` on stdin. Writes
+``{"errors": {module: [line, text]}, "absent": [package]}`` to the file descriptor that its argument names, so that
+nothing that the modules print is taken for it. They get no network.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.abc
 import importlib.machinery
 import json
+import os
 import sys
 import traceback
 import types
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Of Linux's unshare.
+_CONTACTS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+_LOOK_UPS = frozenset(
+    {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
+)
 # Libraries ask for these by distribution and take their absence as an answer.
 _STAY_ABSENT = frozenset({"flash_attn", "torchcodec", "sglang", "patchkit"})
 
@@ -127,9 +136,25 @@ def _described(error: BaseException, module: str) -> tuple[int, str]:
     return lines[-1] if lines else 1, f"{type(error).__name__}: {said[0] if said else ''}"
 
 
+def _cut_off() -> None:
+    """Leave the network: for all code where the system lets a process do so, for Python's own sockets anywhere."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).unshare(_NEW_NETWORK | (_NEW_USER if os.geteuid() else 0))
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        # The address of a socket of this machine's own is a path.
+        if event in _LOOK_UPS or (event in _CONTACTS and isinstance(arguments[1], tuple)):
+            raise PermissionError(f"{event}: modules that are imported for a check get no network")
+
+    sys.addaudithook(refuse)
+
+
 def main() -> None:
     """Import what stdin names."""
+    channel = os.dup(int(sys.argv[1]))  # Which programs that the modules start do not inherit.
+    os.close(int(sys.argv[1]))
     request = json.load(sys.stdin)
+    _cut_off()
     sys.path.insert(0, request["path"])
     finder = Finder()
     sys.meta_path.append(finder)
@@ -139,7 +164,8 @@ def main() -> None:
             importlib.import_module(name)
         except BaseException as error:
             errors[name] = _described(error, name)
-    print(json.dumps({"errors": errors, "absent": sorted(finder.absent)}))
+    with open(channel, "w", encoding="utf-8") as answer:
+        json.dump({"errors": errors, "absent": sorted(finder.absent)}, answer)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
+from contextlib import suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
+
+import msgspec
 
 from patchkit.findings.rule import Rule
 from patchkit.tree.sglang import module_of, serves
@@ -20,6 +26,11 @@ LOADING = Rule("PV601", "import-error", "a patched module cannot be imported")
 _SECONDS = 300
 
 
+class _Answer(msgspec.Struct):
+    errors: dict[str, tuple[int, str]]
+    absent: tuple[str, ...]
+
+
 @register("import", "Patched modules can be imported", LOADING, order=90, of_patches=True, runs_code=True)
 def check(subject: Subject) -> Found:
     """Import the modules that hold a patch's edits, tests left out, with this interpreter."""
@@ -29,24 +40,60 @@ def check(subject: Subject) -> Found:
     files = [file for file in subject.files if serves(file)]
     modules = {module_of(file): file for file in files}
     request = {"path": str(subject.tree.package.parent), "modules": list(modules)}
-    command = (sys.executable, stand_ins.__file__)
-    try:
-        run = subprocess.run(
-            command, input=json.dumps(request), capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return _impossible(f"the modules were not imported in {_SECONDS} s", "import one by hand to see why")
-    lines = run.stdout.splitlines()
-    if run.returncode or not lines:
-        said = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
-        return _impossible(f"the process that imports the modules ended: {said}", "mend what it names")
-    answer = json.loads(lines[-1])
+    with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as said:
+        code = _imported(request, channel, said)
+        if code is None:
+            return _impossible(
+                f"the modules were not imported in {_SECONDS} s", "import one by hand to see why"
+            )
+        answer = _read(channel)
+        if code or answer is None:
+            last = (_text(said).strip().splitlines() or [f"exit code {code}"])[-1]
+            return _impossible(f"the process that imports the modules ended: {last}", "mend what it names")
     findings = tuple(
         broken(LOADING, modules[name], line, message, "mend what the message names", expression=name)
-        for name, (line, message) in answer["errors"].items()
+        for name, (line, message) in answer.errors.items()
+        if name in modules
     )
-    notes = (f"stand-ins for {', '.join(answer['absent'])}",) if answer["absent"] else ()
+    notes = (f"stand-ins for {', '.join(answer.absent)}",) if answer.absent else ()
     return Found(f"{len(modules)} modules", findings, notes)
+
+
+def _imported(request: object, channel: IO[bytes], said: IO[bytes]) -> int | None:
+    """Import what is requested; return the exit code, None after the time limit. What was started ends with it.
+
+    ``channel`` takes the answer, ``said`` what goes to stderr. Both are files, since a program that the modules
+    leave behind would keep a pipe open.
+    """
+    process = subprocess.Popen(
+        (sys.executable, stand_ins.__file__, str(channel.fileno())),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=said,
+        pass_fds=(channel.fileno(),),
+        start_new_session=True,
+    )
+    try:
+        process.communicate(json.dumps(request).encode(), timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return process.returncode
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def _read(channel: IO[bytes]) -> _Answer | None:
+    try:
+        return msgspec.json.decode(_text(channel), type=_Answer)
+    except msgspec.DecodeError:
+        return None
 
 
 def _impossible(message: str, remedy: str) -> Found:

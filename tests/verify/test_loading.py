@@ -1,0 +1,74 @@
+"""Importing patched modules: what they do to the process is found, and never taken for the check's own answer."""
+
+from __future__ import annotations
+
+import socket
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from patchkit.verify.checks import loading
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.verify.check import Found
+    from patchkit.verify.subject import Subject
+
+FAKE = '{"errors": {}, "absent": []}'
+
+
+@pytest.fixture(autouse=True)
+def _torch_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "find_spec", lambda name: object())
+
+
+def imported(folder: Path, text: str) -> Found:
+    for file, content in {"__init__.py": "", "srt/__init__.py": "", "srt/module.py": text}.items():
+        path = folder / "sglang" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    subject = SimpleNamespace(tree=SimpleNamespace(package=folder / "sglang"), files=("srt/module.py",))
+    return loading.check(cast("Subject", subject))
+
+
+def test_a_module_that_prints_and_is_imported_is_fine(tmp_path: Path) -> None:
+    found = imported(tmp_path, f"print({FAKE!r})\nimport not_installed_here\n")
+    assert found.findings == ()
+    assert found.notes == ("stand-ins for not_installed_here",)
+
+
+def test_an_error_is_found_with_its_line_whatever_the_module_prints(tmp_path: Path) -> None:
+    (finding,) = imported(tmp_path, f"print({FAKE!r})\n\nraise RuntimeError('broken')\n").findings
+    assert (finding.file, finding.line) == ("srt/module.py", 3)
+    assert "broken" in finding.message
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "os._exit(3)", "os.kill(os.getpid(), 9)"])
+def test_a_module_that_ends_the_process_is_found_whatever_it_prints(tmp_path: Path, end: str) -> None:
+    (finding,) = imported(tmp_path, f"import os\nprint({FAKE!r}, flush=True)\n{end}\n").findings
+    assert "the process that imports the modules ended" in finding.message
+
+
+def test_a_module_that_does_not_end_is_stopped_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_SECONDS", 2)
+    started = "import subprocess\nsubprocess.Popen(['sleep', '600'])\nwhile True:\n    pass\n"
+    (finding,) = imported(tmp_path, started).findings
+    assert "not imported in 2 s" in finding.message
+
+
+def test_a_program_that_a_module_leaves_behind_holds_nothing_up(tmp_path: Path) -> None:
+    assert imported(tmp_path, "import subprocess\nsubprocess.Popen(['sleep', '600'])\n").findings == ()
+
+
+@pytest.mark.parametrize(
+    "call", ["create_connection(('127.0.0.1', {port}), 5)", "getaddrinfo('localhost', {port})"]
+)
+def test_a_module_gets_no_network(tmp_path: Path, call: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        (finding,) = imported(tmp_path, f"import socket\nsocket.{call.format(port=port)}\n").findings
+    assert "get no network" in finding.message
