@@ -2,9 +2,9 @@
 """Stops every act that writes a tree at every system call that changes something, and looks at what is left.
 
 A call fails (EIO, ENOSPC, EROFS), is interrupted from the keyboard, is the last one of its process, or, where it
-writes, is the last one and writes half. ``recover`` follows where a write is pending, and is stopped itself at
-every call too. Then the bytes, modes and times of the whole tree have to be the old ones or the new ones, what is
-recorded has to agree, and ``revert`` has to lead back. Prints the counts that stand in docs/reliability.md.
+writes, is the last one and writes half. ``recover`` follows where a write is pending, and is stopped itself in
+each of these ways too. Then the bytes, modes and times of the whole tree have to be the old ones or the new ones,
+what is recorded has to agree, and ``revert`` has to lead back. Prints the counts that stand in docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ from support.faults import ERRORS, Faults, failing, interrupting, killed  # noqa
 from support.toys import (  # noqa: E402
     ABRUPT,
     COPIES,
+    CRLF,
     GUARD,
     MIRROR,
     STRIDE,
     at_hand,
+    attribute,
     edit,
+    git,
     making,
     rewriting,
     taking,
@@ -42,7 +45,10 @@ from support.toys import (  # noqa: E402
     write_package,
 )
 
+from patchkit import api  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
+from patchkit.patchset.select import PatchSet  # noqa: E402
+from patchkit.plan import vendor  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
 from patchkit.transaction.apply import Transaction  # noqa: E402
 from patchkit.transaction.recover import recover  # noqa: E402
@@ -60,6 +66,17 @@ MAKE = toy("make", making("srt/fresh/new.py", "made = 1"))
 FIRST = (COPIES, GUARD, STRIDE, MAKE)
 SECOND = toy("depth", rewriting("depth", MIRROR, "depth = 1", "depth = 2\nheight = 3"))
 ALL = (*FIRST, SECOND)
+WITH_RUNTIME = PatchSet(
+    (
+        toy(
+            "flag",
+            attribute(MIRROR, "Mirror", "needs_host = patchkit_api"),
+            imports='["from patchkit.runtime import api_1 as patchkit_api"]',
+        ),
+        toy("limits", attribute(ABRUPT, "Worker", "limit = 8"), attribute(CRLF, "Backend", "own = 1")),
+    ),
+    "toys",
+)
 MODES = ("kill", "torn", *ERRORS, "interrupt")
 
 
@@ -94,20 +111,55 @@ def twice(tree: CheckoutTree) -> None:
     apply_second(tree)
 
 
+def one_runtime_of_few_files() -> None:
+    """Let the copy of the runtime be a part of it: a call less in each file stops no other way."""
+    needed = ("_patchkit/__init__.py", "runtime/__init__.py", "runtime/api_1.py")
+    files = {name: text for name, text in vendor.runtime_files().items() if name.endswith(needed)}
+    vendor.runtime_files = lambda: files  # type: ignore[assignment]
+
+
+def committed(tree: CheckoutTree) -> None:
+    """Commit a tree as the release has it."""
+    git(tree.root, "init", "-q")
+    git(tree.root, "config", "user.name", "A Person")
+    git(tree.root, "config", "user.email", "person@example.com")
+    git(tree.root, "add", ".")
+    git(tree.root, "commit", "-qm", "As upstream has it")
+
+
 @dataclass(frozen=True)
 class Act:
-    """Something that writes a tree, and what was done to the tree before."""
+    """Something that writes a tree, what was done to the tree before, and what takes all of it back.
+
+    ``steps`` are what it does one after the other, each of which is a new tree.
+    """
 
     name: str
-    prepare: Callable[[CheckoutTree], None]
-    do: Callable[[CheckoutTree], None]
+    prepare: Callable[[CheckoutTree], object]
+    do: Callable[[CheckoutTree], object]
+    back: Callable[[CheckoutTree], object] = take_back
+    steps: tuple[Callable[[CheckoutTree], object], ...] = ()
 
 
+VENDORED = partial(api.apply, patches=WITH_RUNTIME, runtime="vendored")
+BACK = partial(api.revert, patches=WITH_RUNTIME)
 ACTS = (
     Act("apply", untouched, patched),
     Act("second apply", edited, apply_second),
     Act("revert", twice, take_back),
     Act("partial revert", twice, lambda tree: take_back(tree, GUARD, MAKE)),
+    Act("apply --runtime vendored", untouched, VENDORED, BACK),
+    Act("revert of vendored", VENDORED, BACK, BACK),
+    Act(
+        "apply --commit",
+        committed,
+        partial(api.commit, patches=WITH_RUNTIME),
+        BACK,
+        tuple(
+            partial(api.apply, patches=WITH_RUNTIME, ids=(name,), allow_dirty=True)
+            for name in WITH_RUNTIME.ids
+        ),
+    ),
 )
 
 
@@ -137,10 +189,10 @@ def state(tree: CheckoutTree, *, times: bool) -> State:
 
 @dataclass(frozen=True)
 class Expected:
-    """A tree before and after an act, and what its ledger records then."""
+    """A tree before an act and after each of its steps, and what its ledger records then."""
 
     old: tuple[State, tuple[str, ...]]
-    new: tuple[State, tuple[str, ...]]
+    new: tuple[tuple[State, tuple[str, ...]], ...]
 
 
 class Matrix:
@@ -155,16 +207,19 @@ class Matrix:
         template = self._folder / act.name.replace(" ", "-") / "sglang"
         if not template.exists():
             act.prepare(open_tree(write_package(template)))
-        package = self._folder / str(next(self._numbers)) / "sglang"
-        shutil.copytree(template, package, symlinks=True)
-        return open_tree(package)
+        root = self._folder / str(next(self._numbers))
+        shutil.copytree(template.parent, root, symlinks=True)
+        return open_tree(root / "sglang")
 
     def expected(self, act: Act) -> Expected:
         """Return what an act that nothing stops makes of its tree."""
         tree = self._tree(act)
         old = state(tree, times=False), recorded(tree)
-        act.do(tree)
-        return Expected(old, (state(tree, times=False), recorded(tree)))
+        new = []
+        for step in act.steps or (act.do,):
+            step(tree)
+            new.append((state(tree, times=False), recorded(tree)))
+        return Expected(old, tuple(new))
 
     def run(self, act: Act, every: int, doubled: int) -> None:
         """Stop an act at each ``every``-th call in each mode, and its recovery at each ``doubled``-th one."""
@@ -174,7 +229,8 @@ class Matrix:
                 tree = self._tree(act)
                 if not self._stop(act, mode, number, tree, expected):
                     break
-            if mode in ("kill", "torn") and doubled:
+        if doubled:
+            for mode in MODES:
                 self._run_doubled(act, mode, expected, doubled)
 
     def _stop(self, act: Act, mode: str, number: int, tree: CheckoutTree, expected: Expected) -> bool:
@@ -183,7 +239,7 @@ class Matrix:
         reached = stopped(mode, number, partial(act.do, tree))
         if reached:
             self.tally.faults[act.name, mode] += 1
-            self._look(f"{act.name}, {mode} at {number}", tree, before, expected)
+            self._look(f"{act.name}, {mode} at {number}", act, tree, before, expected)
         shutil.rmtree(tree.package.parent)
         return reached
 
@@ -192,19 +248,19 @@ class Matrix:
             for second in count(1, every):
                 tree = self._tree(act)
                 before = state(tree, times=True)
-                reached = stopped(mode, number, partial(act.do, tree))
+                reached = stopped("torn" if mode == "torn" else "kill", number, partial(act.do, tree))
                 again = reached and stopped(mode, second, partial(recover, tree))
                 if again:
                     self.tally.faults[f"recover after {act.name}", mode] += 1
-                    where = f"{act.name}, {mode} at {number}, recover at {second}"
-                    self._look(where, tree, before, expected)
+                    where = f"{act.name}, killed at {number}, recover {mode} at {second}"
+                    self._look(where, act, tree, before, expected)
                 shutil.rmtree(tree.package.parent)
                 if not again:
                     break
             if not reached:
                 break
 
-    def _look(self, where: str, tree: CheckoutTree, before: State, expected: Expected) -> None:
+    def _look(self, where: str, act: Act, tree: CheckoutTree, before: State, expected: Expected) -> None:
         try:
             if Store(tree.package).pending:
                 recover(tree)
@@ -213,12 +269,12 @@ class Matrix:
                 self.tally.outcomes["old"] += 1
                 if state(tree, times=True) != before:
                     self.tally.outcomes["old, with another time"] += 1
-            elif now == expected.new:
+            elif now in expected.new:
                 self.tally.outcomes["new"] += 1
             else:
                 self.tally.wrong.append(f"{where}: neither the old tree nor the new one")
                 return
-            take_back(tree)
+            act.back(tree)
             if recorded(tree):
                 self.tally.wrong.append(f"{where}: does not lead back")
         except PatchkitError as error:
@@ -256,6 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--doubled", type=int, default=3, help="for two stops, every N-th call; 0: none")
     options = parser.parse_args(arguments)
     started = time.monotonic()
+    one_runtime_of_few_files()
     with tempfile.TemporaryDirectory() as folder:
         matrix = Matrix(Path(folder))
         for act in ACTS:
