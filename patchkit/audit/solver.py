@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import time
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from patchkit.audit.interpreter.context import Context
 from patchkit.audit.interpreter.flow import Interpreter
 from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, Value, join
 from patchkit.audit.modes import Modes
+from patchkit.errors import TreeError
 from patchkit.findings.finding import Step
 from patchkit.tree import mirror
 from patchkit.tree.index import class_of_annotation, last_name, root
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 40
 _MAX_TARGETS = 6
 _MAX_RUNS = 8
+_SECONDS = 300
+"""More than twenty times what the largest release takes."""
 
 
 Key = tuple["Function", "str | None", str, bool]
@@ -48,6 +52,7 @@ class Solver:
         self._makers_done = False
         self._awaiting: list[Function] = []
         self._depth = 0
+        self._started = time.monotonic()
 
     def solve(self) -> None:
         """Run every entry point, then whatever they changed, to the fixed point."""
@@ -100,6 +105,11 @@ class Solver:
     def _run(self, context: Context) -> None:
         if context.running or context.runs >= _MAX_RUNS:
             return
+        if time.monotonic() - self._started > _SECONDS:
+            raise TreeError(
+                f"{context.function.module.file}: the audit was still at {context.function.qualname} after "
+                f"{_SECONDS} s, and stops there: divide that function or take the file out, and try again."
+            )
         context.running = True
         context.runs += 1
         self._depth += 1

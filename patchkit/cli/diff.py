@@ -67,7 +67,9 @@ def _print(
     text = b"".join(texts.values())
     out = console.stdout()
     if out.is_terminal:
-        coloured = Syntax("", "diff", background_color="default").highlight(text.decode(errors="replace"))
+        coloured = Syntax("", "diff", background_color="default").highlight(
+            console.plain(text.decode(errors="replace"))
+        )
         out.print(coloured, soft_wrap=True, end="")
     else:
         click.echo(text, nl=False)

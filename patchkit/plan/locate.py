@@ -113,7 +113,9 @@ class Workspace:
 
     def _inherited(self, file: str, owner: str, method: str) -> list[ScopeInFile]:
         """Follow a method that moved to a base class, also one in another file, as Python would."""
-        for _, heirs in groupby(linearised((file, owner), self._parents)[1:], key=lambda known: known[1]):
+        for _, heirs in groupby(
+            linearised((file, owner), self._parents, ": ".join)[1:], key=lambda known: known[1]
+        ):
             found = [place for home, base in heirs for place in self._resolve(home, f"{base}.{method}")]
             if found:
                 return found

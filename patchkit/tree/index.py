@@ -10,8 +10,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from patchkit.errors import TreeError
 from patchkit.tree import mirror, sglang
-from patchkit.tree.limits import MAX_BYTES
+from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, require_shallow, require_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -292,7 +293,9 @@ class Index:
     def mro(self, cls: Class) -> list[Class]:
         """Return the class and its ancestors inside the tree, in the order in which Python asks them."""
         if cls not in self._orders:
-            self._orders[cls] = linearised(cls, self._parents)
+            self._orders[cls] = linearised(
+                cls, self._parents, lambda known: f"{known.module.file}: {known.name}"
+            )
         return self._orders[cls]
 
     def _parents(self, cls: Class) -> list[Class]:
@@ -336,6 +339,15 @@ class Program(Index):
             for cls in module.classes.values():
                 self._classes.setdefault(cls.name, []).append(cls)
 
+    def module(self, file: str) -> Module | None:
+        """Return the parsed file as ``Index`` does; TreeError for one that is too long or nests too deep to follow."""
+        is_first = file not in self._modules
+        found = super().module(file)
+        if is_first and file in self.sources:
+            require_short(file, self.sources[file])
+            require_shallow(file, self.sources[file], None if found is None else found.tree)
+        return found
+
     def lines(self, file: str) -> list[str]:
         """Return a file's source lines; none for a file that is not parsed."""
         module = self._modules.get(file)
@@ -346,19 +358,30 @@ class Program(Index):
         return self._classes.get(name, [])
 
 
-def linearised(cls: _Known, parents: Callable[[_Known], list[_Known]]) -> list[_Known]:
+def linearised(
+    cls: _Known, parents: Callable[[_Known], list[_Known]], said: Callable[[_Known], str]
+) -> list[_Known]:
     """Return a class and its ancestors in Python's method resolution order (C3).
 
-    Bases that have no such order, which Python would refuse, follow depth first, each once.
+    Bases that have no such order, which Python would refuse, follow depth first, each once. TreeError for a class
+    with so many ancestors, one below the other, that nothing here follows them, which ``said`` names.
     """
-    return _linearised(cls, parents, ())
+    return _linearised(cls, parents, said, ())
 
 
 def _linearised(
-    cls: _Known, parents: Callable[[_Known], list[_Known]], below: tuple[_Known, ...]
+    cls: _Known,
+    parents: Callable[[_Known], list[_Known]],
+    said: Callable[[_Known], str],
+    below: tuple[_Known, ...],
 ) -> list[_Known]:
+    if len(below) > MAX_DEPTH:
+        raise TreeError(
+            f"{said(below[0])} has more than {MAX_DEPTH} base classes, one below the other, which nothing here "
+            "follows: take the file out, and try again."
+        )
     direct = [base for base in dict.fromkeys(parents(cls)) if base != cls and base not in below]
-    chains = [_linearised(base, parents, (*below, cls)) for base in direct]
+    chains = [_linearised(base, parents, said, (*below, cls)) for base in direct]
     flat = list(dict.fromkeys(known for chain in chains for known in chain))
     pending = [*map(list, chains), direct]
     order = [cls]

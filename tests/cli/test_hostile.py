@@ -53,6 +53,23 @@ def test_escape_sequences_of_a_tree_are_written_out(tmp_path: Path) -> None:
     assert "\x1b" not in run("status", tmp_path / "no\x1b[2J", code=4).stderr
 
 
+def test_escape_sequences_in_a_patched_file_reach_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file, text in {"__init__.py": "", "srt/a.py": "# \x1b]0;owned\x07\nclass A:\n    pass\n"}.items():
+        path = tmp_path / "tree" / "sglang" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    command = ("diff", tmp_path / "tree", "hostile", "--patches", folder_with(tmp_path / "patches"))
+    assert (
+        "\x1b]0;owned" in run(*command).stdout
+    )  # For git apply, a diff in a file or a pipe is byte for byte.
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = run(*command).stdout
+    assert "\\x1b]0;owned\\x07" in shown
+    assert "\x1b]" not in shown
+
+
 @pytest.mark.parametrize(
     ("patch", "edit", "said"),
     [

@@ -36,7 +36,7 @@ def test_bases_without_an_order_follow_depth_first() -> None:
 
 def test_a_circle_of_bases_ends() -> None:
     assert order("class A(B): ...\nclass B(A): ...\n", "A") == ["A", "B"]
-    assert linearised("a", lambda _: ["a"]) == ["a"]
+    assert linearised("a", lambda _: ["a"], str) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-
+from patchkit.findings.printable import escaped
 from patchkit.plan.status import State
 
 if TYPE_CHECKING:
@@ -28,17 +27,17 @@ def show(matrix: Matrix, console: Console) -> None:
     """Print the matrix."""
     width = max((len(_short(row)) for row in matrix.rows), default=0)
     for number, patch in enumerate(matrix.patches, 1):
-        console.print(f"{number:3}  {escape(patch)}")
+        console.print(f"{number:3}  {escaped(patch)}")
     numbers = "".join(f"{number:3}" for number in range(1, len(matrix.patches) + 1))
     console.print(f"\n{'':{width}} {numbers}")
     for row in matrix.rows:
-        console.print(f"{escape(_short(row).ljust(width))} {_marks(row)}")
+        console.print(f"{escaped(_short(row).ljust(width))} {_marks(row)}")
     said = {mark: words for state, (mark, _, words) in _MARKS.items() if _has(matrix, state)}
     console.print("\n" + "  ".join(f"{mark} {words}" for mark, words in said.items()))
     for (patch, site), refs in _conflicts(matrix).items():
         others = f" and {len(refs) - _SHOWN} more" if len(refs) > _SHOWN else ""
-        console.print(f"\n[red]![/] {escape(patch)} on {escape(', '.join(refs[:_SHOWN]))}{others}")
-        console.print(f"    {escape(f'{site.file}: {site.site}: {site.edit}: {site.reason}')}")
+        console.print(f"\n[red]![/] {escaped(patch)} on {escaped(', '.join(refs[:_SHOWN]))}{others}")
+        console.print(f"    {escaped(f'{site.file}: {site.site}: {site.edit}: {site.reason}')}")
     console.print(
         f"\n{len(matrix.rows)} refs, {matrix.states} distinct states, {matrix.examined} of them examined now, "
         f"{matrix.seconds:.1f} s."
@@ -51,7 +50,7 @@ def _short(row: Row) -> str:
 
 def _marks(row: Row) -> str:
     if row.error:
-        return f"  [red]{escape(row.error)}[/]"
+        return f"  [red]{escaped(row.error)}[/]"
     marks = "".join(
         f"  [{_MARKS[State(cell.state)][1]}]{_MARKS[State(cell.state)][0]}[/]" for cell in row.patches
     )
@@ -60,7 +59,7 @@ def _marks(row: Row) -> str:
     return f"{marks}  " + (
         "[green]verified[/]"
         if row.verified.passed
-        else f"[red]fails: {escape('; '.join(row.verified.failed))}[/]"
+        else f"[red]fails: {escaped('; '.join(row.verified.failed))}[/]"
     )
 
 
