@@ -5,11 +5,11 @@ Nothing here prints, asks or exits. Trees come from ``tree.tree.open_tree``, pat
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.errors import ConflictError, PatchkitError, UsageError
+from patchkit.errors import ConflictError, PatchkitError, TreeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.conflict import Conflict
-    from patchkit.plan.status import EditStatus, PatchStatus, Plan, Stage
+    from patchkit.plan.status import EditStatus, PatchStatus, Plan, Stage, Standing
     from patchkit.series.backports import Backport
     from patchkit.series.commit import Committed
     from patchkit.series.merge import Merged
@@ -118,16 +118,29 @@ def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatc
 
 def status(tree: CheckoutTree, patches: PatchSet) -> tuple[PatchStatus, ...]:
     """Return each patch's status on ``tree``; TreeError if a write to it is pending or a file is no Python."""
-    from patchkit.plan.cache import statuses
+    return standing(tree, patches).patches
+
+
+def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
+    """Return each patch's status on ``tree``, and which patches it or its ledger names that are not at hand.
+
+    TreeError if a write to it is pending or a file is no Python.
+    """
+    from patchkit.plan import cache
     from patchkit.transaction.resolve import by_hand
+    from patchkit.transaction.revert import recorded
     from patchkit.transaction.unfinished import as_left, before_markers, unfinished
     from patchkit.transaction.write import require_settled
     from patchkit.tree.tree import OverlayTree
 
     require_settled(tree)
     before = before_markers(tree)
-    found = statuses(OverlayTree(tree, before) if before else tree, patches)
-    return as_left(found, by_hand(tree), unfinished(tree) if before else {})
+    found = cache.standing(OverlayTree(tree, before) if before else tree, patches)
+    left = as_left(found.patches, by_hand(tree), unfinished(tree) if before else {})
+    unknown = list(found.unknown)
+    with suppress(TreeError):  # What is wrong with a ledger is for verify to say.
+        unknown += [name for name in recorded(tree) if name not in {*patches.ids, *found.unknown}]
+    return replace(found, patches=left, unknown=tuple(unknown))
 
 
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:

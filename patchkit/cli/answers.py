@@ -51,11 +51,15 @@ class PatchState(_Answer, frozen=True):
     edits: tuple[EditState, ...]
 
 
-class Status(_Answer, frozen=True):
-    """``status``."""
-
+class _States(_Answer, frozen=True):
     tree: Place
     patches: tuple[PatchState, ...]
+
+
+class Status(_States, frozen=True):
+    """``status``; ``unknown`` where the tree has patches that are not at hand."""
+
+    unknown: tuple[str, ...] = ()
 
 
 class FileDiff(_Answer, frozen=True):
@@ -90,7 +94,7 @@ class Marked(_Answer, frozen=True):
     line: int
 
 
-class Apply(Status, frozen=True):
+class Apply(_States, frozen=True):
     """``apply``; ``commits`` where it made some, ``inherited_opt_outs`` where classes of the tree inherit one.
 
     ``markers`` are the conflicts that it left with ``--markers``.
@@ -128,7 +132,7 @@ class Recover(_Answer, frozen=True):
     files: tuple[str, ...]
 
 
-class Export(Status, frozen=True):
+class Export(_States, frozen=True):
     """``export``: the files written, in order."""
 
     files: tuple[str, ...]
@@ -161,12 +165,13 @@ class RebaseCheck(_Answer, frozen=True):
     commits: tuple[Made, ...] = ()
 
 
-class Verify(Status, frozen=True):
-    """``verify``."""
+class Verify(_States, frozen=True):
+    """``verify``; ``unknown`` where the tree has patches that are not at hand."""
 
     passed: bool
     seconds: float
     checks: tuple[Result, ...]
+    unknown: tuple[str, ...] = ()
 
 
 class OptOutAnswer(OptOut, frozen=True):

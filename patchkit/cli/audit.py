@@ -29,9 +29,7 @@ FORMATS = ("text", "json", *formats.names())
 @click.option(
     "--min-confidence",
     type=click.Choice(options.CONFIDENCES),
-    default="possible",
-    show_default=True,
-    help="Leave out findings less sure than this; they do not count for the exit code either.",
+    help="Leave out findings less sure than this (default: show all, and fail on likely ones, as verify does).",
 )
 @options.baseline
 @click.option("--allow-unread", is_flag=True, help="Only note folders that cannot be read, links among them.")
@@ -47,14 +45,14 @@ def command(
     style: str,
     as_json: bool,
     explain: bool,
-    min_confidence: str,
+    min_confidence: str | None,
     baseline: Path | None,
     allow_unread: bool,
     suggest_opt_out: bool,
 ) -> None:
     """Find the reads of the CPU mirror that break when it is None.
 
-    Nothing of TREE is imported or run. Exit code 1 if anything is found.
+    Nothing of TREE is imported or run. Exit code 1 if anything is found that is at least likely.
     """
     from patchkit import api
     from patchkit.findings import baseline as baselines
@@ -63,10 +61,13 @@ def command(
     style = options.style_of(style, as_json=as_json)
     opened = options.Words(tree, installed).open()
     known = baselines.load(baseline) if baseline is not None else ()
-    report = api.audit(opened, known, allow_unread=allow_unread).at_least(Confidence(min_confidence))
+    found = api.audit(opened, known, allow_unread=allow_unread)
+    judged = found.at_least(Confidence(min_confidence or "likely"))
+    # In the formats that pipelines read, every finding is a failure.
+    report = found if min_confidence is None and style in ("text", "json") else judged
     entries = _opt_outs(opened) if suggest_opt_out else None
     _answer(report, entries, opened, style, explain=explain)
-    if report.findings:
+    if judged.findings:
         context.exit(1)
 
 

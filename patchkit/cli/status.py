@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchkit.plan.status import PatchStatus
+    from patchkit.plan.status import Standing
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -38,33 +38,39 @@ def command(
     from patchkit import api
     from patchkit.cli import console
     from patchkit.patchset import load
-    from patchkit.plan.answer import place, states
+    from patchkit.plan.answer import place, states, strangers
     from patchkit.plan.status import State
 
     words = options.Words(tree, installed, folders)
     patches = load.patches(folders)
     opened = words.open()
     with console.working(opened):
-        statuses = api.status(opened, patches)
+        found = api.standing(opened, patches)
     if as_json:
-        console.emit(place(opened) | states(statuses))
+        console.emit(place(opened) | states(found.patches) | strangers(found.unknown))
     else:
-        _say(opened, statuses, words.tail)
+        _say(opened, found, words.tail)
     # What is not applicable has nothing to do here, so it cannot fail a check either.
     done = {State.APPLIED, State.UPSTREAM, State.NOT_APPLICABLE}
-    if check and any(status.patch.default and status.state not in done for status in statuses):
+    if check and any(status.patch.default and status.state not in done for status in found.patches):
         context.exit(1)
 
 
-def _say(tree: CheckoutTree, statuses: Sequence[PatchStatus], tail: str) -> None:
+def _say(tree: CheckoutTree, standing: Standing, tail: str) -> None:
     from rich.markup import escape
 
     from patchkit.cli import console
     from patchkit.plan.status import State
 
     console.say(f"sglang {tree.version or '(version unknown)'} in {escape(str(tree.package))}")
-    console.say_states(statuses)
-    found = {console.group_of(status) for status in statuses}
+    console.say_states(standing.patches)
+    if standing.unknown:
+        console.say(
+            "\nIn the tree, and not among the patches at hand (--patches DIR brings a folder of patches):"
+        )
+    for name in standing.unknown:
+        console.say(f"  [yellow]?[/] {escape(name)}")
+    found = {console.group_of(status) for status in standing.patches}
     if found & {State.PENDING, State.PARTIAL}:
         console.say_next((f"diff{tail}", "shows what is missing"), (f"apply{tail}", "applies it"))
     elif State.APPLIED in found:

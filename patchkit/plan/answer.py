@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -33,3 +33,8 @@ def states(statuses: Iterable[PatchStatus]) -> dict[str, Any]:
             for status in statuses
         ]
     }
+
+
+def strangers(unknown: Sequence[str]) -> dict[str, Any]:
+    """Return the patches that a tree has and that are not at hand, where there are some."""
+    return {"unknown": list(unknown)} if unknown else {}

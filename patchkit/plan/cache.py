@@ -1,4 +1,4 @@
-"""Each patch's status on a tree, remembered for as long as no byte that it was read from has changed."""
+"""How a tree stands, remembered for as long as no byte that it was read from has changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit import cache
-from patchkit.plan.status import EditStatus, PatchStatus, State
+from patchkit.plan.status import EditStatus, PatchStatus, Standing, State
+from patchkit.runtime.marks import signers
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
@@ -32,27 +33,37 @@ class _Entry(msgspec.Struct, frozen=True):
 
     key: str
     patches: tuple[_Kept, ...]
+    unknown: tuple[str, ...]
 
 
 def statuses(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
-    """Return what ``plan.inspect`` says of all patches; its errors are never remembered.
+    """Return what ``plan.inspect`` says of all patches; its errors are never remembered."""
+    return standing(tree, patches).patches
+
+
+def standing(tree: Tree, patches: PatchSet) -> Standing:
+    """Return the same, and which patches the tree's comments name that are not at hand.
 
     An entry that is not of this tree and these patches, whoever wrote it, is as good as none.
     """
-    name = f"{patches.digest[:16]}-{cache.key(_sources(tree, patches), _ROOMS, ('libcst',))}"
+    sources = _sources(tree, patches)
+    name = f"{patches.digest[:16]}-{cache.key(sources, _ROOMS, ('libcst',))}"
     entry = cache.load(_AREA, name, _Entry)
     if entry is not None and entry.key == name and tuple(kept.patch for kept in entry.patches) == patches.ids:
-        return tuple(
+        found = tuple(
             PatchStatus(patches.get(kept.patch), kept.state, kept.edits, kept.reason)
             for kept in entry.patches
         )
+        return Standing(found, entry.unknown)
     # The syntax trees and what reads them are loaded only where they are needed.
     from patchkit.plan.build import inspect
 
     found = inspect(tree, tuple(patches))
     kept = tuple(_Kept(status.patch.id, status.state, status.edits, status.reason) for status in found)
-    cache.save(_AREA, name, _Entry(name, kept))
-    return found
+    signed = frozenset[str]().union(*map(signers, sources.values()))
+    unknown = tuple(sorted(signed.difference(patches.ids)))
+    cache.save(_AREA, name, _Entry(name, kept, unknown))
+    return Standing(found, unknown)
 
 
 def _sources(tree: Tree, patches: PatchSet) -> dict[str, bytes]:

@@ -46,6 +46,14 @@ class PatchStatus:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """How a tree stands: each patch's status, and the ids of patches whose comments it has and that are not at hand."""
+
+    patches: tuple[PatchStatus, ...]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class FileChange:
     """New bytes for one file of the tree; ``file`` is relative to the package folder (``srt/...``).
 

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-import re
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import torch
 
-from .marks import SIGN
+from .marks import signers
 from .switches import VARIABLE, switched_off
 
-_MARKER = re.compile(SIGN.encode() + rb"([\w.-]+): ")
 _logger = logging.getLogger(__name__)
 
 
 def patches_loaded() -> tuple[str, ...]:
     """Return the patches whose marks the sources of this process's sglang modules bear, sorted."""
-    found: set[bytes] = set()
+    found: set[str] = set()
     for name, module in tuple(sys.modules.items()):
         if name.partition(".")[0] == "sglang" and getattr(module, "__file__", None):
             with suppress(OSError):
-                found.update(_MARKER.findall(Path(str(module.__file__)).read_bytes()))
-    return tuple(sorted(patch.decode() for patch in found))
+                found |= signers(Path(str(module.__file__)).read_bytes())
+    return tuple(sorted(found))
 
 
 def _version() -> str:

@@ -101,6 +101,13 @@ class Store:
         """Return the ledger; empty if there is none, TreeError if it is damaged or of a newer patchkit."""
         return self._read(_LEDGER, formats.read_ledger) or Ledger()
 
+    def line(self, word: str) -> int:
+        """Return the line of the ledger's file on which a name or a digest stands first, 1 where none does."""
+        with self.opened() as folder, self._refusing(self.path / _LEDGER):
+            content = None if folder is None else folder.read(_LEDGER)
+        lines = (content or b"").splitlines()
+        return next((number for number, line in enumerate(lines, 1) if word.encode() in line), 1)
+
     def stage(self, ledger: Ledger) -> None:
         """Write the next ledger to disk without putting it in place."""
         with self._here() as folder:

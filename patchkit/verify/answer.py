@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from patchkit.findings.answer import Section
 from patchkit.findings.report import Report
-from patchkit.plan.answer import place, states
+from patchkit.plan.answer import place, states, strangers
 from patchkit.verify.result import Outcome
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def answer(verdict: Verdict) -> dict[str, Any]:
     return {
         **place(verdict.subject.tree),
         **states(verdict.statuses),
+        **strangers(verdict.subject.unknown),
         "passed": verdict.passed,
         "seconds": round(verdict.seconds, 3),
         "checks": msgspec.to_builtins(checks),

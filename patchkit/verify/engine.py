@@ -69,16 +69,17 @@ def _made(check: Check, subject: Subject) -> tuple[Result, str]:
 def _new(check: Check, subject: Subject, found: Found) -> Found:
     """Return what a check found with a note instead of each finding that the tree had before any patch.
 
-    What a patch of the tree is there to mend stays a finding.
+    What a patch of the tree had mended, and somebody broke again, stays a finding.
     """
-    if subject.before is None:
+    if subject.before is None or subject.left is None:
         return found
-    mended = {(edit.file, edit.site) for _, edit in subject.edits}
     earlier = Counter(map(_said, check.make(subject.before).findings))
+    if subject.left is not subject:
+        earlier &= Counter(map(_said, check.make(subject.left).findings))
     new: list[Finding] = []
     notes: list[str] = []
     for finding in found.findings:
-        if earlier[_said(finding)] > 0 and (finding.file, finding.function) not in mended:
+        if earlier[_said(finding)] > 0:
             earlier[_said(finding)] -= 1
             notes.append(f"was there before: {finding.file}:{finding.line} {finding.message}")
         else:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.plan.build import inspect
 from patchkit.plan.status import State
-from patchkit.runtime.marks import SIGN
+from patchkit.runtime.marks import SIGN, signers
 from patchkit.transaction.holding import holding
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.store import Store
+from patchkit.transaction.swap import digest_or_none
 from patchkit.tree.backends import Backends
 from patchkit.tree.index import Program
 from patchkit.tree.sglang import serves
@@ -38,8 +39,8 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class _EarlierTree(CheckoutTree):
-    """A tree on disk with the bytes that some of its files had before."""
+class _OtherTree(CheckoutTree):
+    """A tree on disk with other bytes in some of its files."""
 
     contents: Mapping[str, bytes | None]
 
@@ -56,12 +57,16 @@ class _EarlierTree(CheckoutTree):
 
 @dataclass(frozen=True)
 class Subject:
-    """A tree to verify, and what was read of it; ``audit`` reads it for what breaks without the mirror."""
+    """A tree to verify, and what was read of it; ``audit`` reads it for what breaks without the mirror.
+
+    ``later`` is the patched tree for the one before its patches: the same places of both are looked at.
+    """
 
     tree: CheckoutTree
     patches: tuple[Patch, ...]
     terms: Terms
     audit: Callable[[CheckoutTree], Report]
+    later: Subject | None = None
 
     @cached_property
     def store(self) -> Store:
@@ -107,11 +112,16 @@ class Subject:
         """Each patch's status; TreeError where a file of interest is not Python."""
         return inspect(self.tree, self.patches)
 
+    @cached_property
+    def signers(self) -> frozenset[str]:
+        """The patches that left a comment."""
+        return frozenset[str]().union(*(signers(self.sources[file]) for file in self.signed))
+
     @property
-    def edits(self) -> tuple[tuple[Patch, EditStatus], ...]:
-        """The edits of patchkit's that the tree has or lacks, upstream's own left out."""
-        theirs = {State.UPSTREAM, State.NOT_APPLICABLE}
-        return tuple((s.patch, edit) for s in self.statuses for edit in s.edits if edit.state not in theirs)
+    def unknown(self) -> tuple[str, ...]:
+        """The patches that the tree or its ledger names and that are not at hand."""
+        named = self.signers.union(self.ledger.patches)
+        return tuple(sorted(named - {patch.id for patch in self.patches}))
 
     @cached_property
     def in_place(self) -> tuple[tuple[Patch, EditStatus], ...]:
@@ -132,18 +142,29 @@ class Subject:
 
     @cached_property
     def before(self) -> Subject | None:
-        """The tree as it was before any patch, if a ledger says how; the same places of it are looked at."""
-        contents: dict[str, bytes | None] = {}
+        """The tree as it was before any patch, if a ledger says how."""
+        originals = {}
+        for layer in reversed(self.ledger.layers):
+            originals.update({file: known.original for file, known in layer.files.items()})
+        return self._with(originals) if originals else None
+
+    @cached_property
+    def left(self) -> Subject | None:
+        """The tree with every recorded file as patchkit left it; itself if they all stand so."""
+        applied = {file: known.applied for file, known in self.ledger.files.items()}
+        stands = {file: digest_or_none(self.sources.get(file)) for file in applied}
+        return self if stands == applied else self._with(applied)
+
+    def _with(self, digests: Mapping[str, str | None]) -> Subject | None:
+        """Return the tree with other contents of some files; None if the ledger does not have them."""
         try:
-            for layer in reversed(self.ledger.layers):
-                for file, known in layer.files.items():
-                    contents[file] = None if known.original is None else self.store.get(known.original)
+            contents = {
+                file: None if known is None else self.store.get(known) for file, known in digests.items()
+            }
         except TreeError:
             return None
-        if not contents:
-            return None
-        tree = _EarlierTree(self.tree.root, self.tree.package, contents)
-        earlier = Subject(tree, self.patches, self.terms, self.audit)
+        tree = _OtherTree(self.tree.root, self.tree.package, contents)
+        earlier = Subject(tree, self.patches, self.terms, self.audit, later=self)
         earlier.__dict__.update(files=self.files, in_place=self.in_place, runtime=self.runtime)
         return earlier
 

@@ -21,7 +21,7 @@ _MARKS = {
 
 def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
     """Print the verdict; ``place`` says which tree it is about, ``tail`` follows the next command."""
-    console.print(place, highlight=False)
+    console.print(escaped(place), highlight=False)
     console.print()
     width = max(len(result.title) for result in verdict.results)
     for result in verdict.results:

@@ -79,6 +79,18 @@ def test_a_saved_answer_is_a_baseline_and_new_findings_still_fail(tree: Path, tm
     assert "seq_lens_sum + 1" not in output
 
 
+def test_possible_findings_are_shown_and_fail_nothing_as_in_verify(tree: Path) -> None:
+    path = tree / "python/sglang/srt/models/example.py"
+    path.parent.mkdir()
+    path.write_text("def forward(forward_batch):\n    return max(forward_batch.seq_lens_cpu)\n")
+    code, output = run(tree, "--json")
+    assert code == 0
+    assert [finding["confidence"] for finding in json.loads(output)["findings"]] == ["possible"]
+    assert "1 possible" in run(tree)[1]
+    assert "PK106" not in run(tree, "--format", "junit")[1]
+    assert run(tree, "--min-confidence", "possible")[0] == 1
+
+
 def test_less_sure_findings_can_be_left_out_of_the_exit_code(tree: Path) -> None:
     add(tree)
     assert run(tree, "--min-confidence", "likely")[0] == 1
@@ -149,6 +161,39 @@ def test_nothing_is_written_into_the_tree(tree: Path) -> None:
     before = sorted(path for path in tree.rglob("*"))
     run(tree)
     assert sorted(path for path in tree.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"def total(batch):\n    return {'+'.join(['batch.seq_lens_sum'] * 500)}\n",
+        "def total(batch):\n    if batch.seq_lens_sum:\n        pass\n"
+        + "    elif batch:\n        pass\n" * 500,
+        "seq_lens_sum = " + "(" * 500 + "1" + ")" * 500,
+        "class A0:\n    needs_cpu_seq_lens = True\n"
+        + "".join(f"class A{n}(A{n - 1}):\n    pass\n" for n in range(1, 200)),
+    ],
+    ids=["sum", "branches", "parentheses", "bases"],
+)
+def test_what_goes_too_deep_ends_in_a_sentence(tree: Path, text: str) -> None:
+    add(tree, text)
+    with pytest.raises(TreeError, match=r"example\.py.*more than 100"):
+        run(tree)
+
+
+def test_an_audit_without_end_ends_in_a_sentence(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(tree)
+    monkeypatch.setattr("patchkit.audit.solver._SECONDS", -1)
+    with pytest.raises(TreeError, match="stops there"):
+        run(tree)
+
+
+def test_escape_sequences_of_a_tree_reach_no_terminal(tree: Path) -> None:
+    add(tree, "def total(batch):\n    return batch.seq_lens_sum + len('\x1b[2J')  # \x1b]0;owned\x07\n")
+    (tree / "python/sglang/srt/managers/a\x1b[2J.py").write_text(READ)
+    for style in ("text", "json", "github", "junit", "sarif"):
+        output = run(tree, "--format", style, "--explain")[1]
+        assert not {"\x1b", "\x07"} & set(output)
 
 
 def test_a_folder_that_is_not_sglang_is_refused(tmp_path: Path) -> None:

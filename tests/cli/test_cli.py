@@ -291,6 +291,31 @@ def test_patch_from_a_folder_is_reverted_without_it(tree: CheckoutTree, conflict
     assert everything(tree.root) == before
 
 
+def test_a_patch_that_is_not_at_hand_is_named(tree: CheckoutTree, conflicting: Path) -> None:
+    run("apply", tree.root, "t-stop", "x-other", "--patches", conflicting)
+    assert answer("status", tree.root)["unknown"] == ["x-other"]
+    shown = run("status", tree.root).stdout
+    assert "? x-other" in shown
+    assert "--patches DIR" in shown
+    assert "unknown" not in answer("status", tree.root, "--patches", conflicting)
+    verified = answer("verify", tree.root)
+    assert verified["unknown"] == ["x-other"]
+    (postconditions,) = (check for check in verified["checks"] if check["check"] == "postconditions")
+    assert any("x-other is in the tree" in note for note in postconditions["notes"])
+
+
+def test_a_patch_that_is_not_at_hand_is_named_without_a_ledger(tree: CheckoutTree) -> None:
+    edit(tree, MIRROR, b"class Mirror", b"# patchkit own-1: a reason\nclass Mirror")
+    assert answer("status", tree.root)["unknown"] == ["own-1"]
+    assert answer("status", tree.root)["unknown"] == ["own-1"]  # Remembered.
+
+
+def test_a_ledger_that_cannot_be_read_keeps_nobody_from_the_status(tree: CheckoutTree) -> None:
+    run("apply", tree.root)
+    (tree.package / ".patchkit" / "ledger.json").write_text("{")
+    run("status", tree.root)
+
+
 def test_patch_beside_one_from_a_folder_needs_the_folder(tree: CheckoutTree, conflicting: Path) -> None:
     run("apply", tree.root, "t-stop", "x-other", "--patches", conflicting)
     assert "--patches DIR" in refusal("revert", tree.root, "t-stop", code=2)

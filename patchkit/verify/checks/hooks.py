@@ -29,20 +29,39 @@ def check(subject: Subject) -> Found:
 
     A worker that calls the hook without such a check may meet any backend of the tree.
     """
-    program = subject.program
-    callers = [f for module in program.core for f in module.all_functions() if _calls(f, HOOK)]
-    workers = [f for f in callers if mirror.BACKEND_ROOT not in _ancestors(subject, f)]
+    workers = _workers(subject)
     if not workers:
         return Found("no worker of this tree calls the hook", skipped=True)
-    backends = [cls for cls in subject.backends.all if subject.backends.derived(cls)]
-    named = {name for worker in workers for name in _named(worker.module)}
-    close = [cls for cls in backends if subject.backends.opted_out(cls) or cls.name in named]
+    backends = _backends(subject)
+    names = _close(subject, workers)
+    if subject.later is not None:
+        # A backend that a patch opts out, or that it has a worker name, was in reach of the hook before.
+        names |= _close(subject.later, _workers(subject.later))
+    close = [cls for cls in backends if cls.name in names]
     findings = [_missing(cls) for cls in close if not _has(subject, cls)]
     for worker in workers:
         if not _checked(subject, worker):
             rest = [cls for cls in backends if cls not in close and not _has(subject, cls)]
             findings += _unchecked(worker, rest)
     return Found(f"{len(close)} backends", tuple(findings))
+
+
+def _workers(subject: Subject) -> list[Function]:
+    """Return the functions that call the hook of a backend which is not their own."""
+    callers = [f for module in subject.program.core for f in module.all_functions() if _calls(f, HOOK)]
+    return [f for f in callers if mirror.BACKEND_ROOT not in _ancestors(subject, f)]
+
+
+def _backends(subject: Subject) -> list[Class]:
+    return [cls for cls in subject.backends.all if subject.backends.derived(cls)]
+
+
+def _close(subject: Subject, workers: list[Function]) -> frozenset[str]:
+    """Return the names of the backends that opted out of the mirror or that a worker names."""
+    named = {name for worker in workers for name in _named(worker.module)}
+    return frozenset(
+        cls.name for cls in _backends(subject) if subject.backends.opted_out(cls) or cls.name in named
+    )
 
 
 def _calls(function: Function, name: str) -> bool:
@@ -91,7 +110,7 @@ def _unchecked(worker: Function, without: list[Class]) -> Iterator[Finding]:
             MISSING,
             worker.module.file,
             worker.node.lineno,
-            f"{names} define no {HOOK}: its call here raises in the middle of a verify",
-            "patchkit apply pk-overlap-hook, which has the server say so when it starts",
+            f"some backends define no {HOOK}: its call here raises in the middle of a verify",
+            f"patchkit apply pk-overlap-hook, which has the server say so when it starts ({names})",
             function=worker.qualname,
         )

@@ -31,6 +31,7 @@ def check(subject: Subject) -> Found:
     except TreeError as error:
         return Found(str(error), (_unreadable(error),), obstacle=OBSTACLE)
     recorded = subject.ledger.patches
+    had = {status.patch.id for status in statuses if status.state in _DONE}
     findings: list[Finding] = []
     notes = []
     present = 0
@@ -39,10 +40,16 @@ def check(subject: Subject) -> Found:
             notes.append(f"{status.patch.id} is not for this tree: {status.reason}")
         elif status.state in _DONE:
             present += 1
-        elif _expected(status) or status.patch.id in recorded:
+        elif status.patch.id in recorded or _expected(subject, status):
             findings += _missing(subject, status)
         elif status.patch.default:
-            notes.append(f"{status.patch.id} is {status.state.value}: patchkit apply {status.patch.id}")
+            hardens = [name for name in status.patch.hardens if name in had]
+            without = f", and without it {', '.join(hardens)} can fail" if hardens else ""
+            name = status.patch.id
+            notes.append(f"{name} is {status.state.value}{without}: patchkit apply {name}")
+    notes += [
+        f"{name} is in the tree and not at hand: --patches DIR brings its folder" for name in subject.unknown
+    ]
     obstacle = ""
     if not present and not findings:
         obstacle = "no patch is in the tree"
@@ -59,10 +66,11 @@ def check(subject: Subject) -> Found:
     return Found(summary, tuple(findings), tuple(notes), obstacle=obstacle)
 
 
-def _expected(status: PatchStatus) -> bool:
-    """Tell whether the tree has the patch at least in part, and not just something of upstream's like it."""
-    signs = _DONE if status.patch.upstream_when else {State.APPLIED}
-    return any(edit.state in signs for edit in status.edits)
+def _expected(subject: Subject, status: PatchStatus) -> bool:
+    """Tell whether the tree has the patch at least in part, and not just something of another patch like it."""
+    if status.patch.upstream_when:
+        return any(edit.state in _DONE for edit in status.edits)
+    return status.patch.id in subject.signers and any(edit.state is State.APPLIED for edit in status.edits)
 
 
 def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:

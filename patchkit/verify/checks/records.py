@@ -44,7 +44,8 @@ def _changed(subject: Subject, files: set[str]) -> Iterator[Finding]:
         if source is None:
             yield broken(LEDGER, file, 1, "patchkit changed this file, and it is gone", _AGAIN)
         elif not _stands(subject, file, source):
-            yield broken(LEDGER, file, 1, "not as patchkit left it: changed since", _AGAIN)
+            line = _first_change(subject, file, source)
+            yield broken(LEDGER, file, line, "not as patchkit left it: changed since", _AGAIN)
 
 
 def _stands(subject: Subject, file: str, source: bytes) -> bool:
@@ -58,11 +59,24 @@ def _stands(subject: Subject, file: str, source: bytes) -> bool:
         return False
 
 
+def _first_change(subject: Subject, file: str, source: bytes) -> int:
+    """Return the first line that stands otherwise than patchkit left it, 1 where that cannot be told."""
+    try:
+        left = subject.store.get(subject.ledger.files[file].applied or "").splitlines()
+    except TreeError:
+        return 1
+    now = source.splitlines()
+    same = next(
+        (at for at, (a, b) in enumerate(zip(now, left, strict=False)) if a != b), min(len(now), len(left))
+    )
+    return min(same + 1, max(len(now), 1))
+
+
 def _lost(subject: Subject) -> Iterator[Finding]:
     for digest in sorted(subject.ledger.contents):
         if not subject.store.holds(digest):
             message = f"the ledger keeps no whole {FOLDER}/objects/{digest[:12]}…, so revert cannot take it"
-            yield broken(LEDGER, _FILE, 1, message, _RESTORE)
+            yield broken(LEDGER, _FILE, subject.store.line(digest), message, _RESTORE)
 
 
 def _at_odds(subject: Subject) -> Iterator[Finding]:
@@ -73,4 +87,4 @@ def _at_odds(subject: Subject) -> Iterator[Finding]:
         names = sorted((made - layer.files.keys()) | (listed - {patch.id for patch in layer.patches}))
         for name in names:
             message = f"the ledger contradicts itself about {name}: an entry was taken out or added"
-            yield broken(LEDGER, _FILE, 1, message, _RESTORE)
+            yield broken(LEDGER, _FILE, subject.store.line(name), message, _RESTORE)
