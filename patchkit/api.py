@@ -136,10 +136,12 @@ def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
     require_settled(tree)
     before = before_markers(tree)
     found = cache.standing(OverlayTree(tree, before) if before else tree, patches)
-    left = as_left(found.patches, by_hand(tree), unfinished(tree) if before else {})
+    hands: frozenset[tuple[str, str]] = frozenset()
     unknown = list(found.unknown)
     with suppress(TreeError):  # What is wrong with a ledger is for verify to say.
+        hands = by_hand(tree)
         unknown += [name for name in recorded(tree) if name not in {*patches.ids, *found.unknown}]
+    left = as_left(found.patches, hands, unfinished(tree) if before else {})
     return replace(found, patches=left, unknown=tuple(unknown))
 
 
