@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.releases import PATCHES, REFERENCE, Releases, answer, run
+from support.releases import REFERENCE, Releases, answer, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
-PICKS = [
-    ("25002",),
-    ("26824",),
-    *(tuple(random.Random(number).sample([patch.id for patch in PATCHES], 3)) for number in range(2)),
-]
-
 
 def checks(reply: dict[str, Any]) -> dict[str, Any]:
     return {check["check"]: check for check in reply["checks"]}
 
 
-@pytest.mark.parametrize("picked", PICKS, ids="+".join)
-def test_picked_patches_verify(releases: Releases, tmp_path: Path, picked: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("picked", ["25002", "26824"])
+def test_a_picked_patch_verifies(releases: Releases, tmp_path: Path, picked: str) -> None:
     tree = releases.copy(REFERENCE, tmp_path)
-    run("apply", tree.root, *picked)
+    run("apply", tree.root, picked)
     assert answer("verify", tree.root)["passed"]
 
 
