@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 SCHEMA = REPOSITORY / "docs" / "patch.schema.json"
-PAGES = ("README.md", "docs/authoring.md", "docs/kinds.md", "docs/benchmarks.md")
+PAGES = ("README.md", "docs/authoring.md", "docs/kinds.md", "docs/benchmarks.md", "docs/drift.md")
 RELEASE = "0.5.12.post1"
 HOME = "/home/you"
 """Where a session's temporary folder is said to be."""
@@ -168,6 +169,18 @@ def _targets() -> list[tuple[int, int, float, dict[str, dict[str, Any]]]]:
         (layers, batch, target, cases.get(("straight", layers, batch), {}))
         for (layers, batch), target in TARGETS.items()
     ]
+
+
+def text_tools() -> str:
+    """Return what ``scripts/compare_text_tools.py`` measured, a row a tool."""
+    said: dict[str, Any] = json.loads((BENCHMARKS / "text-tools.json").read_text(encoding="utf-8"))
+    keys = ("clean", "correct", "wrong", "left")
+    rows = [[each["tool"], *(str(each[key]) for key in keys)] for each in said["tools"]]
+    kinds = Counter(tree["kind"] for tree in said["trees"])
+    trees = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
+    return f"{said['files']} files in {len(said['trees'])} trees ({trees}):\n\n" + _table(
+        ["tool", *keys], rows
+    )
 
 
 def measured() -> str:

@@ -1,0 +1,451 @@
+#!/usr/bin/env python3
+"""Measures patchkit against tools that know text, where each has to bring the same change to the same drifted trees.
+
+usage: python scripts/compare_text_tools.py [--repo CLONE --commits N] [-o FILE]
+
+The change is what patchkit makes of one release, as a diff a file. The trees are other releases, and the same release
+as forks change it: lines put into functions, locals renamed, methods moved about, another formatter. With --repo
+they are also commits of a clone of sglang's repository. A file counts as brought cleanly if a tool reports no
+conflict, as correct if it then is, but for comments, layout and the order of imports, what patchkit plans for that
+tree, and as wrong if it is clean and not that. What patchkit plans is itself held against the tree: each
+patch has to be applied there, and the file has to compile. Prints the figures in JSON; needs what the tests need.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+for place in (REPOSITORY / "tests", REPOSITORY):
+    sys.path.insert(0, str(place))
+
+from support import drift  # noqa: E402
+from support.releases import unpack  # noqa: E402
+
+from patchkit.patchset import load  # noqa: E402
+from patchkit.plan.build import make_plan  # noqa: E402
+from patchkit.plan.status import State  # noqa: E402
+from patchkit.tree.git import GitRepository, GitTree  # noqa: E402
+from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from patchkit.patchset.patch import Patch
+    from patchkit.tree.tree import Tree
+
+BASE = "0.5.12.post1"
+RELEASES = ("0.5.11", "0.5.12")
+SIBLING = "0.5.12"
+"""Has the same drift as the base in trees of its own, as the branches of one fork have."""
+SETTINGS = (
+    "user.name=A Person",
+    "user.email=person@example.com",
+    "rerere.enabled=true",
+    "merge.conflictStyle=merge",
+)
+
+
+@dataclass
+class Tally:
+    """What a tool came to: files brought cleanly, correct and wrong ones of those, and the files left to a person."""
+
+    clean: int = 0
+    correct: int = 0
+    wrong: int = 0
+    left: int = 0
+    seconds: float = 0.0
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A drifted tree: its files, those that the change is about, and what patchkit plans for each."""
+
+    name: str
+    kind: str
+    files: Mapping[str, bytes]
+    planned: Mapping[str, bytes]
+    whole: bool
+    seconds: float
+
+
+def git(folder: Path, *arguments: str, code: bool = True) -> subprocess.CompletedProcess[bytes]:
+    """Run git in a folder with settings of its own; with ``code`` it has to end well."""
+    options = [word for setting in SETTINGS for word in ("-c", setting)]
+    return subprocess.run(("git", *options, "-C", str(folder), *arguments), capture_output=True, check=code)
+
+
+def cpu_seconds() -> float:
+    """Return what this process and those that it waited for have used of the processor."""
+    return sum(os.times()[:4])
+
+
+# ---- drift that leaves the rest of a file as it is ----------------------------------------------------------------
+
+
+def with_lines(code: bytes) -> bytes:
+    """Put a line at the start of every function, as a fork that logs or counts does."""
+    lines = code.splitlines(keepends=True)
+    at = []
+    for function in drift.functions(ast.parse(code)):
+        body = function.body[1:] if drift.is_docstring(function.body[0]) else function.body
+        if body and body[0].lineno > function.lineno:
+            decorated = getattr(body[0], "decorator_list", [])
+            at.append((min([body[0].lineno, *(each.lineno for each in decorated)]), body[0].col_offset))
+    for line, column in sorted(at, reverse=True):
+        lines.insert(line - 1, b" " * column + b"fork_probe = None\n")
+    return b"".join(lines)
+
+
+def with_locals_renamed(code: bytes) -> bytes:
+    """Rename what functions without others inside them assign, where no f-string has it."""
+    module = ast.parse(code)
+    lines = code.splitlines(keepends=True)
+    places: set[tuple[int, int, str]] = set()
+    inner = (*drift.Function.__args__, ast.Lambda, ast.ClassDef, ast.comprehension, ast.Global, ast.Nonlocal)
+    for function in drift.functions(module):
+        nodes = [node for statement in function.body for node in ast.walk(statement)]
+        if any(isinstance(node, inner) for node in nodes):
+            continue
+        arguments = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+        formatted = {
+            name.id
+            for node in nodes
+            if isinstance(node, ast.JoinedStr)
+            for name in ast.walk(node)
+            if isinstance(name, ast.Name)
+        }
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        stored = {name.id for name in names if isinstance(name.ctx, ast.Store)} - arguments - formatted
+        places |= {(name.lineno, name.col_offset, name.id) for name in names if name.id in stored}
+    for line, column, _ in sorted(places, reverse=True):
+        text = lines[line - 1]
+        lines[line - 1] = text[:column] + b"fork_" + text[column:]
+    return b"".join(lines)
+
+
+def with_other_format(code: bytes) -> bytes:
+    """Write the file as a formatter with longer lines and other quotes does."""
+    return drift.formatted(code, 119, "single")
+
+
+def with_methods_moved(code: bytes) -> bytes:
+    """Move the last method of every class in front of its others."""
+    module = ast.parse(code)
+    lines = code.splitlines(keepends=True)
+    moves = []
+    for cls in module.body:
+        methods = [each for each in getattr(cls, "body", []) if isinstance(each, drift.Function)]
+        if isinstance(cls, ast.ClassDef) and len(methods) > 2 and cls.body[-1] is methods[-1]:
+            first, last = (
+                min([m.lineno, *(d.lineno for d in m.decorator_list)]) for m in (methods[0], methods[-1])
+            )
+            moves.append((first - 1, last - 1, methods[-1].end_lineno or last))
+    for first, start, end in reversed(moves):
+        moved = [*lines[start:end], b"\n"]
+        if not moved[-2].endswith(b"\n"):
+            moved[-2] += b"\n"
+        lines[start:end] = []
+        lines[first:first] = moved
+    return b"".join(lines)
+
+
+FORMS: Mapping[str, Callable[[bytes], bytes]] = {
+    "lines put into every function": with_lines,
+    "locals renamed": with_locals_renamed,
+    "another formatter": with_other_format,
+    "methods moved": with_methods_moved,
+}
+
+
+# ---- what is the same ---------------------------------------------------------------------------------------------
+
+
+def meaning(code: bytes) -> tuple[Counter[str], str] | None:
+    """Return a file but for comments, layout and the order of imports; None if it is no Python."""
+    try:
+        module = ast.parse(code)
+    except (SyntaxError, ValueError):
+        return None
+    rest = [item for item in module.body if not isinstance(item, ast.Import | ast.ImportFrom)]
+    return drift.imports(module), ast.dump(ast.Module(rest, []))
+
+
+# ---- the trees ----------------------------------------------------------------------------------------------------
+
+
+def case(name: str, kind: str, tree: Tree, patches: Sequence[Patch], files: Sequence[str]) -> Case:
+    """Plan the patches for a tree, which finds each edit again, and keep the files that the change is about."""
+    started = cpu_seconds()
+    plan = make_plan(tree, patches)
+    seconds = cpu_seconds() - started
+    after = {change.file: change.after for change in plan.changes}
+    texts = {file: tree.read(file) for file in files}
+    return Case(
+        name,
+        kind,
+        {file: text for file, text in texts.items() if text is not None},
+        {file: text for file, text in after.items() if text is not None},
+        all(status.state is not State.CONFLICT for status in plan.patches),
+        seconds,
+    )
+
+
+def cases(root: Path, patches: Sequence[Patch], files: Sequence[str]) -> Iterator[Case]:
+    """Yield the releases, and two of them in each form."""
+    for version in RELEASES:
+        unpack(version, root / version)
+        yield case(version, "another release", open_tree(root / version), patches, files)
+    for version in (BASE, SIBLING):
+        tree = open_tree(root / version)
+        for name, form in FORMS.items():
+            changed: dict[str, bytes | None] = {}
+            for file in files:
+                text = tree.read(file)
+                if text is not None:
+                    with suppress(SyntaxError):
+                        changed[file] = form(text)
+            forked = OverlayTree(tree, changed)
+            yield case(f"{version}, {name}", "a release as a fork changes it", forked, patches, files)
+
+
+def commits(clone: Path, count: int, patches: Sequence[Patch], files: Sequence[str]) -> Iterator[Case]:
+    """Yield commits of a clone, spread evenly between the releases that lack the change and the one that has it."""
+    listed = (
+        git(
+            clone,
+            "log",
+            "--first-parent",
+            "--format=%H",
+            "v0.5.11..v0.5.13",
+            "--",
+            *(f"python/sglang/{file}" for file in files),
+        )
+        .stdout.decode()
+        .split()
+    )
+    with GitRepository(clone) as repository:
+        for commit in listed[:: max(1, len(listed) // count)][:count]:
+            yield case(commit[:12], "a commit", GitTree(repository, commit), patches, files)
+
+
+# ---- the tools ----------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A repository with the base, the base with the change, and one drifted tree after the other."""
+
+    def __init__(self, folder: Path, base: Mapping[str, bytes], changed: Mapping[str, bytes]) -> None:
+        self.folder = folder
+        folder.mkdir()
+        git(folder, "init", "-q", "-b", "base")
+        self.write(base)
+        self.commit("The release")
+        git(folder, "checkout", "-q", "-b", "change")
+        self.write(changed)
+        self.commit("The change")
+        self.diffs = {
+            file: git(folder, "diff", "--full-index", "base", "change", "--", file).stdout for file in changed
+        }
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        """Write files of the work tree."""
+        for file, text in files.items():
+            path = self.folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+
+    def commit(self, why: str) -> None:
+        """Commit the work tree as it is."""
+        git(self.folder, "add", "-A")
+        git(self.folder, "commit", "-q", "--allow-empty", "-m", why)
+
+    def stand_on(self, case: Case) -> None:
+        """Check out the base and make it the drifted tree, in one commit."""
+        git(self.folder, "checkout", "-q", "-f", "-B", "fork", "base")
+        git(self.folder, "clean", "-fdq")
+        for file in git(self.folder, "ls-files").stdout.decode().split():
+            (self.folder / file).unlink()
+        self.write(case.files)
+        self.commit("A fork")
+
+    def texts(self) -> dict[str, bytes]:
+        """Return the files that the change is about, as they stand."""
+        return {file: path.read_bytes() for file in self.diffs if (path := self.folder / file).is_file()}
+
+    def reset(self) -> None:
+        """Go back to the drifted tree."""
+        git(self.folder, "reset", "-q", "--hard", "fork")
+        git(self.folder, "clean", "-fdq")
+
+
+def each_file(bench: Bench, *command: str) -> dict[str, bytes | None]:
+    """Give each file's diff to a command; None where that does not end well."""
+    found: dict[str, bytes | None] = {}
+    for file, diff in bench.diffs.items():
+        done = subprocess.run(command, cwd=bench.folder, input=diff, capture_output=True, check=False)
+        path = bench.folder / file
+        found[file] = path.read_bytes() if done.returncode == 0 and path.is_file() else None
+    return found
+
+
+def git_apply(bench: Bench) -> dict[str, bytes | None]:
+    """Apply each diff where its lines are."""
+    return each_file(bench, "git", "apply", "-")
+
+
+def git_apply_3(bench: Bench) -> dict[str, bytes | None]:
+    """Apply each diff, or merge with the file that it was made from."""
+    return each_file(bench, "git", "apply", "-3", "-")
+
+
+def patch(bench: Bench) -> dict[str, bytes | None]:
+    """Apply each diff, also where lines around it differ."""
+    return each_file(bench, "patch", "-p1", "-F3", "--batch", "--no-backup-if-mismatch", "-r", "-")
+
+
+def cherry_pick(bench: Bench) -> dict[str, bytes | None]:
+    """Pick the change; git remembers how conflicts were resolved before."""
+    git(bench.folder, "cherry-pick", "change", code=False)
+    stuck = git(bench.folder, "diff", "--name-only", "--diff-filter=U").stdout.decode().split()
+    found = bench.texts()
+    return {file: None if file in stuck else found.get(file) for file in bench.diffs}
+
+
+def with_rerere(bench: Bench) -> dict[str, bytes | None]:
+    """Pick the change, and take what git remembers of the trees before."""
+    found = cherry_pick(bench)
+    left = git(bench.folder, "rerere", "remaining").stdout.decode().split()
+    return {
+        file: text if text is not None else (bench.texts().get(file) if file not in left else None)
+        for file, text in found.items()
+    }
+
+
+def end_pick(bench: Bench, case: Case | None) -> None:
+    """End a pick; with a case its conflicts are resolved as patchkit plans it, which git remembers."""
+    if case is not None:
+        bench.write({file: text for file, text in case.planned.items() if file in bench.diffs})
+        git(bench.folder, "add", "-A")
+        git(bench.folder, "rerere")
+        git(bench.folder, "commit", "-q", "--allow-empty", "-m", "Resolved", code=False)
+    git(bench.folder, "cherry-pick", "--abort", code=False)
+    bench.reset()
+
+
+TOOLS: Mapping[str, Callable[[Bench], dict[str, bytes | None]]] = {
+    "git apply": git_apply,
+    "git apply -3": git_apply_3,
+    "patch -F3": patch,
+}
+
+
+def count(tally: Tally, case: Case, found: Mapping[str, bytes | None]) -> None:
+    """Hold what a tool brought against what patchkit plans for the tree."""
+    for file, wanted in case.planned.items():
+        text = found.get(file)
+        if text is None:
+            tally.left += 1
+            continue
+        tally.clean += 1
+        if meaning(text) == meaning(wanted):
+            tally.correct += 1
+        else:
+            tally.wrong += 1
+            tally.examples.append(f"{case.name}: {file}")
+
+
+def measured(
+    found: Sequence[Case], base: Mapping[str, bytes], changed: Mapping[str, bytes], root: Path
+) -> dict[str, object]:
+    """Return what each tool came to over all trees."""
+    names = [*TOOLS, "git cherry-pick", "git rerere", "patchkit"]
+    tallies = {name: Tally() for name in names}
+    for name in names[:-1]:
+        folder = root / name.replace(" ", "-")
+        bench = Bench(folder, base, changed)
+        for case in found:
+            bench.stand_on(case)
+            started = cpu_seconds()
+            if name in TOOLS:
+                brought = TOOLS[name](bench)
+            else:
+                brought = (with_rerere if name == "git rerere" else cherry_pick)(bench)
+            tallies[name].seconds += cpu_seconds() - started
+            count(tallies[name], case, brought)
+            if name in TOOLS:
+                bench.reset()
+            else:
+                # What one tree's conflicts became is remembered for the next ones alone.
+                end_pick(bench, case if name == "git rerere" else None)
+        shutil.rmtree(folder)
+    own = tallies["patchkit"]
+    for case in found:
+        own.seconds += case.seconds
+        for text in case.planned.values():
+            is_right = case.whole and meaning(text) is not None
+            own.clean += 1
+            own.correct += is_right
+            own.wrong += not is_right
+    return {
+        "trees": [{"name": each.name, "kind": each.kind, "files": len(each.planned)} for each in found],
+        "files": sum(len(each.planned) for each in found),
+        "tools": [
+            {
+                "tool": name,
+                "clean": tally.clean,
+                "correct": tally.correct,
+                "wrong": tally.wrong,
+                "left": tally.left,
+                "cpu_seconds": round(tally.seconds / max(1, len(found)), 2),
+                "examples": tally.examples[:5],
+            }
+            for name, tally in tallies.items()
+        ],
+    }
+
+
+def main() -> None:
+    """Measure, and print the figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--repo", type=Path, help="a clone of sglang's repository, whose commits are trees too"
+    )
+    parser.add_argument("--commits", type=int, default=12, help="how many of them (default: %(default)s)")
+    parser.add_argument("-o", "--output", type=Path, help="write the figures to this file")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="patchkit-compare-") as folder:
+        root = Path(folder)
+        patches = tuple(each for each in load.patches() if each.default)
+        unpack(BASE, root / BASE)
+        tree = open_tree(root / BASE)
+        plan = make_plan(tree, patches)
+        changed = {change.file: change.after for change in plan.changes if change.after is not None}
+        base = {change.file: change.before for change in plan.changes if change.before is not None}
+        found = list(cases(root, patches, sorted(changed)))
+        if given.repo:
+            found += commits(given.repo, given.commits, patches, sorted(changed))
+        text = json.dumps(measured(found, base, changed, root), indent=1) + "\n"
+    if given.output:
+        given.output.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()
