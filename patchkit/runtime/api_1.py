@@ -27,12 +27,12 @@ from .lengths import (
     longest_or_bound,
     mirror_uniform_extend_lens,
     padded_total,
+    preallocated_mask,
     restore_host_lens,
     row_length,
     size_or_bound,
     total_or_bound,
     tree_mask_total,
-    verify_buffers,
 )
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook
@@ -67,6 +67,7 @@ __all__ = [
     "order_plan_stream",
     "out_graph_draft_steps",
     "padded_total",
+    "preallocated_mask",
     "replay_draft_steps",
     "replay_triton_extend",
     "replay_triton_verify",
@@ -77,7 +78,6 @@ __all__ = [
     "spec_v2_backends",
     "total_or_bound",
     "tree_mask_total",
-    "verify_buffers",
     "verify_mask",
 ]
 

@@ -113,29 +113,25 @@ def row_length(attn_backend: VerifyBackend) -> int:
     return int(side.max_context_len if rows is None else rows.shape[1])
 
 
-def verify_buffers(attn_backend: VerifyBackend, batch: VerifyBatch) -> Sequence[torch.Tensor | None]:
-    """Return the mask and the positions that the draft fills for a verify; None where it allocates its own.
+def preallocated_mask(
+    mask: torch.Tensor | None, attn_backend: VerifyBackend, batch: VerifyBatch
+) -> torch.Tensor | None:
+    """Return the mask that ``attn_backend`` preallocated for a verify, None where it is not for this batch.
 
-    A mask preallocated for graphs of so many requests (the backend's ``verify_mask_requests``, where it says) is
-    not for a batch of more, which has no graph. Source: pk-mirror-guards.
+    A mask for graphs of so many requests (the backend's ``verify_mask_requests``, where it says) is not for a batch of
+    more, which has no graph: that one's is made anew. Source: pk-mirror-guards.
     """
-    mask, *others = attn_backend.get_verify_buffers_to_fill_after_draft()
     count = batch.seq_lens.shape[0]
-    if count > getattr(verify_side(attn_backend), "verify_mask_requests", count):
-        mask = None
-    return [mask, *others]
+    return None if count > getattr(verify_side(attn_backend), "verify_mask_requests", count) else mask
 
 
 def tree_mask_total(batch: VerifyBatch, attn_backend: VerifyBackend) -> int:
-    """Return the total length that sizes a verify's tree mask.
+    """Return the total length that sizes a verify's tree mask, without the mirror the most that the batch can have.
 
-    Without the mirror that is 0 where ``verify_buffers`` has the mask (nothing is sized then) and otherwise the
-    most that the batch can have. Source: pull request 26128.
+    A mask that is preallocated is not sized by it. Source: pull request 26128.
     """
     if batch.seq_lens_sum is not None:
         return int(batch.seq_lens_sum)
-    if verify_buffers(attn_backend, batch)[0] is not None:
-        return 0
     return int(batch.seq_lens.shape[0]) * row_length(attn_backend)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     import torch
 
@@ -42,9 +42,6 @@ class VerifyBackend(Protocol):
     """A backend, or the side of a hybrid, that verifies what a draft wrote."""
 
     max_context_len: int
-
-    def get_verify_buffers_to_fill_after_draft(self) -> Sequence[torch.Tensor | None]:
-        """Return the tree mask and the positions, None for each that is not preallocated."""
 
 
 class FlashAttention(Protocol):

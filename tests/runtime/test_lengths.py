@@ -73,49 +73,42 @@ def test_padding_counts_only_in_a_known_total(total: int | None, padded: int | N
     assert lengths.padded_total(total, 3) == padded
 
 
-def verifying(lens: list[int], *, known: bool, mask: object) -> tuple[Any, Any]:
+def verifying(lens: list[int], *, known: bool) -> tuple[Any, Any]:
     batch = SimpleNamespace(seq_lens=int32(*lens), seq_lens_sum=sum(lens) if known else None)
-    backend = SimpleNamespace(
-        max_context_len=MAX_CONTEXT, get_verify_buffers_to_fill_after_draft=lambda: [mask, None]
-    )
-    return batch, backend
+    return batch, SimpleNamespace(max_context_len=MAX_CONTEXT)
 
 
-@given(LENS, st.sampled_from([None, "a preallocated mask"]))
-def test_a_known_total_sizes_the_tree_mask(lens: list[int], mask: str | None) -> None:
-    assert lengths.tree_mask_total(*verifying(lens, known=True, mask=mask)) == sum(lens)
+@given(LENS)
+def test_a_known_total_sizes_the_tree_mask(lens: list[int]) -> None:
+    assert lengths.tree_mask_total(*verifying(lens, known=True)) == sum(lens)
 
 
 @given(LENS)
 def test_an_unknown_total_bounds_the_tree_mask(lens: list[int]) -> None:
-    assert lengths.tree_mask_total(*verifying(lens, known=False, mask=None)) >= sum(lens)
-
-
-def test_an_unknown_total_sizes_nothing_where_the_tree_mask_is_preallocated() -> None:
-    assert lengths.tree_mask_total(*verifying([4, 9], known=False, mask=torch.zeros(1))) == 0
+    assert lengths.tree_mask_total(*verifying(lens, known=False)) >= sum(lens)
 
 
 def test_a_request_has_at_most_its_row_of_the_pool() -> None:
     narrow = SimpleNamespace(max_context_len=8)
     wide = SimpleNamespace(max_context_len=8, req_to_token=torch.zeros(3, 12))
     assert (lengths.row_length(narrow), lengths.row_length(wide)) == (8, 12)
-    batch, backend = verifying([8, 11], known=False, mask=None)
+    batch, backend = verifying([8, 11], known=False)
     backend.req_to_token = torch.zeros(3, MAX_CONTEXT + 4)
     assert lengths.tree_mask_total(batch, backend) == 2 * (MAX_CONTEXT + 4)
 
 
 @pytest.mark.parametrize(("count", "kept"), [(1, True), (2, True), (3, False)])
 def test_a_preallocated_mask_is_for_as_many_requests_as_a_graph_has(count: int, kept: bool) -> None:
-    batch, backend = verifying([4] * count, known=False, mask=torch.zeros(1))
-    assert lengths.verify_buffers(backend, batch)[0] is not None
+    batch, backend = verifying([4] * count, known=False)
+    mask = torch.zeros(1)
+    assert lengths.preallocated_mask(mask, backend, batch) is mask
     backend.verify_mask_requests = 2
-    mask, positions = lengths.verify_buffers(backend, batch)
-    assert (mask is not None, positions) == (kept, None)
-    assert lengths.tree_mask_total(batch, backend) == (0 if kept else count * MAX_CONTEXT)
+    assert lengths.preallocated_mask(mask, backend, batch) is (mask if kept else None)
+    assert lengths.preallocated_mask(None, backend, batch) is None
 
 
 def test_the_tree_mask_of_a_known_total_asks_the_backend_for_nothing() -> None:
-    batch = SimpleNamespace(seq_lens_sum=13)
+    batch: Any = SimpleNamespace(seq_lens_sum=13)
     assert lengths.tree_mask_total(batch, SimpleNamespace()) == 13
 
 
