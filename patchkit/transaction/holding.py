@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.plan.markers import blocks_in
-from patchkit.runtime.marks import SIGN
 from patchkit.transaction.swap import digest_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from patchkit.transaction.ledger import AppliedFile, Ledger, Record
+
+_OURS = b"patchkit"
+"""Every comment that a patch leaves says it, and so do the runtime's imports and calls, vendored or not."""
 
 
 def holding(
@@ -35,7 +37,10 @@ def holding(
 
 
 def _is_kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], bytes]) -> bool:
-    """Tell whether a file has a line that patchkit wrote, one that says so where there is one."""
+    """Tell whether a file has a line that patchkit wrote, one that names it where there is one.
+
+    What does not name it upstream may have written as well. A comment that says so may be gone, an import not.
+    """
     if stands is None or known.applied is None:
         return False
     try:
@@ -44,7 +49,7 @@ def _is_kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], 
     except TreeError:
         return False
     brought = _lines(applied) - before
-    signed = frozenset(line for line in brought if line.startswith(SIGN.encode()))
+    signed = frozenset(line for line in brought if _OURS in line)
     # Of a conflict, a person who finishes it keeps what they like.
     sure = signed if signed and not blocks_in(applied) else brought
     return bool(_lines(stands) & sure)
