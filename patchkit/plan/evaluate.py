@@ -173,6 +173,11 @@ def _bring_imports(space: Workspace, spec: Edit, file: str) -> None:
             space.edited[file] = module
 
 
+def _is_marked(space: Workspace, patch: Patch) -> bool:
+    files = {file for edit in patch.edits for address in edit.addresses for file in address.files}
+    return any(marker(patch).encode() in (space.modules.source(file) or b"") for file in files)
+
+
 def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: bool = False) -> PatchStatus:
     """Return the patch's state and, unless it conflicts, leave its pending edits made in ``space``.
 
@@ -187,6 +192,7 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     # What marks an edit as in place is read off the tree itself: an earlier patch's edits are still to come.
     pristine = Workspace(space.modules)
     landed = bool(patch.upstream_when) and all(pristine.holds(fact) for fact in patch.upstream_when)
+    theirs = landed and not _is_marked(pristine, patch)
     shapes = _shapes(space, patch)
     shapeless = bool(patch.any_shape_of) and not shapes & set(patch.any_shape_of)
     assumed = _assumed(pristine, patch) if shapeless and (closely or certain) else frozenset[str]()
@@ -196,7 +202,7 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     specs = [
         spec
         for spec in patch.edits
-        if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.beyond_upstream and landed)
+        if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.beyond_upstream and theirs)
     ]
     specs = _in_each_file(space, patch, specs)
     statuses: list[EditStatus] = []

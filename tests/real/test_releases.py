@@ -515,6 +515,10 @@ def test_a_tree_without_one_edit_is_partial_and_apply_completes_it(releases: Rel
     faults = []
     for edit, file in made.items():
         partial, left_out = lacking_one_edit(full, chosen, file, edit)
+        if partial.read(file) == full.read(file):
+            # A patch applied before this one brought it.
+            assert make_plan(partial, chosen).patches[-1].state is State.APPLIED
+            continue
         plan = make_plan(partial, chosen)
         status = plan.patches[-1]
         named = {edit.name for edit in status.edits if edit.state is State.PENDING}
@@ -531,6 +535,16 @@ def reads_as(code: bytes | None) -> tuple[list[str], list[bytes]]:
     return unordered(code), sorted(line.strip() for line in lines if line.strip().startswith(b"#"))
 
 
+def without_import(lines: list[bytes], at: int, old: list[bytes]) -> bytes:
+    """Return a file without an import: the blank line that it brought goes too, and one that it joined is as of old."""
+    head = lines[at].partition(b" import ")[0]
+    joined = [line for line in old if line.partition(b" import ")[0] == head]
+    rest = lines[at + 1 :]
+    if not joined and not lines[at - 1].strip() and not rest[0].strip():
+        del rest[0]
+    return b"".join([*lines[:at], *joined, *rest])
+
+
 def test_a_tree_without_one_of_the_imports_is_partial_and_apply_completes_it(releases: Releases) -> None:
     patched = releases.patched(REFERENCE)
     faults = []
@@ -539,7 +553,7 @@ def test_a_tree_without_one_of_the_imports_is_partial_and_apply_completes_it(rel
         old = (patched.below.read(file) or b"").splitlines(keepends=True)
         for line in [line for line in lines if b"import " in line and line not in old]:
             at = lines.index(line)
-            plan = make_plan(OverlayTree(patched, {file: b"".join(lines[:at] + lines[at + 1 :])}), PATCHES)
+            plan = make_plan(OverlayTree(patched, {file: without_import(lines, at, old)}), PATCHES)
             named = {
                 edit.file for status in plan.patches for edit in status.edits if edit.state is State.PENDING
             }
