@@ -107,6 +107,9 @@ class Backends:
             if assigned:
                 can = any(not (isinstance(value, ast.Constant) and value.value is True) for value in assigned)
                 return known if can else None
+            if mirror.FLAG in known.methods:
+                # A property answers for each object; what it says of a subclass's is not known here.
+                return known if known is cls else None
             if mirror.FLAG in known.fields:
                 value = known.fields[mirror.FLAG]
                 return known if isinstance(value, ast.Constant) and value.value is False else None
