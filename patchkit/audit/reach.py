@@ -233,6 +233,13 @@ class Reach:
                 if caller not in found
             ]
             found.update(pending)
+        # The runtime stands for code that named the mirror, whatever its own names are.
+        found.update(
+            function
+            for module in self._program.core
+            if is_runtime(module.file)
+            for function in module.all_functions()
+        )
         return frozenset(found)
 
     @cached_property

@@ -25,7 +25,7 @@ from patchkit.audit.interpreter.values import (
 from patchkit.audit.modes import mode_member
 from patchkit.audit.rules import Use
 from patchkit.tree import mirror
-from patchkit.tree.index import last_name
+from patchkit.tree.index import is_runtime, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,9 +159,10 @@ class Expressions:
         for branch, expression in ((holds, node.body), (fails, node.orelse)):
             if branch is not None:
                 value = self.value(expression, branch)
-                if lacking is not None and is_none(expression):
+                if is_none(expression) and (lacking is not None or self._on_device(node.test)):
                     step = self._frame.step(expression, "None is handed on in its place")
-                    value = replace(value, tainted=True, trail=lacking.trail).via(step)
+                    trail = lacking.trail if lacking is not None else ()
+                    value = replace(value, tainted=True, trail=trail).via(step)
                 results.append(value)
         joined = self._frame.merge(holds, fails)
         if joined is not None:
@@ -176,6 +177,15 @@ class Expressions:
             value = self.value(test.left, env.copy())
             return value if value.missing else None
         return None
+
+    def _on_device(self, test: ast.expr) -> bool:
+        """Say whether the runtime tests for a tensor on the device, in whose place the host gets None."""
+        return (
+            is_runtime(self._frame.context.function.module.file)
+            and isinstance(test, ast.Call)
+            and last_name(test.func) == "isinstance"
+            and last_name(test.args[1]) == "Tensor"
+        )
 
     def _value_namedexpr(self, node: ast.NamedExpr, env: Environment) -> Value:
         value = self.value(node.value, env)
