@@ -88,7 +88,7 @@ from differential.test_trtllm_mla import (
 )
 from differential.test_workers import (
     test_a_worker_with_a_plan_stream_refuses_to_start_with_a_backend_that_has_no_overlap_hook,
-    test_an_unknown_sum_is_bounded_where_a_mask_is_sized_and_nothing_is_read,
+    test_an_unknown_sum_is_bounded_and_nothing_is_read,
     test_draft_extend_graphs_are_captured_for_trtllm_mha_too_and_for_all_as_before,
 )
 from hypothesis import given, settings

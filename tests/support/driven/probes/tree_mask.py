@@ -81,11 +81,12 @@ def drafted(
         module.build_tree_kernel_efficient = build
     mask = verify.custom_mask
     ((_, _, kernel_lens, kernel_mask, kernel_positions, *_),) = filled
-    buffers = backend.get_verify_buffers_to_fill_after_draft()
+    preallocated = mask is backend.get_verify_buffers_to_fill_after_draft()[0]
     return {
-        "total": totals[0],
+        # What is preallocated is not sized, so that an unknown total is any number then.
+        "total": None if preallocated and total is None else totals[0],
         "mask": (str(mask.dtype), mask.numel(), int(mask.to(torch.int64).sum())),
-        "preallocated": mask is buffers[0],
+        "preallocated": preallocated,
         "kernel_fills_it": kernel_mask is mask,
         "lens": kernel_lens.tolist(),
         "positions": (kernel_positions.numel(), verify.positions is kernel_positions),
