@@ -102,7 +102,7 @@ class Reach:
         """Say whether a backend's flag is, or on some configuration can be, False."""
         if self.pretend is not None:
             return cls is self.pretend
-        return self.kinds.opted_out(cls)
+        return self.kinds.opted_out(cls) or self.kinds.answers_itself(cls)
 
     @cached_property
     def active_backends(self) -> list[Class]:

@@ -94,6 +94,10 @@ class Backends:
         """Say whether a backend's flag is, or on some configuration can be, False."""
         return self._opt_out_of(cls) is not None
 
+    def answers_itself(self, cls: Class) -> bool:
+        """Say whether a backend's flag is a property of its own: each object answers, and some may do without."""
+        return mirror.FLAG in cls.methods
+
     def _opt_out_of(self, cls: Class) -> Class | None:
         """Return the class, ``cls`` or the first ancestor that sets the flag, if it can be False there."""
         for known in self._program.mro(cls):
@@ -107,9 +111,6 @@ class Backends:
             if assigned:
                 can = any(not (isinstance(value, ast.Constant) and value.value is True) for value in assigned)
                 return known if can else None
-            if mirror.FLAG in known.methods:
-                # A property answers for each object; what it says of a subclass's is not known here.
-                return known if known is cls else None
             if mirror.FLAG in known.fields:
                 value = known.fields[mirror.FLAG]
                 return known if isinstance(value, ast.Constant) and value.value is False else None
