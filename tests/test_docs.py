@@ -358,7 +358,7 @@ def test_a_plot_drawn_twice_is_the_same_and_brings_its_own_letters() -> None:
 def test_letters_are_those_that_matplotlib_brings_along() -> None:
     with matplotlib.rc_context(plots.STYLE):
         used = Path(font_manager.findfont(font_manager.FontProperties()))
-    assert used.is_relative_to(matplotlib.get_data_path())
+    assert used.resolve().is_relative_to(Path(matplotlib.get_data_path()).resolve())
     assert used.name == "DejaVuSans.ttf"
 
 
