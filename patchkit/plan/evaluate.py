@@ -15,7 +15,7 @@ from patchkit.patchset.load import codemod_of
 from patchkit.patchset.patch import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import libcst as cst
 
@@ -149,8 +149,11 @@ def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) 
     """
     sign = (marker(patch) if patch.upstream_when else SIGN).encode()
     files = {status.file for status in statuses}
-    ours = any(sign in (space.modules.source(file) or b"") for file in files)
-    return State.APPLIED if ours else State.UPSTREAM
+    return State.APPLIED if _is_signed(space, files, sign) else State.UPSTREAM
+
+
+def _is_signed(space: Workspace, files: Iterable[str], sign: bytes) -> bool:
+    return any(sign in (space.modules.source(file) or b"") for file in files)
 
 
 def _assumed(space: Workspace, patch: Patch) -> frozenset[str]:
@@ -173,11 +176,6 @@ def _bring_imports(space: Workspace, spec: Edit, file: str) -> None:
             space.edited[file] = module
 
 
-def _is_marked(space: Workspace, patch: Patch) -> bool:
-    files = {file for edit in patch.edits for address in edit.addresses for file in address.files}
-    return any(marker(patch).encode() in (space.modules.source(file) or b"") for file in files)
-
-
 def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: bool = False) -> PatchStatus:
     """Return the patch's state and, unless it conflicts, leave its pending edits made in ``space``.
 
@@ -192,7 +190,8 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     # What marks an edit as in place is read off the tree itself: an earlier patch's edits are still to come.
     pristine = Workspace(space.modules)
     landed = bool(patch.upstream_when) and all(pristine.holds(fact) for fact in patch.upstream_when)
-    theirs = landed and not _is_marked(pristine, patch)
+    files = {file for edit in patch.edits for file in edit.files}
+    theirs = landed and not _is_signed(pristine, files, marker(patch).encode())
     shapes = _shapes(space, patch)
     shapeless = bool(patch.any_shape_of) and not shapes & set(patch.any_shape_of)
     assumed = _assumed(pristine, patch) if shapeless and (closely or certain) else frozenset[str]()

@@ -51,15 +51,17 @@ def assert_filled(session: dict[str, Any], ours: dict[str, Any], theirs: dict[st
             assert actual["page_table"][1][row][:own] == expected["page_table"][1][row][:own]
 
 
+def assert_all_filled(drawn: Sessions, ours: Sessions, theirs: Sessions) -> None:
+    for session, actual, expected in zip(drawn, ours, theirs, strict=True):
+        assert_filled(session, actual, expected)
+
+
 @EXAMPLES
 @given(drawn=several(*MODES), mirror=st.sampled_from(["true", "none", "stale"]))
 def test_a_replay_is_planned_as_the_unpatched_tree_does_whatever_the_mirror_holds(
     unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions, mirror: str
 ) -> None:
-    for session, ours, theirs in zip(
-        drawn, driven(patched, drawn, mirror), driven(unpatched, drawn), strict=True
-    ):
-        assert_filled(session, ours, theirs)
+    assert_all_filled(drawn, driven(patched, drawn, mirror), driven(unpatched, drawn))
 
 
 @EXAMPLES
@@ -67,10 +69,7 @@ def test_a_replay_is_planned_as_the_unpatched_tree_does_whatever_the_mirror_hold
 def test_a_replay_is_planned_as_the_successor_does_where_only_that_is_patched(
     upstream: DrivenTree, hardened: DrivenTree, drawn: Sessions, mirror: str
 ) -> None:
-    for session, ours, theirs in zip(
-        drawn, driven(hardened, drawn, mirror), driven(upstream, drawn), strict=True
-    ):
-        assert_filled(session, ours, theirs)
+    assert_all_filled(drawn, driven(hardened, drawn, mirror), driven(upstream, drawn))
 
 
 @EXAMPLES
