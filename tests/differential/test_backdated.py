@@ -165,8 +165,6 @@ def every_tree(unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree)
     return unpatched, patched, upstream
 
 
-pytestmark = pytest.mark.xdist_group("backdated")
-
 # ---- the future map's lengths ----------------------------------------------------------------------------------
 
 DEVICES = ("cuda", "hip", "cpu")

@@ -6,33 +6,48 @@ in common. The groups that take longest are handed out first, so that no worker 
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-_ROOT = Path(__file__).parents[1]
-# Their modules share the trees of `support.driven.fixtures`.
-_ONE_GROUP = ("differential",)
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+
+_TOGETHER = {
+    "tests/differential/test_backdated.py": "the backdated trees",
+    # These modules share the trees of `support.driven.fixtures`.
+    "tests/differential/": "the driven trees",
+}
 
 
-def _group_of(item: pytest.Item) -> str:
-    """Return the group that a test is in: its mark's, else that of its folder or module."""
-    mark = item.get_closest_marker("xdist_group")
-    if mark is not None:
-        return str(mark.args[0])
-    place = item.path.relative_to(_ROOT)
-    return place.parts[0] if place.parts[0] in _ONE_GROUP else place.as_posix()
+def group_of(test: str) -> str:
+    """Return the group of a test, given by its id: what its module shares with others, or its module."""
+    return next(
+        (group for place, group in _TOGETHER.items() if test.startswith(place)), test.split("::", 1)[0]
+    )
+
+
+class _Groups(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands out groups; xdist's own `loadgroup` writes them into an attribute that pytest 9.2 no longer reads."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    """Hand tests out by these groups where groups are asked for."""
+    return _Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests; in a worker, also put those first that need a release, the driven trees before all."""
-    groups = {}
     for item in items:
         if "releases" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.release)
-        groups[item] = _group_of(item)
-        item.add_marker(pytest.mark.xdist_group(groups[item]))
     if hasattr(config, "workerinput"):
-        heavy = {groups[item] for item in items if item.get_closest_marker("release")}
-        items.sort(key=lambda item: (groups[item] not in _ONE_GROUP, groups[item] not in heavy))
+        heavy = {group_of(item.nodeid) for item in items if item.get_closest_marker("release")}
+        driven = _TOGETHER.values()
+        items.sort(key=lambda item: ((group := group_of(item.nodeid)) not in driven, group not in heavy))
