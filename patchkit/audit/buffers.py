@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.tree import mirror
 from patchkit.tree.index import last_name
+from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,9 +48,7 @@ def _unguarded(body: list[ast.stmt]) -> Iterator[ast.Call]:
 
 
 def _asks(test: ast.expr) -> bool:
-    return any(
-        isinstance(node, ast.Compare) and last_name(node.left) in mirror.MIRROR for node in ast.walk(test)
-    )
+    return any(isinstance(node, ast.Compare) and last_name(node.left) in mirror.MIRROR for node in walk(test))
 
 
 def _fills(receiver: ast.expr) -> bool:

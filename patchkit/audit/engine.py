@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from patchkit import collector
 from patchkit.audit import cache
 from patchkit.audit.interpreter.values import NONE
 from patchkit.audit.reach import Reach
@@ -31,12 +32,14 @@ _PLACES_OF_MODELS = served("models", "lora", "eplb", "hardware_backend")
 _MAX_EXPRESSION = 120
 
 
+@collector.paused()
 def audit(tree: SourceTree) -> Report:
     """Audit the ``srt`` package of a tree; files that do not parse are notes, not errors."""
     started = time.perf_counter()
     return _with_unread(audit_program(Program(read_sources(tree)), started), tree)
 
 
+@collector.paused()
 def audit_cached(tree: SourceTree) -> Report:
     """Audit a tree, or recall the report if neither its files nor the analysis changed since."""
     started = time.perf_counter()

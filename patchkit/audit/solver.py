@@ -17,6 +17,7 @@ from patchkit.errors import TreeError
 from patchkit.findings.finding import Step
 from patchkit.tree import mirror
 from patchkit.tree.index import class_of_annotation, last_name, root
+from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -328,7 +329,7 @@ class Solver:
         """Names of backend slots of the decision that the tree elsewhere leaves unset or checks."""
         names = set()
         for method in self._methods.get("spec_v2_attn_backends", ()):
-            for node in ast.walk(method.node):
+            for node in walk(method.node):
                 if isinstance(node, ast.Attribute) and facts.BACKEND_NAME.search(node.attr):
                     names.add(node.attr)
         return sorted(name for name in names if self._can_be_unset(name))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from patchkit.tree.nodes import walk
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,7 +34,7 @@ def drafting(program: Program) -> dict[str, dict[str, tuple[str, ...]]]:
     functions = {function.name: function for function in _functions(program, _STEPS)}
     for kind, maker in (("steps", _STEPS), ("extend", _EXTEND)):
         body = functions.get(maker)
-        for table in (node for node in ast.walk(body) if isinstance(node, ast.Dict)) if body else ():
+        for table in (node for node in walk(body) if isinstance(node, ast.Dict)) if body else ():
             for key, value in zip(table.keys, table.values, strict=True):
                 makes = functions.get(getattr(value, "attr", ""))
                 if isinstance(key, ast.Constant) and makes is not None:
@@ -43,7 +45,7 @@ def drafting(program: Program) -> dict[str, dict[str, tuple[str, ...]]]:
 def _followed(function: ast.FunctionDef, functions: dict[str, ast.FunctionDef]) -> Iterator[str]:
     """Yield what a function returns, or what the methods return whose results it hands on."""
     yield from _returned(function)
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
             handed = functions.get(getattr(node.value.func, "attr", ""))
             if handed is not None and handed is not function:
@@ -54,20 +56,20 @@ def _functions(program: Program, word: str) -> Iterator[ast.FunctionDef]:
     for file, text in program.sources.items():
         module = program.module(file) if word.encode() in text else None
         if module is not None:
-            yield from (node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef))
+            yield from (node for node in walk(module.tree) if isinstance(node, ast.FunctionDef))
 
 
 def _returned(function: ast.FunctionDef) -> Iterator[str]:
     """Yield the names of the classes that a function makes and returns, each once."""
     made = {
         target.id: name
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign) and (name := _made(node.value))
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     seen = set()
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Return) and node.value is not None:
             named = node.value.id if isinstance(node.value, ast.Name) else ""
             name = _made(node.value) or made.get(named, "")

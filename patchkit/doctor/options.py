@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit.errors import TreeError, UsageError
+from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +80,7 @@ class Arguments:
             for name, value in self.defaults.items()
             if value is False
         }
-        for call in ast.walk(self._module):
+        for call in walk(self._module):
             if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "add_argument":
                 names = [
                     a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)

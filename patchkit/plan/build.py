@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from patchkit import collector
 from patchkit.codemods.language.layout import Style, lay_out
 from patchkit.errors import ConflictError
 from patchkit.plan.interest import interest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import libcst as cst
 
@@ -26,18 +26,6 @@ from patchkit.plan.locate import Workspace
 from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree import sglang
 from patchkit.tree.modules import Modules
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """A syntax tree is millions of nodes that all stay: collecting garbage between them doubles the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _run(
@@ -76,7 +64,7 @@ def _run(
     return space, tuple(statuses), touched
 
 
-@_collector_paused()
+@collector.paused()
 def inspect(tree: Tree, patches: Sequence[Patch], modules: Modules | None = None) -> tuple[PatchStatus, ...]:
     """Return each patch's status on ``tree``; TreeError where a file of interest cannot be read as Python.
 
@@ -85,7 +73,7 @@ def inspect(tree: Tree, patches: Sequence[Patch], modules: Modules | None = None
     return _run(modules or Modules(tree, interest_of(patches)), patches)[1]
 
 
-@_collector_paused()
+@collector.paused()
 def make_plan(tree: Tree, patches: Sequence[Patch], *, closely: bool = False, certain: bool = False) -> Plan:
     """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, no errors.
 
@@ -97,7 +85,7 @@ def make_plan(tree: Tree, patches: Sequence[Patch], *, closely: bool = False, ce
     return _planned(tree, *_run(modules, patches, closely=closely, certain=certain))
 
 
-@_collector_paused()
+@collector.paused()
 def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage, ...]]:
     """Return the plan, as ``make_plan`` does, and the same changes one patch after the other."""
     stages: list[Stage] = []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.tree import mirror
 from patchkit.tree.index import Program, last_name
+from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Backends:
                 node.value
                 for method in known.methods.values()
                 if mirror.FLAG in method.source
-                for node in ast.walk(method.node)
+                for node in walk(method.node)
                 if isinstance(node, ast.Assign) and any(_is_own_flag(target) for target in node.targets)
             ]
             if assigned:
@@ -138,14 +139,14 @@ def _reads(method: Function) -> Iterator[ast.Name | ast.Attribute]:
     if not method.node.decorator_list and not any(name in method.source for name in mirror.TRACKED):
         return
     handed: set[int] = set()
-    for node in ast.walk(method.node):
+    for node in walk(method.node):
         if isinstance(node, ast.Compare):
             handed |= {id(side) for side in (node.left, *node.comparators)}
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             of_base = isinstance(node.func.value, ast.Call) and last_name(node.func.value) == "super"
             given = (*node.args, *(keyword.value for keyword in node.keywords))
             handed |= {id(argument) for argument in given if of_base}
-    for node in ast.walk(method.node):
+    for node in walk(method.node):
         if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
             continue
         if last_name(node) in mirror.TRACKED and id(node) not in handed:

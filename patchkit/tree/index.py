@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from patchkit.errors import TreeError
 from patchkit.tree import mirror, sglang
 from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, require_shallow, require_short
+from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _Known = TypeVar("_Known", bound="Hashable")
 _RUNTIME = f"{mirror.RUNTIME.replace('.', '/')}/"
 _RUNTIMES = (_RUNTIME, f"{sglang.VENDORED_RUNTIME}/")
-_CALL = re.compile(r"((?:\bself)?\.|)([A-Za-z_]\w*)\(")
+_CALL = re.compile(r"(?:(\bself\.|\.)|\b)([A-Za-z_]\w*)\(")
 
 
 class SourceTree(Protocol):
@@ -70,7 +71,7 @@ class Function:
     @cached_property
     def assigned(self) -> frozenset[str]:
         """Every local name that the body binds."""
-        stores = (node for node in ast.walk(self.node) if isinstance(node, ast.Name))
+        stores = (node for node in walk(self.node) if isinstance(node, ast.Name))
         return frozenset(node.id for node in stores if not isinstance(node.ctx, ast.Load))
 
     @cached_property
@@ -106,7 +107,7 @@ class Class:
                 found[name] = hint
         for method in self.methods.values():
             hints = {a.arg: class_of_annotation(a.annotation) for a in method.parameters if a.annotation}
-            for node in ast.walk(method.node):
+            for node in walk(method.node):
                 if not isinstance(node, (ast.Assign, ast.AnnAssign)):
                     continue
                 target = node.targets[0] if isinstance(node, ast.Assign) else node.target
@@ -432,7 +433,7 @@ def _imports(module: Module) -> Iterator[tuple[str, tuple[str, str | None]]]:
     nodes: list[ast.AST] = list(_top_level(module.tree.body))
     for function in module.all_functions():
         if "import " in function.source:
-            nodes += ast.walk(function.node)
+            nodes += walk(function.node)
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:

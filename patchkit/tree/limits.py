@@ -5,12 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 from patchkit.errors import TreeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_BYTES = 4 * 2**20
 """More than ten times the longest file of a release."""
@@ -65,24 +62,31 @@ def _brackets(source: bytes) -> int:
     return deepest
 
 
+@lru_cache(maxsize=512)
 def _depth(tree: ast.Module) -> int:
-    deepest = 0
-    ahead: list[tuple[ast.AST, int]] = [(tree, 0)]
-    while ahead:
-        node, depth = ahead.pop()
-        deepest = max(deepest, depth)
-        ahead += [(child, depth + 1) for child in _worth_following(node)]
+    deepest = -1
+    level: list[ast.AST] = [tree]
+    while level:
+        deepest += 1
+        level = [below for node in level for below in _worth_following(node)]
     return deepest
 
 
-def _worth_following(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node's children, of a statement only those that can be deep: blocks, and long expressions."""
-    for child in ast.iter_child_nodes(node):
-        is_short = (
-            isinstance(node, ast.stmt)
-            and isinstance(child, ast.expr)
-            and (child.end_lineno or 0) - child.lineno < _LONG
-            and (child.end_col_offset or 0) < 4 * MAX_DEPTH
-        )
-        if not is_short:
-            yield child
+def _worth_following(node: ast.AST) -> list[ast.AST]:
+    """Return a node's children, of a statement only those that can be deep: blocks, and long expressions."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [item for item in value if isinstance(item, ast.AST)]
+    return [child for child in found if not _is_short(child)] if isinstance(node, ast.stmt) else found
+
+
+def _is_short(child: ast.AST) -> bool:
+    return (
+        isinstance(child, ast.expr)
+        and (child.end_lineno or 0) - child.lineno < _LONG
+        and (child.end_col_offset or 0) < 4 * MAX_DEPTH
+    )

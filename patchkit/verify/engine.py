@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.verify import checks
 from patchkit.verify.check import Check, Found, registered
@@ -34,6 +35,7 @@ def rules() -> dict[str, Rule]:
     return {rule.id: rule for check in all_checks() for rule in check.rules}
 
 
+@collector.paused()
 def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) -> Verdict:
     """Make every check; ``watch`` is told each one's title before it is made, and of how many it is one."""
     chosen = [check for check in all_checks() if subject.terms.importing or not check.runs_code]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.plan.vendor import PACKAGE, VENDORED, is_vendored
+from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import files_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _bound(body: list[ast.stmt]) -> Iterator[str]:
             for alias in statement.names:
                 yield alias.asname or alias.name.partition(".")[0]
         else:
-            for node in ast.walk(statement):
+            for node in walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     yield node.id
                 elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

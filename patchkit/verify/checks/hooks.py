@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.rule import Rule
 from patchkit.tree import mirror
 from patchkit.tree.index import Class, last_name
+from patchkit.tree.nodes import walk
 from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _ancestors(subject: Subject, function: Function) -> frozenset[str]:
 
 def _named(module: Module) -> Iterator[str]:
     """Yield the classes that a worker's file asks its backends to be instances of."""
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         if isinstance(node, ast.Call) and last_name(node.func) == "isinstance" and len(node.args) == 2:
             kinds = node.args[1]
             yield from map(last_name, kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import PACKAGE, VENDORED
+from patchkit.tree.index import index_module
+from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
 from patchkit.verify.check import Found, broken, register
 from patchkit.verify.runtime import Runtime, bound_names, is_api
@@ -35,7 +37,7 @@ def check(subject: Subject) -> Found:
     findings: list[Finding] = []
     apis: set[str] = set()
     for file in subject.files:
-        module = ast.parse(subject.sources[file])
+        module = index_module(file, subject.sources[file]).tree
         findings += _unresolved(subject, file, module)
         for package, name, local, line in _apis(module):
             apis.add(name)
@@ -50,7 +52,7 @@ def check(subject: Subject) -> Found:
 
 def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
     """Yield each API version that a file imports: the package, the version, its local name, and the line."""
-    for node in ast.walk(module):
+    for node in walk(module):
         if isinstance(node, ast.ImportFrom) and node.module in (PACKAGE, VENDORED):
             for alias in node.names:
                 yield node.module, alias.name, alias.asname or alias.name, node.lineno
@@ -70,7 +72,7 @@ def _misfits(
         yield broken(rule, file, line, f"{message}: it is older than the patches", _INSTALL)
         return
     names = bound_names(api)
-    for node in ast.walk(module):
+    for node in walk(module):
         if not isinstance(node, ast.Attribute) or node.attr in names:
             continue
         if isinstance(node.value, ast.Name) and node.value.id == local:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.rule import Rule
 from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
+from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import serves
 from patchkit.verify.check import Found, broken, register
 from patchkit.verify.runtime import is_api
@@ -131,12 +132,12 @@ def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
 
 def _all_calls(module: Module) -> Iterator[tuple[str, Class | None, ast.Call]]:
     for function in module.all_functions():
-        for node in ast.walk(function.node):
+        for node in walk(function.node):
             if isinstance(node, ast.Call):
                 yield function.qualname, function.owner, node
     for statement in module.tree.body:
         if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            for node in ast.walk(statement):
+            for node in walk(statement):
                 if isinstance(node, ast.Call):
                     yield "module", None, node
 

