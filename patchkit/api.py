@@ -147,7 +147,11 @@ def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
 
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
     """Return what applying ``ids`` (none: all that are on) with what they need would do; conflicts are states."""
-    return _plan(tree, patches, ids, only=False, closely=True)
+    from patchkit.plan.at_hand import PatchesAtHand
+    from patchkit.transaction.at_once import at_once
+
+    planned = _plan(tree, patches, ids, only=False, closely=True)
+    return at_once(tree, planned, PatchesAtHand(tree, patches))
 
 
 def conflicts(plan: Plan) -> tuple[Conflict, ...]:
@@ -179,8 +183,10 @@ def apply(
     edits of it that are certain, and conflict markers stand at the others. With ``resolved`` what a person
     made of the same code elsewhere is written there. TreeError if the tree refuses.
     """
+    from patchkit.plan.at_hand import PatchesAtHand
     from patchkit.plan.markers import with_markers
     from patchkit.transaction.apply import Transaction
+    from patchkit.transaction.at_once import at_once
 
     def plan(contents: Contents | None = None, *, closely: bool = resolved or markers) -> Plan:
         return _plan(
@@ -205,8 +211,7 @@ def apply(
             f"to finish{offer}.",
             planned,
         )
-    if markers:
-        planned = with_markers(planned)
+    planned = with_markers(planned) if markers else at_once(tree, planned, PatchesAtHand(tree, patches))
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
     heirs = _new_heirs(planned)
     return replace(transaction.check(planned) if dry_run else transaction.commit(planned), heirs=heirs)

@@ -161,6 +161,7 @@ def _require_inside(files: Sequence[str]) -> None:
 
 
 def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
+    """Put built-in patches first, then others by their ids: the order of their folders does not count."""
     done: dict[str, Patch] = {}
 
     def visit(patch: Patch, trail: tuple[str, ...]) -> None:
@@ -178,8 +179,8 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
             visit(patches[needed], (*trail, patch.id))
         done[patch.id] = patch
 
-    for patch in patches.values():
-        visit(patch, ())
+    for name in sorted(patches, key=lambda name: (not paths[name].is_relative_to(BUILT_IN), name)):
+        visit(patches[name], ())
     return list(done.values())
 
 

@@ -59,6 +59,11 @@ def _run(
         for file, module in space.edited.items():
             if before.get(file) is not module:
                 touched.setdefault(file, []).append(patch.id)
+        # What an earlier patch made for this one too stays when the earlier one goes.
+        shared = {edit.file for edit in status.edits if edit.state is State.PENDING} & before.keys()
+        for file in sorted(shared if status.state in {State.PENDING, State.PARTIAL} else ()):
+            if patch.id not in touched.setdefault(file, []):
+                touched[file].append(patch.id)
         if watch is not None:
             watch(patch, space)
     return space, tuple(statuses), touched

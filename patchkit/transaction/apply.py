@@ -112,7 +112,8 @@ def _outcome(plan: Plan) -> Applied:
     marked = tuple(
         (change.file, block) for change in plan.changes for block in blocks_in(change.after or b"")
     )
-    return Applied(patches, tuple(change.file for change in plan.changes), marked=marked)
+    files = tuple(change.file for change in plan.changes if change.before != change.after)
+    return Applied(patches, files, marked=marked)
 
 
 def _after(status: PatchStatus) -> PatchStatus:

@@ -223,7 +223,7 @@ def _without(
         changed = [file for file in mixed if again[file] != applied[file]]
         if changed:
             raise ConflictError(
-                f"{changed[0]}: the patches at hand no longer make what was applied, so one cannot be taken "
+                f"{changed[0]}: the patches at hand do not make together what was applied, so one cannot be taken "
                 "out alone: take all back with patchkit revert, then apply those that you want."
             )
         rest = at_hand.replay(moved, _staying(ids, gone))

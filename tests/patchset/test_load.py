@@ -148,6 +148,13 @@ def test_folder_of_one_patch_is_added(built_in: Path, tmp_path: Path) -> None:
     assert "x-one" in load.patches([path.parent]).ids
 
 
+def test_order_of_folders_does_not_count(built_in: Path, tmp_path: Path) -> None:
+    add_patch(tmp_path / "own", "x-two", SHELF)
+    add_patch(tmp_path / "other", "x-one", SHELF)
+    folders = [tmp_path / "own", tmp_path / "other"]
+    assert load.patches(folders).ids == load.patches(folders[::-1]).ids
+
+
 def test_own_patch_may_harden_a_built_in_one(built_in: Path, tmp_path: Path) -> None:
     add_patch(tmp_path / "own", "x-one", SHELF, hardens='["d-rug"]')
     selected = load.patches([tmp_path / "own"]).select(["d-rug"])

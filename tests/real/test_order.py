@@ -1,0 +1,47 @@
+"""A release with patches that came one after the other, in whatever order, is the release with all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.releases import PATCHES, REFERENCE, Releases, after, texts
+
+from patchkit import api
+from patchkit.patchset import load
+from patchkit.plan.build import make_plan
+from patchkit.transaction.revert import recorded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
+
+pytestmark = pytest.mark.usefixtures("_parsed_once")
+
+
+def require_made_at_once(tree: CheckoutTree, releases: Releases) -> None:
+    patches = tuple(patch for patch in PATCHES if patch.id in recorded(tree))
+    made = texts(after(make_plan(releases.tree(REFERENCE), patches)))
+    assert {file: tree.read(file) for file in made} == made
+    others = {change.file for change in releases.plan(REFERENCE).changes} - made.keys()
+    was = releases.tree(REFERENCE)
+    assert {file: tree.read(file) for file in others} == {file: was.read(file) for file in others}
+
+
+def test_patches_that_come_and_go_in_any_order_leave_what_their_set_makes(
+    releases: Releases, tmp_path: Path
+) -> None:
+    tree, patches = releases.copy(REFERENCE, tmp_path), load.patches()
+    # The later in the order of application, the earlier here: each brings what it requires and what hardens that.
+    for name in ("pk-overlap-hook", "31364", "26824", *reversed(patches.ids)):
+        if name not in recorded(tree):
+            api.apply(tree, patches, (name,), only=True)
+            require_made_at_once(tree, releases)
+    assert set(recorded(tree)) == set(patches.ids)
+    for name in ("pk-overlap-hook", "26824", "pk-metrics"):
+        api.revert(tree, patches, (name,))
+        require_made_at_once(tree, releases)
+    api.revert(tree, patches)
+    assert recorded(tree) == ()
+    require_made_at_once(tree, releases)
