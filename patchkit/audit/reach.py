@@ -170,10 +170,11 @@ class Reach:
             if any(map(self._v1_worker, module.classes.values()))
             and not any(self._program.ancestors(cls) & self._v2_roots for cls in module.classes.values())
         }
-        importer = re.compile(rb"\bspeculative\.(\w+)\b")
+        folder = b"speculative."
+        importer = re.compile(rb"\b%s(\w+)\b" % re.escape(folder))
         users: dict[bytes, set[str]] = {}
         for file, text in self._program.sources.items():
-            for stem in importer.findall(text):
+            for stem in importer.findall(text) if folder in text else ():
                 users.setdefault(stem, set()).add(file)
         found = set()
         for module in modules:

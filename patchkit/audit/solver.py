@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import time
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
@@ -275,7 +275,9 @@ class Solver:
         found = self.program.classes_named(name) if name is not None else []
         return found[0] if found else None
 
-    def class_of_name(self, name: str, hint: str | None) -> str | None:
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def class_of_name(name: str, hint: str | None) -> str | None:
         """Return the class that an annotation names or, without one, that a variable's name promises."""
         if hint is not None and hint != "Any":
             return hint
@@ -339,7 +341,8 @@ class Solver:
             f"{name}{sign}".encode() for sign in (" = None", " is None", " is not None", ": Optional")
         )
         tests = (f"if self.{name}:".encode(), f"if not self.{name}:".encode())
-        return any(sign in text for text in self.program.sources.values() for sign in signs + tests)
+        naming = [text for text in self.program.sources.values() if name.encode() in text]
+        return any(sign in text for text in naming for sign in signs + tests)
 
     def default_mirror(self, cls: str | None, name: str, step: str, where: Step) -> Value:
         """Return what the mirror of an object holds where a function's callers are unknown."""

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 from typing import Any
 
 import click
@@ -31,6 +33,9 @@ from patchkit.cli import (
     verify,
 )
 from patchkit.errors import PatchkitError
+
+# The memory of syntax trees goes with the process: to look through it once more would take seconds.
+atexit.register(gc.freeze)
 
 
 class _Commands(click.Group):

@@ -329,11 +329,10 @@ class Program(Index):
         self.sources = sources
         """Every Python file of the package folder, by name."""
         self._classes: dict[str, list[Class]] = {}
-        pattern = mirror.pattern()
         self.core = [
             module
             for file, text in sorted(sources.items())
-            if (pattern.search(text) or file.startswith(_RUNTIMES))
+            if (mirror.names(text) or file.startswith(_RUNTIMES))
             and (module := self.module(file)) is not None
         ]
         for module in self.core:

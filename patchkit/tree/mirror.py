@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 FLAG = "needs_cpu_seq_lens"
 """What an attention backend says that can run without the mirror."""
@@ -11,6 +11,8 @@ FLAG = "needs_cpu_seq_lens"
 MIRROR = ("seq_lens_cpu", "seq_lens_sum")
 EXTEND_MIRROR = ("extend_seq_lens_cpu", "extend_prefix_lens_cpu")
 TRACKED = frozenset(MIRROR + EXTEND_MIRROR)
+
+_SIGNS = (*(name.encode() for name in (*MIRROR, *EXTEND_MIRROR, FLAG)), b"patchkit")
 
 BATCH_CLASSES = frozenset({"ScheduleBatch", "ModelWorkerBatch", "ForwardBatch"})
 """Classes whose instances carry the mirror of one step."""
@@ -20,9 +22,14 @@ RUNTIME = "patchkit.runtime"
 """Where patched code finds what it calls, unless the tree carries it itself."""
 
 
+@lru_cache(maxsize=4096)
+def names(text: bytes) -> bool:
+    """Say whether a file matters: it names the mirror, the flag or the runtime."""
+    return any(sign in text for sign in _SIGNS) and _names().search(text) is not None
+
+
 @cache
-def pattern() -> re.Pattern[bytes]:
-    """Return a pattern of the files that matter: they name the mirror, the flag or the runtime."""
+def _names() -> re.Pattern[bytes]:
     names = "|".join(sorted(TRACKED | {FLAG}))
     return re.compile(rf"\b(?:{names})\b|\bpatchkit\.runtime\b|\b_patchkit\b".encode())
 

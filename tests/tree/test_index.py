@@ -17,6 +17,22 @@ def test_bases_are_named_by_their_last_names() -> None:
     assert module.classes["A"].bases == ("B", "C", "D", "E")
 
 
+@pytest.mark.parametrize(
+    ("code", "called"),
+    [
+        ("self.a.b(c(d))", {(".", "b"), ("", "c")}),
+        ("self.a(1).b(2)", {("self.", "a"), (".", "b")}),
+        ("myself.a(); self (1); x[0].e()", {(".", "a"), (".", "e")}),
+        ("return a, b.c, self.d", set()),
+    ],
+)
+def test_a_call_is_known_by_its_last_name_and_whether_it_is_on_self(
+    code: str, called: set[tuple[str, str]]
+) -> None:
+    module = index_module("srt/a.py", f"def f(self):\n    {code}\n".encode())
+    assert module.functions["f"].called_names == called
+
+
 @pytest.mark.parametrize("code", ["x = 1\n", "class A: ...\nclass A(B): ...\n", "if x:\n    class A: ...\n"])
 def test_a_class_that_is_not_there_once_is_not_defined_once(code: str) -> None:
     assert not index_module("srt/a.py", code.encode()).defines_once("A")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import inspect
 import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -19,7 +22,7 @@ import patchkit
 from patchkit.audit import engine
 from patchkit.patchset import load
 from patchkit.tree import index
-from patchkit.verify.checks import loading
+from patchkit.verify.checks import imports, loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,6 +148,24 @@ def test_verifying_writes_nothing_into_the_tree(audited: Damaged) -> None:
     before = stands()
     audited.verify(code=0)
     assert stands() == before
+
+
+def test_no_file_is_parsed_twice(patched: Damaged, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: Counter[bytes] = Counter()
+    parse = ast.parse
+
+    def counted(source: Any, *arguments: Any, **keywords: Any) -> object:
+        parsed.update([source] if isinstance(source, bytes) else [])
+        return parse(source, *arguments, **keywords)
+
+    fresh = functools.lru_cache(maxsize=None)(inspect.unwrap(index.index_module))
+    for module in (index, imports):
+        monkeypatch.setattr(module, "index_module", fresh)
+    monkeypatch.setattr(ast, "parse", counted)
+    patched.verify(code=0)
+    there = Counter(map(patched.tree.read, patched.tree.files("")))
+    assert len(parsed) > len(patched.tree.files("srt/speculative"))
+    assert [text for text, times in parsed.items() if 0 < there[text] < times] == []
 
 
 def test_a_comment_elsewhere_in_the_tree_changes_no_verdict(patched: Damaged) -> None:

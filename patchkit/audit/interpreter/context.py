@@ -33,7 +33,7 @@ class Hit:
 class Summary:
     """What a caller sees of a call: the result, its attributes, and those written on arguments."""
 
-    result: Value = ABSENT
+    result: Value = field(default_factory=lambda: ABSENT)
     result_fields: dict[str, Value] = field(default_factory=dict)
     writes: dict[tuple[str, str], Value] = field(default_factory=dict)
     returns: bool = False
@@ -115,7 +115,8 @@ class Questions(Protocol):
     def class_named(self, name: str | None) -> Class | None:
         """Return the class of that name, or None."""
 
-    def class_of_name(self, name: str, hint: str | None) -> str | None:
+    @staticmethod
+    def class_of_name(name: str, hint: str | None) -> str | None:
         """Return the class that an annotation names or, without one, that a variable's name promises."""
 
     def class_of_attribute(self, cls: str | None, name: str) -> str | None:

@@ -34,6 +34,12 @@ def local(name: str) -> Cell:
     return ("local", name, "")
 
 
+def _as(value: Value, obj: str, cls: str | None) -> Value:
+    named = value.copy()
+    named.obj, named.cls = obj, cls
+    return named
+
+
 class Frame:
     """The run of one function in one context, without the evaluation itself."""
 
@@ -89,11 +95,11 @@ class Frame:
         if path is None:
             return value
         cls = value.cls or self.questions.class_of_name(last_name(node), None)
-        named = replace(value, obj=f"path:{path}", cls=cls)
+        obj, identity = f"path:{path}", value.identity
         for cell, held in env.cells.items():
-            if held.identity == value.identity:
-                env.cells[cell] = replace(held, obj=named.obj, cls=cls)
-        return named
+            if held.identity == identity:
+                env.cells[cell] = _as(held, obj, cls)
+        return _as(value, obj, cls)
 
     def read_field(self, base: Value, name: str, env: Environment, node: ast.expr | None = None) -> Value:
         """Return what an attribute holds, from what was written before or from what is known of its class."""
@@ -143,10 +149,11 @@ class Frame:
     def forget(self, name: str, env: Environment) -> None:
         """Drop what is known of the attributes of a local that is bound anew."""
         prefix = f"path:{name}"
+        inside = f"{prefix}."
         stale = [
             cell
             for cell in env.cells
-            if cell[0] == "field" and (cell[1] == prefix or cell[1].startswith(f"{prefix}."))
+            if cell[0] == "field" and (cell[1] == prefix or cell[1].startswith(inside))
         ]
         for cell in stale:
             del env.cells[cell]
@@ -178,16 +185,14 @@ class Frame:
             return left if right is None else right
         if left.cells is right.cells:
             return left
-        cells: dict[Cell, Value] = {}
-        for cell in left.cells.keys() | right.cells.keys():
+        cells = {**right.cells, **left.cells}
+        for cell, held in cells.items():
             mine, theirs = left.cells.get(cell), right.cells.get(cell)
-            if mine is None or theirs is None:
-                held = mine or theirs
-                assert held is not None
-                if cell[0] == "field" and cell in self.written and not cell[1].startswith("new:"):
-                    owner = Value(SOME, obj=cell[1], cls=self.classes.get(cell[1]))
-                    held = join(held, self.default_field(owner, cell[2]))
-                cells[cell] = held
-            else:
+            if mine is theirs:
+                continue
+            if mine is not None and theirs is not None:
                 cells[cell] = join(mine, theirs)
+            elif cell[0] == "field" and cell in self.written and not cell[1].startswith("new:"):
+                owner = Value(SOME, obj=cell[1], cls=self.classes.get(cell[1]))
+                cells[cell] = join(held, self.default_field(owner, cell[2]))
         return Environment(cells, left.mode_checked and right.mode_checked)

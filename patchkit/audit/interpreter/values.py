@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ class Refinement:
     when_false: dict[int, int] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Value:
-    """What is known of one run-time value.
+    """What is known of one run-time value; nobody changes one that somebody else may hold.
 
     ``nulls`` is a mask of NONE and SOME; ``tainted`` says that it is None for want of the mirror, if it is.
     ``obj`` names the object for reads of its attributes, ``cls`` its class, ``modes`` the forward modes that
@@ -48,6 +48,8 @@ class Value:
     identity: int = field(default_factory=lambda: next(_identities), compare=False)
     refinement: Refinement | None = field(default=None, compare=False)
 
+    # Not frozen: that makes a value three times as costly, and an audit makes a hundred thousand.
+
     @property
     def missing(self) -> bool:
         """Whether it can be None for want of the mirror."""
@@ -55,14 +57,34 @@ class Value:
 
     def narrowed(self, nulls: int) -> Value:
         """Return the same run-time value with fewer possibilities."""
-        kept = self.nulls & nulls
-        return replace(self, nulls=kept, tainted=self.tainted and bool(kept & NONE))
+        narrowed = self.copy()
+        narrowed.nulls = self.nulls & nulls
+        narrowed.tainted = self.tainted and bool(narrowed.nulls & NONE)
+        return narrowed
 
     def via(self, step: Step) -> Value:
         """Return the value with one more step on its way, when the way matters."""
         if not self.missing or len(self.trail) >= _MAX_TRAIL or step in self.trail:
             return self
-        return replace(self, trail=(*self.trail, step))
+        longer = self.copy()
+        longer.trail = (*self.trail, step)
+        return longer
+
+    def copy(self) -> Value:
+        """Return the same run-time value as an object of its own, in a fraction of ``dataclasses.replace``."""
+        return Value(
+            self.nulls,
+            self.tainted,
+            self.cls,
+            self.obj,
+            self.modes,
+            self.truth,
+            self.kind,
+            self.items,
+            self.trail,
+            self.identity,
+            self.refinement,
+        )
 
 
 UNKNOWN = Value()
@@ -72,14 +94,16 @@ ABSENT = Value(NONE)
 
 def fresh(value: Value) -> Value:
     """Return an equal value that no earlier check speaks about."""
-    return replace(value, identity=next(_identities), refinement=None)
+    same = value.copy()
+    same.identity, same.refinement = next(_identities), None
+    return same
 
 
 def join(left: Value, right: Value) -> Value:
     """Return the least value that covers both."""
     if left is right:
         return left
-    if left == right and left.identity == right.identity:
+    if left.identity == right.identity and left == right:
         return left
     lost = next((value for value in (left, right) if value.missing), left)
     items = None
@@ -89,8 +113,8 @@ def join(left: Value, right: Value) -> Value:
     return Value(
         nulls=left.nulls | right.nulls,
         tainted=left.missing or right.missing,
-        cls=_agreed(left, right, "cls"),
-        obj=_agreed(left, right, "obj"),
+        cls=left.cls if left.cls == right.cls else _agreed(left, right, left.cls, right.cls),
+        obj=left.obj if left.obj == right.obj else _agreed(left, right, left.obj, right.obj),
         modes=modes,
         truth=left.truth if left.truth == right.truth else None,
         kind=left.kind if left.kind == right.kind else None,
@@ -100,10 +124,8 @@ def join(left: Value, right: Value) -> Value:
     )
 
 
-def _agreed(left: Value, right: Value, name: str) -> str | None:
-    mine: str | None = getattr(left, name)
-    theirs: str | None = getattr(right, name)
-    if mine == theirs or right.nulls == NONE:
+def _agreed(left: Value, right: Value, mine: str | None, theirs: str | None) -> str | None:
+    if right.nulls == NONE:
         return mine
     return theirs if left.nulls == NONE else None
 
@@ -140,7 +162,8 @@ class Environment:
         """Restrict a forward mode wherever it is held."""
         for cell, held in self.cells.items():
             if held.identity == value.identity:
-                self.cells[cell] = replace(held, modes=modes)
+                self.cells[cell] = restricted = held.copy()
+                restricted.modes = modes
 
     def apply(self, refinement: dict[int, int] | None) -> bool:
         """Restrict the values that a stored condition spoke about; False when the point is unreachable."""

@@ -134,7 +134,7 @@ def _binds(subject: Subject, home: str, name: str) -> bool:
     # Parsing every file that is imported from would take seconds; a plain definition shows without.
     if name == "*" or name.encode() in _plain(text):
         return True
-    names = _all_bound(text)
+    names = _all_bound(home, text)
     # A module with a star import or a hook of its own may have any name.
     return name in names or bool(names & {"*", "__getattr__"})
 
@@ -148,9 +148,9 @@ def _plain(text: bytes) -> frozenset[bytes]:
 
 
 @lru_cache(maxsize=512)
-def _all_bound(text: bytes) -> frozenset[str]:
+def _all_bound(home: str, text: bytes) -> frozenset[str]:
     """Return the names that a module binds, none where it is not Python."""
     try:
-        return frozenset(bound_names(ast.parse(text)))
+        return frozenset(bound_names(index_module(home, text).tree))
     except (SyntaxError, ValueError):
         return frozenset()

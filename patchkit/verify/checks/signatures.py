@@ -30,7 +30,9 @@ _STEPS = "MultiStep"
 # A model calls these with what its own backend takes.
 _OF_MODELS = "forward"
 _CLASS = re.compile(rb"^class \w*Backend", re.MULTILINE)
+_DEFINED = re.compile(rb"def (\w+)\(")
 _RECEIVERS = {"attn_backend": False, "draft_attn_backend": True}
+_ON_RECEIVER = re.compile(rb"\b(?:%s)\s*\.\w+\(" % b"|".join(map(str.encode, _RECEIVERS)))
 
 
 @register("signatures", "Functions accept what callers pass", SIGNATURE, order=70)
@@ -112,12 +114,17 @@ def _wrong(call: ast.Call, callee: _Callee) -> Iterator[str]:
 def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
     overrides = _overrides(subject)
     patched = _patched_methods(subject)
-    receivers = b"|".join(map(str.encode, _RECEIVERS))
-    wanted = [rb"\b(?:%s)\s*\.\w+\(" % receivers, *(rb"\.%s\(" % name.encode() for name in patched)]
-    sign = re.compile(b"|".join(wanted))
+    # Each pattern begins with what is rare in a text: one of both would be tried at every character.
+    of_patched = re.compile(rb"\.(?:%s)\(" % b"|".join(map(str.encode, patched))) if patched else None
     for file, text in subject.sources.items():
         followed = file in subject.files
-        if not serves(file) or not (followed or sign.search(text)):
+        if not serves(file):
+            continue
+        if not (
+            followed
+            or (b"attn_backend" in text and _ON_RECEIVER.search(text))
+            or (of_patched is not None and of_patched.search(text))
+        ):
             continue
         module = subject.program.module(file)
         if module is None:
@@ -148,7 +155,7 @@ def _overrides(subject: Subject) -> dict[bool, dict[str, list[_Callee]]]:
     roots = subject.program.classes_named(mirror.BACKEND_ROOT)
     names = {name for root in roots for name in root.methods if not name.startswith(_OF_MODELS)}
     for file, text in subject.sources.items():
-        if not serves(file) or not _CLASS.search(text):
+        if not serves(file) or b"Backend" not in text or not _CLASS.search(text):
             continue
         module = subject.program.module(file)
         for cls in module.classes.values() if module is not None else ():
@@ -168,8 +175,7 @@ def _patched_methods(subject: Subject) -> dict[str, list[_Callee]]:
         method = module.classes[owner].methods.get(name) if module and owner in module.classes else None
         if method is not None:
             found[name] = [_callee(method)]
-    sign = re.compile(rb"\bdef (%s)\(" % b"|".join(map(str.encode, sorted(found))))
-    defined = Counter(name for text in subject.sources.values() for name in sign.findall(text))
+    defined = Counter(name for text in subject.sources.values() for name in _DEFINED.findall(text))
     return {name: methods for name, methods in found.items() if defined[name.encode()] == 1}
 
 
