@@ -471,15 +471,22 @@ def report(
     return backports(statuses, recorded_files(tree), by_hand(tree), told)
 
 
-def audit(tree: CheckoutTree, baseline: Sequence[Finding] = (), *, allow_unread: bool = False) -> Report:
+def audit(
+    tree: CheckoutTree,
+    baseline: Sequence[Finding] = (),
+    *,
+    allow_unread: bool = False,
+    watch: Callable[[str, int, int], None] | None = None,
+) -> Report:
     """Return the reads of the CPU mirror that break when it is None, those in ``baseline`` as known.
 
-    A folder that cannot be read is a finding too; with ``allow_unread`` it is a note.
+    A folder that cannot be read is a finding too; with ``allow_unread`` it is a note. ``watch`` is told what is
+    being looked at, how much is done and of how much.
     """
     from patchkit.audit.engine import audit_cached, unread_noted
 
     _require_whole(tree)
-    report = audit_cached(tree)
+    report = audit_cached(tree, watch)
     return (unread_noted(report) if allow_unread else report).against(baseline)
 
 

@@ -22,7 +22,7 @@ from patchkit.tree.index import Program, read_sources
 from patchkit.tree.sglang import SERVING, served, serves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from patchkit.audit.interpreter.context import Context, Hit
     from patchkit.tree.backends import Heir
@@ -40,14 +40,17 @@ def audit(tree: SourceTree) -> Report:
 
 
 @collector.paused()
-def audit_cached(tree: SourceTree) -> Report:
-    """Audit a tree, or recall the report if neither its files nor the analysis changed since."""
+def audit_cached(tree: SourceTree, watch: Callable[[str, int, int], None] | None = None) -> Report:
+    """Audit a tree, or recall the report if neither its files nor the analysis changed since.
+
+    ``watch`` is told what is being looked at, how much is done and of how much.
+    """
     started = time.perf_counter()
     sources = read_sources(tree)
     name = cache.key(sources)
     report = cache.load(name, started)
     if report is None:
-        report = audit_program(Program(sources), started)
+        report = audit_program(Program(sources), started, watch)
         cache.save(name, report)
     return _with_unread(report, tree)
 
@@ -79,7 +82,9 @@ def unread_noted(report: Report) -> Report:
     return replace(report, findings=rest, notes=(*report.notes, *notes))
 
 
-def audit_program(program: Program, started: float) -> Report:
+def audit_program(
+    program: Program, started: float, watch: Callable[[str, int, int], None] | None = None
+) -> Report:
     """Audit an indexed tree; ``started`` is when reading it began, on the performance counter."""
     notes: list[str] = []
     findings: tuple[Finding, ...] = ()
@@ -91,7 +96,7 @@ def audit_program(program: Program, started: float) -> Report:
         )
     else:
         solver = Solver(program, reach)
-        solver.solve()
+        solver.solve(watch)
         findings = collect(solver)
     notes += [f"{file} does not parse and was left out" for file in program.unparsed]
     lines = {finding.file: program.lines(finding.file) for finding in findings}

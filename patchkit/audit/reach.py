@@ -142,15 +142,18 @@ class Reach:
 
     def feature_forced(self, module: Module) -> bool:
         """Say whether a file belongs to a feature for which the decision keeps the mirror."""
-        stem = _stem(module.file)
+        return _stem(module.file).startswith(self._features)
+
+    @cached_property
+    def _features(self) -> tuple[str, ...]:
+        """How the files of such features begin: with the name, or with its initials."""
+        found: list[str] = []
         for name in self.forced[0] | self.forced[1]:
             feature = _FEATURE.sub("", name)
-            if feature == name:
-                continue
-            initials = "".join(word[0] for word in feature.split("_"))
-            if stem.startswith(feature) or (len(initials) > 1 and stem.startswith(f"{initials}_")):
-                return True
-        return False
+            if feature != name:
+                initials = "".join(word[0] for word in feature.split("_"))
+                found += [feature, *([f"{initials}_"] if len(initials) > 1 else [])]
+        return tuple(found)
 
     def _v1_worker(self, cls: Class) -> bool:
         if not cls.module.file.startswith(_SPECULATIVE):

@@ -20,7 +20,7 @@ from patchkit.tree.index import class_of_annotation, last_name, root
 from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from patchkit.audit.interpreter.context import Summary
     from patchkit.audit.interpreter.values import Environment
@@ -50,19 +50,26 @@ class Solver:
         self._fields: dict[tuple[str, str], Value] = {}
         self._readers: dict[tuple[str, str], dict[Context, None]] = {}
         self._handed: dict[tuple[str, str], Value] = {}
+        self._ancestries: dict[str | None, tuple[list[str], list[dict[str, str]]]] = {}
         self._makers_done = False
         self._awaiting: list[Function] = []
         self._depth = 0
         self._started = time.monotonic()
 
-    def solve(self) -> None:
-        """Run every entry point, then whatever they changed, to the fixed point."""
+    def solve(self, watch: Callable[[str, int, int], None] | None = None) -> None:
+        """Run every entry point, then whatever they changed, to the fixed point.
+
+        ``watch`` is told from where it goes on, and how many of how many entry points are behind it.
+        """
         for function in self.reach.in_order:
             if _makes_draft_batch(function) and not self.reach.excluded(function, None):
                 self._enter(function, None, known=self.reach.known(function, None))
         self._settle()
         self._makers_done = True
-        for function, self_class in self.reach.entry_points():
+        entries = self.reach.entry_points()
+        for done, (function, self_class) in enumerate(entries):
+            if watch is not None:
+                watch(function.qualname, done, len(entries))
             self._enter(function, self_class, known=self.reach.known(function, self_class))
         self._settle()
         entered = {context.function for context in self.contexts.values()}
@@ -293,10 +300,9 @@ class Solver:
 
     def class_of_attribute(self, cls: str | None, name: str) -> str | None:
         """Return the class of an attribute, from its owner's code or else from its name."""
-        owner = self.class_named(cls)
-        for known in self.program.mro(owner) if owner is not None else ():
-            if name in known.attribute_classes:
-                return known.attribute_classes[name]
+        for classes in self._ancestry(cls)[1]:
+            if name in classes:
+                return classes[name]
         return self.class_of_name(name, None)
 
     def cleared(self, cls: str | None, name: str) -> bool:
@@ -382,9 +388,10 @@ class Solver:
 
     def stored_field(self, context: Context, cls: str | None, name: str) -> Value | None:
         """Return what is stored in an attribute of a class if that can be None, else None."""
-        for owner in self._lineage(cls):
-            self._readers.setdefault((owner, name), {})[context] = None
-            value = self._fields.get((owner, name))
+        for owner in self._ancestry(cls)[0]:
+            place = (owner, name)
+            self._readers.setdefault(place, {})[context] = None
+            value = self._fields.get(place)
             if value is not None and value.missing:
                 return value
         return None
@@ -410,11 +417,14 @@ class Solver:
                 if f"self.{name}" in method.source and not self.reach.excluded(method, None):
                     self._awaiting.append(method)
 
-    def _lineage(self, cls: str | None) -> list[str]:
-        known = self.class_named(cls)
-        if known is None:
-            return [cls] if cls is not None else []
-        return [parent.name for parent in self.program.mro(known)]
+    def _ancestry(self, cls: str | None) -> tuple[list[str], list[dict[str, str]]]:
+        """Return the names of a class and its ancestors, and the classes of their attributes."""
+        if cls not in self._ancestries:
+            known = self.class_named(cls)
+            order = self.program.mro(known) if known is not None else []
+            names = [cls] if known is None and cls is not None else [parent.name for parent in order]
+            self._ancestries[cls] = names, [parent.attribute_classes for parent in order]
+        return self._ancestries[cls]
 
     def fixed_answer(self, function: ast.Attribute) -> bool | None:
         """Return what a predicate always answers without the mirror; None when either."""

@@ -55,13 +55,15 @@ def command(
     Nothing of TREE is imported or run. Exit code 1 if anything is found that is at least likely.
     """
     from patchkit import api
+    from patchkit.cli import console
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
 
     style = options.style_of(style, as_json=as_json)
     opened = options.Words(tree, installed).open()
     known = baselines.load(baseline) if baseline is not None else ()
-    found = api.audit(opened, known, allow_unread=allow_unread)
+    with console.progress() as watch:
+        found = api.audit(opened, known, allow_unread=allow_unread, watch=watch)
     judged = found.at_least(Confidence(min_confidence or "likely"))
     # In the formats that pipelines read, every finding is a failure.
     report = found if min_confidence is None and style in ("text", "json") else judged

@@ -8,8 +8,10 @@ import pytest
 from click.testing import CliRunner
 from support.audited import prelude
 
+from patchkit import api
 from patchkit.cli.audit import command as audit
 from patchkit.errors import TreeError, UsageError
+from patchkit.tree.tree import open_tree
 
 READ = "def total(batch):\n    return batch.seq_lens_sum + 1\n"
 
@@ -244,3 +246,25 @@ def test_what_could_not_be_read_is_not_remembered_with_the_report(tree: Path, tm
     assert run(tree)[0] == 1
     link.unlink()
     assert run(tree)[0] == 0
+
+
+def test_whoever_waits_is_told_how_far_it_is(tree: Path) -> None:
+    add(tree)
+    told: list[tuple[str, int, int]] = []
+
+    def watch(what: str, done: int, of: int) -> None:
+        told.append((what, done, of))
+
+    api.audit(open_tree(tree), watch=watch)
+    assert "total" in {what for what, _, _ in told}
+    assert [done for _, done, _ in told] == list(range(told[0][2]))
+
+
+def test_progress_goes_to_the_terminal_and_not_into_the_answer(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(tree)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # A terminal, as far as rich knows.
+    result = CliRunner().invoke(audit, [str(tree), "--json"])
+    assert "ForwardBatch.init_new" in result.stderr
+    assert json.loads(result.stdout)["findings"]
