@@ -23,7 +23,8 @@ _METADATA_METHODS = frozenset(
 )
 
 
-_CLASS = re.compile(rb"^class[ \t]+(\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
+# A pattern that begins with letters is looked for many times faster than one that begins with the start of a line.
+_CLASS = re.compile(rb"\nclass[ \t]+(\w+)[ \t]*\(([^)]*)\)")
 _NAME = re.compile(rb"\w+")
 _OPT_OUT = re.compile(rb"\b%s\b[^=\n]*=(?!\s*True\b)[^=]" % mirror.FLAG.encode())
 
@@ -156,12 +157,13 @@ def _reads(method: Function) -> Iterator[ast.Name | ast.Attribute]:
 def heirs_of(tree: SourceTree) -> tuple[Heir, ...]:
     """Return the heirs of a tree; only files with kin of a class that opts out are parsed."""
     sources = {file: text for file in tree.files(SERVING, ".py") if (text := tree.read(file)) is not None}
-    defined = {file: dict(_CLASS.findall(text)) for file, text in sources.items()}
+    defined = {file: dict(_CLASS.findall(b"\n" + text)) for file, text in sources.items()}
     bases: dict[bytes, set[bytes]] = {}
     for classes in defined.values():
         for name, said in classes.items():
             bases.setdefault(name, set()).update(_NAME.findall(said))
-    opted = {name for file, text in sources.items() if _OPT_OUT.search(text) for name in defined[file]}
+    speaking = [file for file, text in sources.items() if mirror.FLAG.encode() in text]
+    opted = {name for file in speaking if _OPT_OUT.search(sources[file]) for name in defined[file]}
     heirs = {name for name in bases if opted & _closure(name, bases) - {name}}
     kin = {known for name in heirs for known in _closure(name, bases)}
     files = [file for file, classes in defined.items() if kin & classes.keys()]
