@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -150,9 +151,11 @@ def states(tree: Tree, patches: tuple[Patch, ...] = PATCHES) -> dict[str, str]:
 def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:
     """Return the mode and SHA-256 of every file below ``folder``, the modes of folders too."""
     found = {}
-    for path in folder.rglob("*"):
-        content = path.read_bytes() if path.is_file() else b""
-        found[path.relative_to(folder).as_posix()] = path.lstat().st_mode, hashlib.sha256(content).hexdigest()
+    for where, folders, files in os.walk(folder):
+        for path in (os.path.join(where, name) for name in (*folders, *files)):
+            mode = os.lstat(path).st_mode
+            content = b"" if stat.S_ISDIR(mode) else Path(path).read_bytes()
+            found[path.removeprefix(f"{folder}/")] = mode, hashlib.sha256(content).hexdigest()
     return found
 
 
