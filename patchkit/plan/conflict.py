@@ -101,7 +101,8 @@ def span(module: cst.Module, site: str, spec: Edit, end: int) -> tuple[int, int]
         return around.start.line - 1, around.end.line
     if not scope.body:
         return end, end
-    first = positions[scope.body[0]].start.line - 1
+    # The statements of a function on one line have no line of their own.
+    first = positions.get(scope.body[0], positions[scope.node]).start.line - 1
     return first, first
 
 

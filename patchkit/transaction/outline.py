@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
+from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, is_deep
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -240,7 +242,11 @@ class Outline:
 
 @lru_cache(maxsize=8)
 def outline_of(source: bytes) -> Outline:
-    """Return the outline of a source; SyntaxError, ValueError or RecursionError if it is no Python."""
+    """Return the outline of a source; SyntaxError, ValueError or RecursionError if it is no Python or too much."""
+    if len(source) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES / 2**20:.0f} MiB")
+    if is_deep(source):
+        raise ValueError(f"more than {MAX_DEPTH} deep")
     return Outline(source)
 
 

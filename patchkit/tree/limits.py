@@ -32,26 +32,25 @@ def require_shallow(file: str, source: bytes, tree: ast.Module | None) -> None:
 
     ``tree`` is what Python's own parser makes of it, None if that cannot parse it.
     """
-    if (_brackets(source) if tree is None else _depth(tree)) > MAX_DEPTH or (
-        tree is None and _exhausts(source)
-    ):
+    if (_depth(tree) > MAX_DEPTH) if tree is not None else is_deep(source):
         raise TreeError(
             f"{file} nests expressions or statements more than {MAX_DEPTH} deep, which nothing here follows: divide "
             "the longest of its expressions or `elif` chains, and try again."
         )
 
 
-def _exhausts(source: bytes) -> bool:
-    """Tell whether Python's own parser gives up on the depth of a file."""
+def is_deep(source: bytes) -> bool:
+    """Tell whether a source, Python or not, nests deeper than parsers can follow."""
+    if _brackets(source) > MAX_DEPTH:
+        return True
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(source)
+            return _depth(ast.parse(source)) > MAX_DEPTH
     except (RecursionError, MemoryError):
         return True
     except (SyntaxError, ValueError):
         return False
-    return False
 
 
 def _brackets(source: bytes) -> int:

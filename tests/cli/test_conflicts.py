@@ -74,6 +74,13 @@ def test_a_site_that_is_not_there_has_no_line(checkout: CheckoutTree) -> None:
     assert (conflict["line"], conflict["found"], conflict["wanted"]) == (0, "", "guard = 1")
 
 
+def test_a_function_on_one_line_is_shown_where_it_stands(checkout: CheckoutTree) -> None:
+    path = checkout.package / MIRROR
+    path.write_bytes(b"class Mirror:\n    copies = 0\n\n    def host(self): ...\n")
+    (found,) = asked("diff", checkout.root, "t-copy", code=3)["conflicts"]
+    assert (found["line"], found["found"]) == (4, "")
+
+
 def test_nothing_conflicts_and_nothing_is_shown(checkout: CheckoutTree) -> None:
     assert asked("diff", checkout.root, "t-flag")["conflicts"] == []
     assert run("diff", checkout.root, "t-flag").stderr == ""

@@ -70,6 +70,27 @@ def test_escape_sequences_in_a_patched_file_reach_no_terminal(
     assert "\x1b]" not in shown
 
 
+DEEP = {
+    "lists": "[" * 3000 + "]" * 3000,
+    "attributes": "a" + ".b" * 3000,
+    "signs": "-" * 3000 + "1",
+    "calls": "f" + "()" * 3000,
+    "dicts": "{1:" * 3000 + "1" + "}" * 3000,
+}
+
+
+@pytest.mark.parametrize("deep", DEEP.values(), ids=list(DEEP))
+@pytest.mark.parametrize("key", ["find", "code", "imports"])
+def test_code_of_a_patch_that_nests_too_deep_is_refused_in_a_sentence(
+    tmp_path: Path, key: str, deep: str
+) -> None:
+    edit = {"kind": '"rewrite"', "find": '"a = 1"', "code": '"a = 2"'}
+    edit[key] = f'["{deep}"]' if key == "imports" else f'"{deep}"'
+    refused = run("list", "--patches", folder_with(tmp_path, edit=edit), code=2)
+    assert f"key `{key}`" in refused.stderr
+    assert len(refused.stderr) < 1000
+
+
 @pytest.mark.parametrize(
     ("patch", "edit", "said"),
     [

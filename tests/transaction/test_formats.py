@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.altered import altered_json
 from support.toys import (
     APPLIED,
     COPIES,
@@ -112,63 +112,11 @@ def test_edit_after_a_write_that_never_began_is_no_obstacle_to_rolling_back(tree
     assert contents(tree) == ORIGINALS | {MIRROR: SOURCES[MIRROR].replace(b"class", b"# mine\nclass")}
 
 
-def mutated(text: bytes, seed: int) -> bytes:
-    """Change a text of JSON in one of many ways: bytes, values, keys, depth."""
-    chance = random.Random(seed)
-    if chance.random() < 0.4:
-        raw = bytearray(text)
-        for _ in range(chance.randint(1, 4)):
-            at = chance.randrange(len(raw))
-            raw[at : at + chance.randint(0, 3)] = chance.choice(
-                [b"", b"\x00", b'"', b"\xff", b"{", b"..", b"/"]
-            )
-        return bytes(raw)
-    value = json.loads(text)
-    for _ in range(chance.randint(1, 3)):
-        value = changed(value, chance)
-    return json.dumps(value).encode()
-
-
-ODD: tuple[Any, ...] = (
-    None,
-    0,
-    -1,
-    2**70,
-    "",
-    "x",
-    "..",
-    "../x",
-    "/etc",
-    "a\0b",
-    "é",
-    [],
-    {},
-    [[]],
-    1.5,
-    True,
-    "0" * 64,
-)
-
-
-def changed(value: Any, chance: random.Random) -> Any:
-    """Replace one value, or a key, somewhere in a JSON value."""
-    if isinstance(value, dict) and value and chance.random() < 0.9:
-        key = chance.choice(list(value))
-        if chance.random() < 0.2:
-            rest = {k: v for k, v in value.items() if k != key}
-            return rest | {chance.choice(["../../x", "x\0", "/x", "more", "srt/x.py"]): value[key]}
-        return value | {key: changed(value[key], chance)}
-    if isinstance(value, list) and value and chance.random() < 0.9:
-        at = chance.randrange(len(value))
-        return [*value[:at], changed(value[at], chance), *value[at + 1 :]]
-    return chance.choice(ODD)
-
-
 @given(seed=st.integers(0, 2**32))
 def test_any_ledger_and_journal_is_read_or_refused(seed: int) -> None:
     for path, read in ((LEDGER, formats.read_ledger), (JOURNAL, formats.read_journal)):
         with suppress(formats.DamagedError, formats.NewerError):
-            assert formats.written(read(mutated(path.read_bytes(), seed)))
+            assert formats.written(read(altered_json(path.read_bytes(), seed)))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -178,7 +126,7 @@ def test_odd_ledger_or_journal_ends_no_act_otherwise_than_with_a_sentence(
 ) -> None:
     patched_by_0_1(tree)
     source = LEDGER if name == "ledger.json" else JOURNAL
-    (tree.package / ".patchkit" / name).write_bytes(mutated(source.read_bytes(), seed))
+    (tree.package / ".patchkit" / name).write_bytes(altered_json(source.read_bytes(), seed))
     (tmp_path / "x").write_text("outside")
     known = set(tree.package.rglob("*.py"))
     acts: tuple[Callable[[CheckoutTree], object], ...] = (recover, take_back, apply)

@@ -34,6 +34,7 @@ from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Record
 from patchkit.transaction.revert import Reverted, recorded, revert
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.unwind import unwind
+from patchkit.tree.limits import MAX_BYTES
 
 if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
@@ -448,6 +449,18 @@ def test_file_turned_to_crlf_is_reverted_in_crlf(tree: CheckoutTree) -> None:
     path.write_bytes(APPLIED[MIRROR].replace(b"\n", b"\r\n"))
     take_back(tree)
     assert path.read_bytes() == SOURCES[MIRROR].replace(b"\n", b"\r\n")
+
+
+@pytest.mark.parametrize(
+    "added", ["x = 1\n" * (MAX_BYTES // 6 + 1), f"x = {'(' * 150}1{')' * 150}\n", f"x = {'- ' * 3000}1\n"]
+)
+def test_file_that_grew_beyond_the_limits_is_refused(tree: CheckoutTree, added: str) -> None:
+    apply(tree)
+    (tree.package / MIRROR).write_bytes((tree.read(MIRROR) or b"") + added.encode())
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=rf"{MIRROR} was edited since and cannot be read .*more than"):
+        take_back(tree)
+    assert everything(tree.root) == before
 
 
 @pytest.mark.parametrize("junk", [b"class (", b"\x00", b"(" * 3000, b"# coding: nonsense\n", b"\xff\xfe"])

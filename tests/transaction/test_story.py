@@ -1,10 +1,11 @@
-"""Whatever people, git and patchkit do to a tree one after another: no edit is lost, and ``status`` is true."""
+"""Whatever people, git, formatters and patchkit do to a tree in turn: no edit is lost, and ``status`` is true."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from ruff.__main__ import find_ruff_bin
 from support.toys import CRLF, MIRROR, add_patch, attribute, git, write_package
 
 from patchkit import api
@@ -39,9 +41,8 @@ def total(self):
 imports = ["from toolbox import numbers"]
 """
 SIGNS = {"s-flag": ("s_flag", "s_other"), "s-total": ("def total",), "s-limit": ("s_limit",)}
-FILES = (MIRROR, CRLF)
 KEPT = re.compile(rb"\bmine_\d+\b")
-files, ids, places = st.sampled_from(FILES), st.sets(st.sampled_from(IDS)), st.integers(0, 1000)
+files, ids, places = st.integers(0, 1000), st.sets(st.sampled_from(IDS)), st.integers(0, 1000)
 
 
 class Story(RuleBasedStateMachine):
@@ -62,6 +63,7 @@ class Story(RuleBasedStateMachine):
         self.patches = everything
         self.marks = 0
         self.branches = 0
+        self.moves = 0
 
     @initialize()
     def start(self) -> None:
@@ -75,12 +77,20 @@ class Story(RuleBasedStateMachine):
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
 
+    def _file(self, number: int) -> str:
+        """Return one of the files that have something to edit, wherever they have been moved."""
+        found = [file for file in self.tree.files("srt") if b"class " in self._text(file)]
+        return found[number % len(found)]
+
     def _text(self, file: str) -> bytes:
         return (self.tree.package / file).read_bytes()
 
+    def _texts(self) -> dict[str, bytes]:
+        return {file: self._text(file) for file in self.tree.files("")}
+
     def _kept(self) -> dict[str, list[bytes]]:
         """Return a person's marks in each file, in order."""
-        return {file: sorted(KEPT.findall(self._text(file))) for file in FILES}
+        return {file: sorted(KEPT.findall(text)) for file, text in self._texts().items()}
 
     @rule(ids=ids)
     def apply(self, ids: set[str]) -> None:
@@ -92,19 +102,19 @@ class Story(RuleBasedStateMachine):
 
     @rule(ids=ids)
     def revert(self, ids: set[str]) -> None:
-        before = self._kept()
-        texts = {file: self._text(file) for file in FILES}
+        before, texts = self._kept(), self._texts()
         try:
             reverted = api.revert(self.tree, self.patches, tuple(sorted(ids)))
         except PatchkitError:
-            assert {file: self._text(file) for file in FILES} == texts
+            assert self._texts() == texts
             return
         assert self._kept() == before
+        left = self._texts().values()
         for name in reverted.patches:
-            assert not any(f"patchkit {name}:".encode() in self._text(file) for file in FILES)
+            assert not any(f"patchkit {name}:".encode() in text for text in left)
         if not ids:
             assert recorded(self.tree) == ()
-            assert not any(b"patchkit" in self._text(file) for file in FILES)
+            assert not any(b"patchkit" in text for text in left)
 
     def _starts(self, file: str) -> list[tuple[int, bytes]]:
         """Return where a statement may be put: lines and the indents that go there."""
@@ -117,28 +127,32 @@ class Story(RuleBasedStateMachine):
         text[at:at] = [line + end for line in lines]
         (self.tree.package / file).write_bytes(b"".join(text))
 
-    @rule(file=files, place=places)
-    def insert(self, file: str, place: int) -> None:
+    @rule(number=files, place=places)
+    def insert(self, number: int, place: int) -> None:
+        file = self._file(number)
         starts = self._starts(file)
         at, indent = starts[place % len(starts)]
         self.marks += 1
         self._insert(file, at, [indent + b"mine_%d = 1" % self.marks])
 
-    @rule(file=files, place=places)
-    def space_out(self, file: str, place: int) -> None:
+    @rule(number=files, place=places)
+    def space_out(self, number: int, place: int) -> None:
+        file = self._file(number)
         starts = self._starts(file)
         self._insert(file, starts[place % len(starts)][0], [b""])
 
-    @rule(file=files)
-    def drop_own(self, file: str) -> None:
+    @rule(number=files)
+    def drop_own(self, number: int) -> None:
+        file = self._file(number)
         lines = self._text(file).splitlines(keepends=True)
         own = [line for line in lines if KEPT.search(line)]
         if own:
             lines.remove(own[0])
             (self.tree.package / file).write_bytes(b"".join(lines))
 
-    @rule(file=files)
-    def turn_line_ends(self, file: str) -> None:
+    @rule(number=files)
+    def turn_line_ends(self, number: int) -> None:
+        file = self._file(number)
         text = self._text(file)
         lines = text.replace(b"\r\n", b"\n")
         (self.tree.package / file).write_bytes(lines.replace(b"\n", b"\r\n") if lines == text else lines)
@@ -148,8 +162,21 @@ class Story(RuleBasedStateMachine):
         self.marks += 1
         mark = b"mine_%d" % self.marks
         body = [b"", b"", b"class Copy_%d:" % self.marks, b"    def host(self):", b"        %s = 2" % mark]
-        lines = self._text(MIRROR).splitlines()
-        self._insert(MIRROR, len(lines), [*body, b"        return self.copies"])
+        file = next(file for file, text in self._texts().items() if b"class Mirror:" in text)
+        self._insert(file, len(self._text(file).splitlines()), [*body, b"        return self.copies"])
+
+    @rule(number=files, folder=st.sampled_from(["srt/managers", "srt/moved"]))
+    def move(self, number: int, folder: str) -> None:
+        file = self._file(number)
+        self.moves += 1
+        to = self.tree.package / folder / f"moved_{self.moves}.py"
+        to.parent.mkdir(exist_ok=True)
+        (self.tree.package / file).rename(to)
+
+    @rule(number=files)
+    def format(self, number: int) -> None:
+        command = [find_ruff_bin(), "format", "--isolated", "--no-cache", "--quiet"]
+        subprocess.run([*command, str(self.tree.package / self._file(number))], check=True)
 
     @rule()
     def commit(self) -> None:
@@ -169,12 +196,26 @@ class Story(RuleBasedStateMachine):
             self.commit()
             git(self.tree.root, "switch", "-q", f"b{number % self.branches + 1}")
 
+    @rule()
+    def stash(self) -> None:
+        git(self.tree.root, "stash", "--include-untracked", "--quiet")
+
+    @rule()
+    def pop(self) -> None:
+        """Take out again what was stashed; where that conflicts, git keeps it."""
+        if git(self.tree.root, "stash", "list") and not git(self.tree.root, "status", "--porcelain"):
+            try:
+                git(self.tree.root, "stash", "pop", "--quiet")
+            except subprocess.CalledProcessError:
+                git(self.tree.root, "reset", "--hard", "--quiet")
+                git(self.tree.root, "clean", "-dfq")
+
     def _statuses(self) -> list[PatchStatus]:
         return [status for status in api.status(self.tree, self.patches) if status.patch.id in IDS]
 
     @invariant()
     def status_is_true(self) -> None:
-        text = b"".join(map(self._text, FILES)).decode()
+        text = b"".join(self._texts().values()).decode()
         for status in self._statuses():
             there = [sign in text for sign in SIGNS[status.patch.id]]
             assert status.state is not State.APPLIED or all(there), status

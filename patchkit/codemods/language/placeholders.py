@@ -8,6 +8,8 @@ from functools import cache
 
 import libcst as cst
 
+from patchkit.tree.limits import MAX_DEPTH, is_deep
+
 VARIABLE = "_patchkit_var_"
 STATEMENTS = "_patchkit_run_"
 _PLACEHOLDER = re.compile(r"\$(\$?)([A-Za-z_][A-Za-z0-9_]*)")
@@ -29,8 +31,11 @@ def _encode(text: str) -> str:
 @cache
 def parse(text: str) -> cst.Module:
     """Return the module that a text with placeholders reads as; PatternError where it is not Python."""
+    source = _encode(text) + "\n"
+    if is_deep(source.encode(errors="replace")):
+        raise PatternError(f"nests more than {MAX_DEPTH} deep")
     try:
-        return cst.parse_module(_encode(text) + "\n")
+        return cst.parse_module(source)
     except cst.ParserSyntaxError as error:
         raise PatternError(
             f"not Python with $names: {error.message} in {text.strip().splitlines()[0]!r}"

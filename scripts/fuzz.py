@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""Gives patchkit altered patch files, sources, ledgers and journals: it takes them or refuses them in a sentence.
+
+Whatever is altered, an act ends with PatchkitError or with what it promises: a tree that is refused has every byte
+that it had, one that is patched is patched whole, and revert leads back. Nothing outside is touched, and nothing takes
+longer than a few seconds. Prints the counts that stand in docs/reliability.md, and each case that went wrong by the
+name with which --case makes it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import textwrap
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+for place in (REPOSITORY / "tests", REPOSITORY):
+    sys.path.insert(0, str(place))
+
+import msgspec  # noqa: E402
+from click.testing import CliRunner  # noqa: E402
+from support.altered import altered_json, altered_text  # noqa: E402
+from support.toys import (  # noqa: E402
+    MIRROR,
+    SOURCES,
+    add_patch,
+    attribute,
+    everything,
+    patch_text,
+    write_package,
+)
+
+from patchkit import api  # noqa: E402
+from patchkit.cli import main as main_command  # noqa: E402
+from patchkit.codemods.kinds import KINDS  # noqa: E402
+from patchkit.errors import PatchkitError  # noqa: E402
+from patchkit.patchset import load  # noqa: E402
+from patchkit.runtime.marks import SIGN  # noqa: E402
+from patchkit.transaction.recover import recover  # noqa: E402
+from patchkit.tree.tree import open_tree  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from patchkit.codemods.kind import Example
+    from patchkit.tree.tree import CheckoutTree
+
+LIMIT = 20
+"""Seconds that a case may take: a hundred times what most take."""
+FILE = "srt/x.py"
+EXAMPLES: tuple[tuple[str, Example], ...] = tuple(
+    (name, example)
+    for name, kind in KINDS.items()
+    for example in (*kind.VALID, *kind.NO_OP)
+    if example.before
+)
+BUILT_IN = sorted(load.BUILT_IN.glob("*/patch.toml"))
+
+
+class WrongError(AssertionError):
+    """A promise that was not kept."""
+
+
+@contextlib.contextmanager
+def limited() -> Iterator[None]:
+    """Let what takes too long raise TimeoutError."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TimeoutError(f"more than {LIMIT} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LIMIT)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def said(act: Callable[[], object]) -> bool:
+    """Do an act; False if it was refused, which has to be in one sentence."""
+    try:
+        act()
+    except PatchkitError as error:
+        if "\n" in str(error) or not str(error).endswith("."):
+            raise WrongError(f"no sentence: {str(error)!r}") from None
+        return False
+    return True
+
+
+def example_of(chance: random.Random) -> tuple[bytes, bytes]:
+    """Return the patch file of an example and the source that it is for."""
+    kind, example = chance.choice(EXAMPLES)
+    at = f"{FILE}::{example.scope}" if example.scope else FILE
+    head = [f"[edit.one]\nkind = '{kind}'\nwhy = 'toy'\nat = '{at}'"]
+    text = patch_text("own", "\n".join([*head, textwrap.dedent(example.edit)]))
+    return text.encode(), textwrap.dedent(example.before).strip("\n").encode() + b"\n"
+
+
+COMMANDS = (
+    ("list",),
+    ("show", "own"),
+    ("check-patch", "{own}"),
+    ("status", "{tree}"),
+    ("diff", "{tree}", "own"),
+    ("apply", "{tree}", "own", "--dry-run"),
+    ("audit", "{tree}"),
+    ("verify", "{tree}"),
+    ("doctor", "{tree}"),
+)
+
+
+def shown(tree: CheckoutTree, own: Path, chance: random.Random) -> None:
+    """Run a command that only looks: it ends with an exit code of its own and sends a terminal nothing to obey."""
+    command = [word.format(tree=tree.root, own=own) for word in chance.choice(COMMANDS)]
+    options = [] if command[0] in {"audit", "check-patch"} else ["--patches", str(own)]
+    ran = CliRunner().invoke(main_command, [*command, *options])
+    if ran.exception is not None and not isinstance(ran.exception, SystemExit):
+        raise ran.exception
+    if ran.exit_code not in range(5):
+        raise WrongError(f"{command[0]} ends with {ran.exit_code}")
+    # A diff in a pipe is byte for byte, for git apply.
+    odd = set() if command[0] == "diff" else {char for char in ran.output if char < " " and char != "\n"}
+    if odd:
+        raise WrongError(f"{command[0]} shows {odd}")
+
+
+def there_and_back(tree: CheckoutTree, folder: Path, chance: random.Random) -> bool:
+    """Load, look, apply, apply again and revert; False if something of it was refused."""
+    before = everything(tree.root)
+    shown(tree, folder, chance)
+    if everything(tree.root) != before:
+        raise WrongError("looked, and written")
+    if not said(lambda: load.patches([folder])):
+        return False
+    patches = load.patches([folder])
+    ids = tuple(name for name in patches.ids if name != "t-flag")
+    if not said(lambda: api.status(tree, patches)):
+        return False
+    said(lambda: api.diff(tree, patches, ids))
+    if not said(lambda: api.apply(tree, patches, ids)):
+        if everything(tree.root) != before:
+            raise WrongError("refused, and written")
+        return False
+    if api.apply(tree, patches, ids).files:
+        raise WrongError("a second apply changes something")
+    api.revert(tree, patches)
+    if everything(tree.root) != before:
+        raise WrongError("reverted, and not what it was")
+    return True
+
+
+def patch_files(chance: random.Random, folder: Path) -> bool:
+    """Alter the file of a patch."""
+    text, source = example_of(chance)
+    if chance.random() < 0.3:
+        text = chance.choice(BUILT_IN).read_bytes()
+    (folder / "own").mkdir()
+    (folder / "own" / "patch.toml").write_bytes(
+        altered_text(text, chance.randrange(2**32), msgspec.toml.decode)
+    )
+    tree = open_tree(write_package(folder / "sglang", SOURCES | {FILE: source}))
+    return there_and_back(tree, folder / "own", chance)
+
+
+def sources(chance: random.Random, folder: Path) -> bool:
+    """Alter the source that a patch is for."""
+    text, source = example_of(chance)
+    (folder / "own").mkdir()
+    (folder / "own" / "patch.toml").write_bytes(text)
+    source = altered_text(source, chance.randrange(2**32), ast.parse)
+    tree = open_tree(write_package(folder / "sglang", SOURCES | {FILE: source}))
+    said(lambda: api.audit(tree))
+    return there_and_back(tree, folder / "own", chance)
+
+
+def patched_sources(chance: random.Random, folder: Path) -> bool:
+    """Alter the source that a patch was applied to, and take the patch back."""
+    text, source = example_of(chance)
+    (folder / "own").mkdir()
+    (folder / "own" / "patch.toml").write_bytes(text)
+    tree = open_tree(write_package(folder / "sglang", SOURCES | {FILE: source}))
+    patches = load.patches([folder / "own"])
+    if not said(lambda: api.apply(tree, patches, ("own",))):
+        return False
+    path = tree.package / FILE
+    path.write_bytes(altered_text(path.read_bytes(), chance.randrange(2**32), ast.parse))
+    before = everything(tree.root)
+    said(lambda: api.status(tree, patches))
+    shown(tree, folder / "own", chance)
+    if said(lambda: api.revert(tree, patches)):
+        if f"{SIGN}own:".encode() in path.read_bytes():
+            raise WrongError("reverted, and a comment of the patch is left")
+        return True
+    if everything(tree.root) != before:
+        raise WrongError("refused, and written")
+    return False
+
+
+def _kept(chance: random.Random, folder: Path, name: str) -> bool:
+    tree = open_tree(write_package(folder / "sglang"))
+    patches = load.patches()
+    api.apply(tree, patches)
+    ledger = tree.package / ".patchkit" / "ledger.json"
+    text = ledger.read_bytes()
+    if name == "journal.json":
+        text = (REPOSITORY / "tests/transaction/data/journal-0.1.json").read_bytes()
+    if chance.random() < 0.3:
+        path = tree.package / MIRROR
+        path.write_bytes(b"# mine\n" + path.read_bytes())
+    (tree.package / ".patchkit" / name).write_bytes(altered_json(text, chance.randrange(2**32)))
+    known = {path for path in tree.package.rglob("*.py") if path.exists()}
+    acts: list[Callable[[], object]] = [
+        lambda: recover(tree),
+        lambda: api.status(tree, patches),
+        lambda: api.apply(tree, patches),
+        lambda: api.revert(tree, patches),
+    ]
+    chance.shuffle(acts)
+    refused = [act for act in acts if not said(act)]
+    if not known <= set(tree.package.rglob("*.py")):
+        raise WrongError("a file is gone")
+    return not refused
+
+
+def ledgers(chance: random.Random, folder: Path) -> bool:
+    """Alter a ledger."""
+    return _kept(chance, folder, "ledger.json")
+
+
+def journals(chance: random.Random, folder: Path) -> bool:
+    """Alter a journal."""
+    return _kept(chance, folder, "journal.json")
+
+
+CASES: dict[str, Callable[[random.Random, Path], bool]] = {
+    "patch files": patch_files,
+    "sources": sources,
+    "patched sources": patched_sources,
+    "ledgers": ledgers,
+    "journals": journals,
+}
+
+
+def case(name: str, seed: int, folder: Path) -> tuple[str, str]:
+    """Make one case in a folder of its own; return how it ended, and what was wrong, if something was."""
+    outside = folder / "x"
+    outside.mkdir(parents=True)
+    (outside / "x").write_text("outside")
+    try:
+        with limited():
+            taken = CASES[name](random.Random(f"{name} {seed}"), folder)
+        if [path.name for path in outside.iterdir()] != ["x"] or (outside / "x").read_text() != "outside":
+            return "wrong", "something outside was touched"
+    except BaseException as error:  # Whatever it is, it is no sentence.
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return "wrong", "".join(traceback.format_exception(error)[-3:])
+    finally:
+        shutil.rmtree(folder)
+    return ("taken" if taken else "refused"), ""
+
+
+def built_in(folder: Path) -> Path:
+    """Make the one patch that stands for the built-in ones."""
+    add_patch(folder, "t-flag", attribute(MIRROR, "Mirror", "needs_host = False"))
+    return folder
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make cases of each kind in turn and print their counts; 1 if one went wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=600, help="for how long to go on")
+    parser.add_argument("--cases", type=int, default=0, help="how many of each kind at most; 0: no limit")
+    parser.add_argument("--start", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--case", action="append", default=[], metavar="KIND:NUMBER", help="only this one")
+    options = parser.parse_args(arguments)
+    ended: Counter[tuple[str, str]] = Counter()
+    until = time.monotonic() + options.seconds
+    with tempfile.TemporaryDirectory() as folder:
+        load.BUILT_IN = built_in(Path(folder) / "built-in")
+        chosen = [(name, int(number)) for name, _, number in (one.partition(":") for one in options.case)]
+        number = options.start
+        while time.monotonic() < until and not (options.cases and number >= options.start + options.cases):
+            for name, seed in chosen or [(name, number) for name in CASES]:
+                how, wrong = case(name, seed, Path(folder) / "case")
+                ended[name, how] += 1
+                if wrong:
+                    print(f"wrong: --case {name!r}:{seed}\n{textwrap.indent(wrong, '  ')}", flush=True)
+            number += 1
+            if chosen:
+                break
+    ways = ("taken", "refused", "wrong")
+    print(f"| | {' | '.join(ways)} |\n| --- | ---: | ---: | ---: |")
+    for name in CASES:
+        print(f"| {name} | {' | '.join(f'{ended[name, how]:,}' for how in ways)} |")
+    print(f"\n{sum(ended.values()):,} cases; wrong: {sum(ended[name, 'wrong'] for name in CASES)}.")
+    return 1 if any(ended[name, "wrong"] for name in CASES) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
