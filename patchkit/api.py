@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
     from patchkit.findings.report import Report
     from patchkit.findings.rule import Rule
-    from patchkit.matrix.answer import Diff, Matrix
+    from patchkit.matrix.answer import Matrix, PatchDiff
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.conflict import Conflict
@@ -498,7 +498,7 @@ def matrix(
     verify: bool = False,
     jobs: int | None = None,
     watch: Callable[[str, int, int], None] | None = None,
-    diffs: dict[str, tuple[Diff, ...]] | None = None,
+    diffs: dict[str, tuple[PatchDiff, ...]] | None = None,
     conflicts: dict[str, tuple[Conflict, ...]] | None = None,
     faults: dict[str, tuple[str, ...]] | None = None,
 ) -> Matrix:

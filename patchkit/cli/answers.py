@@ -24,7 +24,7 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     pass
 
 
-class Place(_Answer, frozen=True):
+class TreeAnswer(_Answer, frozen=True):
     """Which tree it is; ``version`` is null where the tree does not say."""
 
     root: str
@@ -52,7 +52,7 @@ class PatchState(_Answer, frozen=True):
 
 
 class _States(_Answer, frozen=True):
-    tree: Place
+    tree: TreeAnswer
     patches: tuple[PatchState, ...]
 
 
@@ -73,7 +73,7 @@ class FileDiff(_Answer, frozen=True):
 class Diff(_Answer, frozen=True):
     """``diff``; ``conflicts`` has a site for each edit that has no certain one."""
 
-    tree: Place
+    tree: TreeAnswer
     files: tuple[FileDiff, ...]
     conflicts: tuple[Conflict, ...]
 
@@ -109,7 +109,7 @@ class Apply(_States, frozen=True):
 class Resolve(_Answer, frozen=True):
     """``resolve``: ``recorded`` is false where it was before, ``remembered`` true where it is offered elsewhere."""
 
-    tree: Place
+    tree: TreeAnswer
     patch: str
     edit: str
     recorded: bool
@@ -119,7 +119,7 @@ class Resolve(_Answer, frozen=True):
 class Revert(_Answer, frozen=True):
     """``revert``."""
 
-    tree: Place
+    tree: TreeAnswer
     reverted: tuple[str, ...]
     changed_files: tuple[str, ...]
 
@@ -127,7 +127,7 @@ class Revert(_Answer, frozen=True):
 class Recover(_Answer, frozen=True):
     """``recover``: ``action`` is finished, rolled-back or nothing."""
 
-    tree: Place
+    tree: TreeAnswer
     action: str
     files: tuple[str, ...]
 
@@ -141,7 +141,7 @@ class Export(_States, frozen=True):
 class Report(_Answer, frozen=True):
     """``report --ledger``: a row for each patch in the tree."""
 
-    tree: Place
+    tree: TreeAnswer
     rows: tuple[Backport, ...]
 
 
@@ -158,7 +158,7 @@ class MovedPatch(_Answer, frozen=True):
 class RebaseCheck(_Answer, frozen=True):
     """``rebase-check``; ``merged`` and ``commits`` with ``--merge``."""
 
-    tree: Place
+    tree: TreeAnswer
     onto: str
     patches: tuple[MovedPatch, ...]
     merged: str = ""
@@ -195,7 +195,7 @@ class Audit(_Answer, frozen=True):
 class Doctor(_Answer, frozen=True):
     """``doctor``."""
 
-    tree: Place
+    tree: TreeAnswer
     kept: bool
     backends: tuple[Touched, ...]
     keepers: tuple[Keeper, ...]

@@ -80,7 +80,7 @@ def _answer(
 
     from patchkit import api
     from patchkit.audit import text
-    from patchkit.findings.answer import Answer, Section
+    from patchkit.findings.answer import Section, SectionedReport
 
     if style == "json":
         data = report.answer()
@@ -94,7 +94,9 @@ def _answer(
     else:
         prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
         section = Section("patchkit audit", f"{report.files_scanned} files", report)
-        click.echo(formats.document(style, Answer("patchkit audit", (section,), api.audit_rules(), prefix)))
+        click.echo(
+            formats.document(style, SectionedReport("patchkit audit", (section,), api.audit_rules(), prefix))
+        )
 
 
 def _opt_outs(tree: CheckoutTree) -> tuple[OptOut, ...]:

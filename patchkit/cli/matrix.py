@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from patchkit.matrix.answer import Diff, Matrix
+    from patchkit.matrix.answer import Matrix, PatchDiff
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.conflict import Conflict
 
@@ -66,7 +66,7 @@ def command(
     if not patterns:
         raise UsageError("which refs? Name them with --refs, such as --refs 'refs/heads/release/*'.")
     patches = load.patches(folders)
-    diffs: dict[str, tuple[Diff, ...]] = {}
+    diffs: dict[str, tuple[PatchDiff, ...]] = {}
     conflicts: dict[str, tuple[Conflict, ...]] = {}
     is_page = style == "html"
     with console.progress() as watch:
@@ -89,7 +89,7 @@ def command(
 class _Opened(NamedTuple):
     """What the cells of the page open to, by the state of the files."""
 
-    diffs: Mapping[str, Sequence[Diff]]
+    diffs: Mapping[str, Sequence[PatchDiff]]
     conflicts: Mapping[str, Sequence[Conflict]]
 
 

@@ -86,7 +86,7 @@ def command(
 def _written(verdict: Verdict, style: str) -> str | None:
     """Return the answer in a format for machines or browsers, None for text."""
     from patchkit import api
-    from patchkit.findings.answer import Answer
+    from patchkit.findings.answer import SectionedReport
     from patchkit.verify import answer, engine, page
 
     if style == "text":
@@ -98,7 +98,9 @@ def _written(verdict: Verdict, style: str) -> str | None:
     tree = verdict.subject.tree
     prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
     rules = api.audit_rules() | engine.rules()
-    return formats.document(style, Answer("patchkit verify", answer.sections(verdict), rules, prefix))
+    return formats.document(
+        style, SectionedReport("patchkit verify", answer.sections(verdict), rules, prefix)
+    )
 
 
 def _answer(

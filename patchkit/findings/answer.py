@@ -24,7 +24,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SectionedReport:
     """The sections of one command's answer, in order, and the rules that their findings are about.
 
     ``prefix`` leads from the root of the repository to the package folder (``python/sglang/``).

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from patchkit.plan.status import PatchStatus
 
 
-class Site(msgspec.Struct, frozen=True):
+class StuckEdit(msgspec.Struct, frozen=True):
     """An edit in conflict: where, and why."""
 
     edit: str
@@ -25,7 +25,7 @@ class Cell(msgspec.Struct, frozen=True):
     patch: str
     state: str
     reason: str = ""
-    conflicts: tuple[Site, ...] = ()
+    conflicts: tuple[StuckEdit, ...] = ()
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Answer(msgspec.Struct, frozen=True):
     state: str = ""
 
 
-class Diff(msgspec.Struct, frozen=True):
+class PatchDiff(msgspec.Struct, frozen=True):
     """What one patch would change in one file, after the patches before it."""
 
     patch: str
@@ -76,7 +76,7 @@ class Matrix(msgspec.Struct, frozen=True):
 def cell_of(status: PatchStatus) -> Cell:
     """Return a status as a cell."""
     conflicts = tuple(
-        Site(edit.name, edit.file, edit.site, edit.reason)
+        StuckEdit(edit.name, edit.file, edit.site, edit.reason)
         for edit in status.edits
         if edit.state.value == "conflict"
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from patchkit import cache
-from patchkit.matrix.answer import Answer, Diff, Verified
+from patchkit.matrix.answer import Answer, PatchDiff, Verified
 from patchkit.matrix.questions import Asked
 from patchkit.plan.conflict import Conflict
 
@@ -35,7 +35,7 @@ create table if not exists diffs (patches text, state text, answer blob, primary
 _asked = msgspec.json.Decoder(tuple[Asked, ...])
 _answer = msgspec.json.Decoder(Answer)
 _faults = msgspec.json.Decoder(tuple[str, ...])
-_diffs = msgspec.json.Decoder(tuple[Diff, ...])
+_diffs = msgspec.json.Decoder(tuple[PatchDiff, ...])
 _conflicts = msgspec.json.Decoder(tuple[Conflict, ...])
 _verified = msgspec.json.Decoder(Verified)
 
@@ -77,7 +77,7 @@ class Memory:
         query = "select package, answer from verified where patches = ?"
         return dict(self._decoded(query, _verified))
 
-    def diffs(self) -> dict[str, tuple[Diff, ...]]:
+    def diffs(self) -> dict[str, tuple[PatchDiff, ...]]:
         """Return what the patches would change, by the state of the files."""
         return dict(self._decoded("select state, answer from diffs where patches = ?", _diffs))
 
@@ -105,7 +105,7 @@ class Memory:
         row = (self._digest, package, msgspec.json.encode(verified))
         self._write("insert or replace into verified values (?, ?, ?)", [row])
 
-    def keep_diffs(self, state: str, diffs: tuple[Diff, ...]) -> None:
+    def keep_diffs(self, state: str, diffs: tuple[PatchDiff, ...]) -> None:
         """Keep what the patches would change in a state of the files."""
         row = (self._digest, state, msgspec.json.encode(diffs))
         self._write("insert or replace into diffs values (?, ?, ?)", [row])

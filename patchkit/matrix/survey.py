@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from patchkit.errors import PatchkitError, TreeError
-from patchkit.matrix.answer import Answer, Diff, Matrix, Row, Verified, cell_of
+from patchkit.matrix.answer import Answer, Matrix, PatchDiff, Row, Verified, cell_of
 from patchkit.matrix.definitions import Definitions
 from patchkit.matrix.memory import Memory
 from patchkit.matrix.questions import AskedModules, Decisions
@@ -44,7 +44,7 @@ def survey(
     verify: bool = False,
     jobs: int | None = None,
     watch: Watch | None = None,
-    diffs: dict[str, tuple[Diff, ...]] | None = None,
+    diffs: dict[str, tuple[PatchDiff, ...]] | None = None,
     conflicts: dict[str, tuple[Conflict, ...]] | None = None,
     faults: dict[str, tuple[str, ...]] | None = None,
 ) -> Matrix:
@@ -89,7 +89,7 @@ class _Survey:
         *,
         verify: bool,
         started: float,
-        diffs: dict[str, tuple[Diff, ...]] | None,
+        diffs: dict[str, tuple[PatchDiff, ...]] | None,
         conflicts: dict[str, tuple[Conflict, ...]] | None,
         faults: dict[str, tuple[str, ...]] | None,
     ) -> Matrix:
@@ -201,7 +201,9 @@ class _Survey:
             self._memory.keep_verified(package, outcome)
         return verified
 
-    def _diffs(self, packages: dict[str, GitTree], answers: dict[str, Answer]) -> dict[str, tuple[Diff, ...]]:
+    def _diffs(
+        self, packages: dict[str, GitTree], answers: dict[str, Answer]
+    ) -> dict[str, tuple[PatchDiff, ...]]:
         found = self._memory.diffs()
         todo = _having(packages, answers, found, "pending", "partial")
         worker = _Worker(self._git.path, tuple(self._patches), {})
@@ -289,7 +291,7 @@ class _Worker:
         state = hashlib.sha256(repr(modules.asked).encode()).hexdigest()[:16]
         return modules.asked, msgspec.structs.replace(answer, state=state), names
 
-    def diffs(self, commit: str) -> tuple[Diff, ...] | str:
+    def diffs(self, commit: str) -> tuple[PatchDiff, ...] | str:
         """Return what each patch would change, or why that cannot be told."""
         from patchkit.plan.build import make_series
         from patchkit.plan.diff import unified
@@ -300,7 +302,7 @@ class _Worker:
         except PatchkitError as error:
             return str(error)
         return tuple(
-            Diff(stage.patch.id, change.file, unified(change, change.file).decode(errors="replace"))
+            PatchDiff(stage.patch.id, change.file, unified(change, change.file).decode(errors="replace"))
             for stage in stages
             for change in stage.changes
         )

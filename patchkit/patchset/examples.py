@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FILE = "examples.toml"
 
 
-class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PatchExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file as trees have it and what the patch makes of it.
 
     ``file`` is the file's name below the package folder and ``edit`` one edit's, without which all of that file
@@ -39,10 +39,10 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class ExamplesFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All examples of a patch."""
 
-    example: tuple[Example, ...]
+    example: tuple[PatchExample, ...]
 
 
-def examples_in(folder: Path) -> tuple[Example, ...]:
+def examples_in(folder: Path) -> tuple[PatchExample, ...]:
     """Return a patch folder's examples; UsageError with file, key and reason for malformed ones."""
     path = folder / FILE
     if not path.is_file():

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from patchkit.codemods.kinds import KINDS
+from patchkit.codemods.language import texts
 from patchkit.errors import UsageError
+from patchkit.patchset.schema import AnyKind, PatchFile, patch_of
+from patchkit.patchset.select import PatchSet
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,10 +30,6 @@ if TYPE_CHECKING:
     from patchkit.patchset.extend import ExtensionFile
     from patchkit.patchset.patch import Patch
 
-from patchkit.codemods.kinds import KINDS
-from patchkit.codemods.language import texts
-from patchkit.patchset.schema import AnyKind, PatchFile, patch_of
-from patchkit.patchset.select import PatchSet
 
 _Form = TypeVar("_Form")
 

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 from patchkit import collector
 from patchkit.codemods.language.layout import Style, lay_out
 from patchkit.errors import ConflictError
+from patchkit.plan.evaluate import evaluate
 from patchkit.plan.interest import interest_of
+from patchkit.plan.locate import Workspace
+from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
+from patchkit.tree import sglang
+from patchkit.tree.modules import Modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,12 +25,6 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
-
-from patchkit.plan.evaluate import evaluate
-from patchkit.plan.locate import Workspace
-from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
-from patchkit.tree import sglang
-from patchkit.tree.modules import Modules
 
 
 def _run(

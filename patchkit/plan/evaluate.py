@@ -13,6 +13,9 @@ from patchkit.codemods.examination import Examination, Standing, absent, ready
 from patchkit.codemods.language.imports import Import
 from patchkit.patchset.load import codemod_of
 from patchkit.patchset.patch import Address
+from patchkit.plan.locate import Workspace
+from patchkit.plan.status import EditStatus, PatchStatus, State, marker
+from patchkit.runtime.marks import SIGN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,10 +25,6 @@ if TYPE_CHECKING:
     from patchkit.codemods.kind import Kind
     from patchkit.codemods.language.scope import Scope
     from patchkit.patchset.patch import Edit, Fact, Patch
-
-from patchkit.plan.locate import Workspace
-from patchkit.plan.status import EditStatus, PatchStatus, State, marker
-from patchkit.runtime.marks import SIGN
 
 
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:

@@ -16,7 +16,7 @@ from patchkit.plan.status import State
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from patchkit.patchset.examples import Example
+    from patchkit.patchset.examples import PatchExample
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
 
@@ -45,7 +45,7 @@ class MemoryTree:
         return []
 
 
-def faults_of(patch: Patch, example: Example) -> Iterator[str]:
+def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
     """Yield what an example shows that the patch does not do; nothing if the patch does as it says."""
     edits = tuple(
         edit

@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import TreeError
 from patchkit.tree import project
+from patchkit.tree.git import tag_version
+from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-
-from patchkit.tree.git import tag_version
-from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
 
 
 class Tree(Protocol):

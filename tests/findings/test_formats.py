@@ -13,7 +13,7 @@ from support.audited import program
 from patchkit.audit import text
 from patchkit.audit.engine import audit
 from patchkit.audit.rules import RULES
-from patchkit.findings.answer import Answer, Section
+from patchkit.findings.answer import Section, SectionedReport
 from patchkit.findings.finding import Confidence, Finding
 from patchkit.findings.formats import github, junit, sarif
 from patchkit.findings.report import Report
@@ -42,8 +42,8 @@ def found() -> Report:
     return report
 
 
-def answer(report: Report, prefix: str = "") -> Answer:
-    return Answer("patchkit audit", (Section("patchkit audit", "1 file", report),), RULES, prefix)
+def answer(report: Report, prefix: str = "") -> SectionedReport:
+    return SectionedReport("patchkit audit", (Section("patchkit audit", "1 file", report),), RULES, prefix)
 
 
 def log_of(report: Report, prefix: str = "") -> dict[str, Any]:
@@ -129,7 +129,7 @@ def test_the_json_contract_has_its_keys_and_reads_back() -> None:
     assert msgspec.convert(data["findings"], tuple[Finding, ...]) == report.findings
 
 
-def hostile() -> Answer:
+def hostile() -> SectionedReport:
     file = "srt/own model\n::error::x\x1b[31m.py"
     finding = Finding("PK101", file, 1, "f\x07", "e\x00", "m\x1b]0;x", Confidence.LIKELY, (), "g")
     return answer(Report((finding,), 1, 0.0))

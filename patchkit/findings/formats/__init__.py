@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from patchkit.findings.answer import Answer
+    from patchkit.findings.answer import SectionedReport
 
 
 def names() -> tuple[str, ...]:
@@ -17,7 +17,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")))
 
 
-def document(name: str, answer: Answer) -> str:
+def document(name: str, answer: SectionedReport) -> str:
     """Return an answer in the format of that name, which is one of ``names()``."""
-    write: Callable[[Answer], str] = importlib.import_module(f"{__name__}.{name}").document
+    write: Callable[[SectionedReport], str] = importlib.import_module(f"{__name__}.{name}").document
     return write(answer)

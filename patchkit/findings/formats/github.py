@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.findings.answer import Answer
+    from patchkit.findings.answer import SectionedReport
 
 
-def document(answer: Answer) -> str:
+def document(answer: SectionedReport) -> str:
     """Return one command a finding, an error since it fails the command, and one a note."""
     return "\n".join(_commands(answer))
 
 
-def _commands(answer: Answer) -> Iterator[str]:
+def _commands(answer: SectionedReport) -> Iterator[str]:
     for finding in answer.findings:
         properties = ",".join(
             [

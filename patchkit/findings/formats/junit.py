@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 from patchkit.findings.printable import printable
 
 if TYPE_CHECKING:
-    from patchkit.findings.answer import Answer, Section
+    from patchkit.findings.answer import Section, SectionedReport
     from patchkit.findings.finding import Finding
 
 
-def document(answer: Answer) -> str:
+def document(answer: SectionedReport) -> str:
     """Return the XML document."""
     root = ElementTree.Element("testsuites")
     root.extend(map(_suite, answer.sections))

@@ -12,7 +12,7 @@ from patchkit import __version__
 from patchkit.findings.finding import Confidence
 
 if TYPE_CHECKING:
-    from patchkit.findings.answer import Answer
+    from patchkit.findings.answer import SectionedReport
     from patchkit.findings.finding import Finding
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -20,7 +20,7 @@ _LEVELS = {Confidence.CERTAIN: "error", Confidence.LIKELY: "warning", Confidence
 _RANKS = {Confidence.CERTAIN: 95.0, Confidence.LIKELY: 70.0, Confidence.POSSIBLE: 30.0}
 
 
-def document(answer: Answer) -> str:
+def document(answer: SectionedReport) -> str:
     """Return the log; its locations start at the repository's root, against which code scanning resolves them."""
     ids = sorted(answer.rules)
     results = [_result(finding, ids, answer.prefix) for finding in answer.findings]

@@ -15,7 +15,7 @@ from patchkit.plan.status import State
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchkit.matrix.answer import Cell, Diff, Matrix
+    from patchkit.matrix.answer import Cell, Matrix, PatchDiff
 
 _MARKS = {
     State.APPLIED: ">",
@@ -40,14 +40,14 @@ class _Detail:
     """What a cell opens to; cells with the same contents share one."""
 
     cell: Cell
-    diffs: tuple[Diff, ...]
+    diffs: tuple[PatchDiff, ...]
     conflicts: tuple[Conflict, ...]
 
 
 def document(
     matrix: Matrix,
     titles: Mapping[str, str],
-    diffs: Mapping[str, Sequence[Diff]],
+    diffs: Mapping[str, Sequence[PatchDiff]],
     conflicts: Mapping[str, Sequence[Conflict]],
     date: str,
 ) -> str:

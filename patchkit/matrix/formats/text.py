@@ -10,7 +10,7 @@ from patchkit.plan.status import State
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchkit.matrix.answer import Matrix, Row, Site
+    from patchkit.matrix.answer import Matrix, Row, StuckEdit
 
 _MARKS = {
     State.APPLIED: (">", "green", "applied by patchkit"),
@@ -67,8 +67,8 @@ def _has(matrix: Matrix, state: State) -> bool:
     return any(cell.state == state for row in matrix.rows for cell in row.patches)
 
 
-def _conflicts(matrix: Matrix) -> dict[tuple[str, Site], list[str]]:
-    found: dict[tuple[str, Site], list[str]] = {}
+def _conflicts(matrix: Matrix) -> dict[tuple[str, StuckEdit], list[str]]:
+    found: dict[tuple[str, StuckEdit], list[str]] = {}
     for row in matrix.rows:
         for cell in row.patches:
             for site in cell.conflicts:
