@@ -19,6 +19,8 @@ REPOSITORY = Path(__file__).parents[1]
 ENDS = {"lowest": "lowest-direct", "newest": "highest"}
 TESTED = ("cli", "codemods", "findings", "matrix", "patchset", "plan", "transaction", "tree")
 """Rooms whose tests do without torch."""
+RUNNERS = ("hypothesis", "pip", "pydantic-sarif", "pytest", "pytest-xdist")
+"""What those tests take beside what is tested."""
 
 
 def run(*command: str | Path) -> None:
@@ -38,7 +40,7 @@ def check(end: str, python: str, folder: Path, arguments: tuple[str, ...]) -> No
     run(*uv, "pip", "compile", "pyproject.toml", *asked)
     run(*uv, "venv", "--quiet", "--python", python, environment)
     into = ("--quiet", "--python", environment, "--constraint", pinned)
-    run(*uv, "pip", "install", *into, ".", "pytest", "hypothesis", "pydantic-sarif", "pip")
+    run(*uv, "pip", "install", *into, ".", *RUNNERS)
     rooms = [f"tests/{room}" for room in TESTED if (REPOSITORY / "tests" / room).is_dir()]
     options = ("-q", "-m", "not release", "-p", "no:cacheprovider")
     run(environment / "bin" / "python", "-m", "pytest", *options, *rooms, *arguments)

@@ -117,9 +117,8 @@ def _print(
     dry_run: bool,
     commits: Sequence[Commit] = (),
 ) -> None:
-    from rich.markup import escape
-
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
     from patchkit.plan.answer import place, states
     from patchkit.plan.status import State
 
@@ -138,10 +137,10 @@ def _print(
     console.say_states(applied.patches, {State.APPLIED: "Would be applied by patchkit"} if would else None)
     for heir in applied.heirs:
         console.say(
-            f"\nNote: {escape(heir.told)}: patchkit verify says whether it breaks; {escape(heir.remedy)}."
+            f"\nNote: {escaped(heir.told)}: patchkit verify says whether it breaks; {escaped(heir.remedy)}."
         )
     for file, block in applied.marked:
-        console.say(f"\n{escape(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
+        console.say(f"\n{escaped(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{words.whole_tail}", "does it"))

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 @options.options(options.as_json)
 def command(*, folder: Path, trees: Sequence[str], as_json: bool) -> None:
     """Check the patch in DIR, or those one folder below, run their examples and look for undefined names."""
-    from rich.markup import escape
-
     from patchkit import api
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
     from patchkit.tree.tree import open_tree
 
     checked = api.check_patches(folder, [open_tree(Path(tree)) for tree in trees])
@@ -48,8 +47,8 @@ def command(*, folder: Path, trees: Sequence[str], as_json: bool) -> None:
         for each in checked:
             said = f"{each.examples} example{'' if each.examples == 1 else 's'}"
             mark = f"[red]{len(each.faults)} wrong[/]" if each.faults else "[green]fine[/]"
-            console.say(f"[bold]{escape(each.patch)}[/]  {mark}, {said}")
+            console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {said}")
             for fault in each.faults:
-                console.say(f"  {escape(fault)}")
+                console.say(f"  {escaped(fault)}")
     if faulty:
         raise click.exceptions.Exit(1)

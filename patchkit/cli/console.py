@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.markup import escape
 
 from patchkit.errors import UsageError
+from patchkit.findings.printable import escaped, plain
 from patchkit.plan.status import State
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def group_of(status: PatchStatus) -> str:
 def working(tree: CheckoutTree) -> AbstractContextManager[object]:
     """Say on stderr, if it is a terminal, that ``tree`` is being read."""
     console = Console(stderr=True)
-    return console.status(f"reading {escape(str(tree.package))}") if console.is_terminal else nullcontext()
+    return console.status(f"reading {escaped(str(tree.package))}") if console.is_terminal else nullcontext()
 
 
 @contextmanager
@@ -106,14 +106,6 @@ def stdout() -> Console:
     return Console(highlight=False)
 
 
-def plain(text: str) -> str:
-    """Return ``text`` with what a terminal would obey, or cannot show, written out: ``\\x1b`` for an escape."""
-    return "".join(
-        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
-        for each in text
-    )
-
-
 def say(text: str) -> None:
     """Print a line for a person; the text is rich's markup."""
     stdout().print(plain(text), soft_wrap=True)
@@ -130,17 +122,19 @@ def say_states(statuses: Sequence[PatchStatus], headings: dict[str, str] | None 
         if group:
             say(f"\n{(headings or {}).get(state, heading)}:")
         for status in group:
-            say(f"  [{style}]{mark} {escape(status.patch.id.ljust(width))}[/]  {escape(status.patch.title)}")
+            say(
+                f"  [{style}]{mark} {escaped(status.patch.id.ljust(width))}[/]  {escaped(status.patch.title)}"
+            )
             conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
             for edit in conflicts:
-                say(f"      {escape(f'{edit.file}: {edit.site}: {edit.name}: {edit.reason}')}")
+                say(f"      {escaped(f'{edit.file}: {edit.site}: {edit.name}: {edit.reason}')}")
             if status.reason and not conflicts:
-                say(f"      {escape(status.reason)}")
+                say(f"      {escaped(status.reason)}")
 
 
 def say_next(*steps: tuple[str, str]) -> None:
     """Print what to type next: each step is a command without its first word, and what it does."""
-    said = (f"[bold]patchkit {escape(command)}[/] {does}" for command, does in steps)
+    said = (f"[bold]patchkit {escaped(command)}[/] {does}" for command, does in steps)
     say(f"\nNext: {'; '.join(said)}")
 
 

@@ -46,6 +46,7 @@ def _print(
     from rich.syntax import Syntax
 
     from patchkit.cli import console
+    from patchkit.findings.printable import plain
     from patchkit.plan.answer import place
     from patchkit.plan.diff import unified
 
@@ -68,25 +69,27 @@ def _print(
     out = console.stdout()
     if out.is_terminal:
         coloured = Syntax("", "diff", background_color="default").highlight(
-            console.plain(text.decode(errors="replace"))
+            plain(text.decode(errors="replace"))
         )
         out.print(coloured, soft_wrap=True, end="")
     else:
         click.echo(text, nl=False)
     # What stdout has goes to git apply as it is.
     for conflict in conflicts:
-        click.echo(console.plain(_told(conflict)), err=True)
+        click.echo(plain(_told(conflict)), err=True)
 
 
 def _told(conflict: Conflict) -> str:
     """Say of a conflict what was found, what was expected and what the edit would have done, in lines."""
+    from patchkit.findings.printable import printable
+
     where = [
         conflict.file and f"{conflict.file}:{conflict.line}",
         conflict.site,
         conflict.patch,
         conflict.edit,
     ]
-    head = f"{': '.join(filter(None, where))} ({conflict.why})\n  {conflict.reason}"
+    head = f"{printable(': '.join(filter(None, where)))} ({conflict.why})\n  {printable(conflict.reason)}"
     said = {
         "found": conflict.found,
         "expected": conflict.expected,

@@ -54,28 +54,27 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
 
 
 def _say(diagnosis: Diagnosis) -> None:
-    from rich.markup import escape
-
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
 
     console.say("Backends that forwards touch:")
     for one in diagnosis.backends:
         mark = "[green]without the mirror[/]" if one.opted_out else "[yellow]reads the mirror[/]"
-        console.say(f"  {one.role:13} {escape(one.backend):12} {escape(' or '.join(one.classes))}: {mark}")
+        console.say(f"  {one.role:13} {escaped(one.backend):12} {escaped(' or '.join(one.classes))}: {mark}")
     if diagnosis.keepers:
         console.say("\nThe mirror is kept by:")
     for keeper in diagnosis.keepers:
-        console.say(f"  [yellow]![/] {escape(keeper.who)}: {escape(keeper.why)}")
+        console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
         freed = "; or ".join(keeper.remedies)
-        console.say(f"      freed by: {escape(freed)}" if freed else "      nothing here frees it")
+        console.say(f"      freed by: {escaped(freed)}" if freed else "      nothing here frees it")
     if not diagnosis.kept and not diagnosis.notes:
         console.say("\n[green]Nobody keeps the mirror.[/]")
     for note in diagnosis.notes:
-        console.say(f"\n{escape(note)}")
+        console.say(f"\n{escaped(note)}")
     if diagnosis.worth:
         console.say("\nTime per step over the unpatched release's, where freeing it was measured:")
     for case in diagnosis.worth:
         console.say(
             f"  {case.layers} layers, batch {case.batch}: {case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "
-            f"{escape(case.gpu)}"
+            f"{escaped(case.gpu)}"
         )

@@ -36,10 +36,9 @@ def command(
 
     One file, and so one commit, a patch. TREE is only read, and what is not committed in it does not count.
     """
-    from rich.markup import escape
-
     from patchkit import api
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
     from patchkit.patchset import load
     from patchkit.plan.answer import place, states
 
@@ -53,6 +52,6 @@ def command(
         console.emit(place(tree) | states(exported.patches) | files)
         return
     for path in exported.files:
-        console.say(escape(str(path)))
+        console.say(escaped(str(path)))
     if not exported.files:
         console.say("Nothing to export: every patch that fits is in that commit.")

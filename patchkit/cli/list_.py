@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 @options.options(options.folders, options.as_json)
 def command(*, folders: Sequence[Path], as_json: bool) -> None:
     """Name the patches."""
-    from rich.markup import escape
-
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
     from patchkit.patchset import load
     from patchkit.patchset.describe import brief
 
@@ -30,5 +29,5 @@ def command(*, folders: Sequence[Path], as_json: bool) -> None:
     width = max((len(patch.id) for patch in patches), default=0)
     for patch in patches:
         off = "" if patch.default else " (off until it is named)"
-        console.say(f"[bold]{escape(patch.id.ljust(width))}[/]  {escape(patch.title + off)}")
+        console.say(f"[bold]{escaped(patch.id.ljust(width))}[/]  {escaped(patch.title + off)}")
     console.say_next(("show PATCH", "tells more"), ("status TREE", "shows what a tree has"))

@@ -48,9 +48,9 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except PatchkitError as error:
-            from patchkit.cli.console import plain
+            from patchkit.findings.printable import printable
 
-            click.echo(f"Error: {plain(str(error))}", err=True)
+            click.echo(f"Error: {printable(str(error))}", err=True)
             ctx.exit(error.exit_code)
 
 

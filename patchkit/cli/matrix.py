@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -102,7 +103,7 @@ def _answer(matrix: Matrix, patches: PatchSet, style: str, opened: _Opened, out:
         text.show(matrix, out)
         return
     if style == "json":
-        written = msgspec.json.format(msgspec.json.encode(matrix)).decode()
+        written = json.dumps(msgspec.to_builtins(matrix), indent=2)
     elif style == "csv":
         written = table.document(matrix)
     else:

@@ -35,10 +35,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Draft a patch from a plain diff: sites by structure, and `todo` at what is not sure."""
-    from rich.markup import escape
-
     from patchkit import api
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
 
     if (diff is None) is (commit is None):
         raise UsageError("from what? Name one of --from-diff FILE and --from-commit COMMIT.")
@@ -53,10 +52,10 @@ def command(
         console.emit(told | {"todo": list(drafted.todo)})
         return
     console.say(
-        f"{escape(str(drafted.file))}: {drafted.edits} edits drafted, {len(drafted.todo)} things to do by hand."
+        f"{escaped(str(drafted.file))}: {drafted.edits} edits drafted, {len(drafted.todo)} things to do by hand."
     )
     for one in drafted.todo:
-        console.say(f"  [yellow]![/] {escape(one)}")
+        console.say(f"  [yellow]![/] {escaped(one)}")
     said = "make the files of the diff" if drafted.exact else "do not make all of the diff yet"
     console.say(f"On that tree the edits {said}.")
     console.say_next((f"test {drafted.file.parent} --on TREE", "tries it on a copy of each tree"))

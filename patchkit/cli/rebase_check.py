@@ -42,10 +42,9 @@ def command(
     move, and conflicts are said with their sites. Exit code 1 if there is one. TREE is only read, unless
     --merge is given.
     """
-    from rich.markup import escape
-
     from patchkit import api
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
     from patchkit.patchset import load
     from patchkit.plan.answer import place
 
@@ -63,9 +62,9 @@ def command(
     else:
         width = max((len(move.patch) for move in moves), default=0)
         for move in moves:
-            console.say(f"{escape(move.patch.ljust(width))}  {move.now:14} {escape(move.said)}")
+            console.say(f"{escaped(move.patch.ljust(width))}  {move.now:14} {escaped(move.said)}")
             if move.reason:
-                console.say(f"{'':{width}}  {'':14} {escape(move.reason)}")
+                console.say(f"{'':{width}}  {'':14} {escaped(move.reason)}")
     if merging:
         with console.working(opened):
             merged = api.merge(opened, patches, ref)
@@ -76,7 +75,7 @@ def command(
             ]
         else:
             console.say(
-                f"\nMerged {escape(ref)} at {merged.merged[:9]}; {len(merged.committed.commits)} patches applied."
+                f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.committed.commits)} patches applied."
             )
     if as_json:
         console.emit(answer)

@@ -33,6 +33,7 @@ def command(
 
     from patchkit import api
     from patchkit.cli import console
+    from patchkit.findings.printable import plain
     from patchkit.patchset import load
     from patchkit.plan.answer import place
     from patchkit.series.backports import markdown
@@ -46,4 +47,4 @@ def command(
     if as_json:
         console.emit(place(opened) | {"rows": msgspec.to_builtins(rows)})
     else:
-        click.echo(console.plain(markdown(rows)), nl=False)
+        click.echo(plain(markdown(rows)), nl=False)

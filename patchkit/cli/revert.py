@@ -26,10 +26,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Take back each PATCH; edits that a person made since stay."""
-    from rich.markup import escape
-
     from patchkit import api
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
     from patchkit.patchset import load
     from patchkit.plan.answer import place
 
@@ -43,7 +42,7 @@ def command(
         console.emit(place(tree) | answer)
         return
     for name in reverted.patches:
-        console.say(f"[green]<[/] {escape(name)}")
+        console.say(f"[green]<[/] {escaped(name)}")
     if reverted.patches:
         console.say(f"\nChanged {console.count(reverted.files)}.")
         console.say_next((f"status{words.tail}", "shows what is left"))

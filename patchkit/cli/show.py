@@ -36,8 +36,9 @@ def _say(patch: Patch) -> None:
     from rich.markup import escape
 
     from patchkit.cli.console import say
+    from patchkit.findings.printable import escaped
 
-    say(f"[bold]{escape(patch.id)}[/]  {escape(patch.title)}\n\n{escape(patch.why.strip())}\n")
+    say(f"[bold]{escaped(patch.id)}[/]  {escaped(patch.title)}\n\n{escape(patch.why.strip())}\n")
     links = {
         "Upstream": patch.upstream,
         "Requires": " ".join(patch.requires),
@@ -53,4 +54,4 @@ def _say(patch: Patch) -> None:
             say(f"[bold]{name}:[/] {escape(text.strip())}")
     say("\n[bold]Edits:[/]")
     for edit in patch.edits:
-        say(f"  {escape(edit.name)}: {escape(edit.why)}")
+        say(f"  {escaped(edit.name)}: {escaped(edit.why)}")

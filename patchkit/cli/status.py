@@ -57,19 +57,18 @@ def command(
 
 
 def _say(tree: CheckoutTree, standing: Standing, tail: str) -> None:
-    from rich.markup import escape
-
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
     from patchkit.plan.status import State
 
-    console.say(f"sglang {tree.version or '(version unknown)'} in {escape(str(tree.package))}")
+    console.say(f"sglang {tree.version or '(version unknown)'} in {escaped(str(tree.package))}")
     console.say_states(standing.patches)
     if standing.unknown:
         console.say(
             "\nIn the tree, and not among the patches at hand (--patches DIR brings a folder of patches):"
         )
     for name in standing.unknown:
-        console.say(f"  [yellow]?[/] {escape(name)}")
+        console.say(f"  [yellow]?[/] {escaped(name)}")
     found = {console.group_of(status) for status in standing.patches}
     if found & {State.PENDING, State.PARTIAL}:
         console.say_next((f"diff{tail}", "shows what is missing"), (f"apply{tail}", "applies it"))

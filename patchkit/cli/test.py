@@ -44,10 +44,10 @@ def command(
     Exit code 1 if it conflicts somewhere, a check fails that did not before, or revert is not exact.
     """
     import msgspec
-    from rich.markup import escape
 
     from patchkit import api
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
     from patchkit.patchset import load
 
     own = Path(patch)
@@ -60,10 +60,10 @@ def command(
     for trial in () if as_json else trials:
         mark = "[red]![/]" if trial.problems else "[green]>[/]"
         console.say(
-            f"{mark} {escape(trial.tree)} ({trial.version or 'version unknown'}): {trial.state}, "
+            f"{mark} {escaped(trial.tree)} ({trial.version or 'version unknown'}): {trial.state}, "
             f"{console.count(trial.files)}"
         )
         for problem in trial.problems:
-            console.say(f"    {escape(problem)}")
+            console.say(f"    {escaped(problem)}")
     if any(trial.problems for trial in trials):
         context.exit(1)

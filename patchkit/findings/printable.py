@@ -22,3 +22,11 @@ def _spelled(found: re.Match[str]) -> str:
 def escaped(text: str) -> str:
     """Return ``text`` as rich shows it, with neither markup nor control characters."""
     return escape(printable(text))
+
+
+def plain(text: str) -> str:
+    """Return lines with what a terminal would obey, or cannot show, written out: ``\\x1b`` for an escape."""
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
+        for each in text
+    )

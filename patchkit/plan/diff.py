@@ -14,9 +14,18 @@ def unified(change: FileChange, name: str) -> bytes:
     """Return the diff of a change to the file that lies at ``name`` below the root of the tree."""
     # Bytes read from a stream break into lines at line feeds alone, as git and patch see them.
     before, after = (list(io.BytesIO(content or b"")) for content in (change.before, change.after))
-    old = b"/dev/null" if change.before is None else b"a/" + name.encode()
-    new = b"/dev/null" if change.after is None else b"b/" + name.encode()
+    old = b"/dev/null" if change.before is None else _quoted(f"a/{name}")
+    new = b"/dev/null" if change.after is None else _quoted(f"b/{name}")
     lines = difflib.diff_bytes(difflib.unified_diff, before, after, old, new)
     return b"".join(
         line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines
     )
+
+
+def _quoted(name: str) -> bytes:
+    """Return a name as git writes it: in quotes where it has what would end a line or steer a terminal."""
+    raw = name.encode(errors="surrogateescape")
+    if name.isprintable() and not {'"', "\\"} & set(name):
+        return raw
+    written = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in raw)
+    return f'"{"".join(written)}"'.encode()

@@ -7,6 +7,7 @@ between. It lives in ``<package>/.patchkit/``, which no ``git status`` shows; ``
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,8 +23,17 @@ FOLDER = ".patchkit"
 FORMAT = 2
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _PART = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
-File = Annotated[str, msgspec.Meta(pattern=rf"^(?!\.patchkit(?:/|\Z)){_PART}(?:/{_PART})*\Z")]
+_FILE = rf"^(?!\.patchkit(?:/|\Z)){_PART}(?:/{_PART})*\Z"
+File = Annotated[str, msgspec.Meta(pattern=_FILE)]
 """A file of the package: parts between slashes, none of which leads up or into the ledger's own folder."""
+
+
+def is_file(name: str) -> bool:
+    """Tell whether a ledger can name a file so."""
+    try:
+        return re.match(_FILE, name) is not None and bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 class AppliedEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.ledger import Journal
+from patchkit.transaction.ledger import Journal, is_file
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import Swap, aside_of, digest_of, digest_or_none
@@ -93,7 +93,7 @@ class Place:
 def place_of(tree: CheckoutTree, file: str, *, there: bool) -> Place:
     """Return where ``file`` is, or, if it is not to be ``there``, belongs; TreeError unless in the package."""
     named = tree.package / file
-    if any(part in ("..", ".", "") for part in file.split("/")) or not _is_plain(file):
+    if not is_file(file):
         raise TreeError(f"{file!r} is no name of a file in the package: give it another name.")
     try:
         path = named.resolve(strict=True) if there else _resolved_parent(named) / named.name
@@ -108,13 +108,6 @@ def place_of(tree: CheckoutTree, file: str, *, there: bool) -> Place:
         raise TreeError(f"{named} is not a regular file: put one in its place.")
     *folders, name = path.relative_to(tree.package).parts
     return Place(tuple(folders), name)
-
-
-def _is_plain(file: str) -> bool:
-    try:
-        return "\0" not in file and bool(file.encode())
-    except UnicodeEncodeError:
-        return False
 
 
 def _resolved_parent(named: Path) -> Path:

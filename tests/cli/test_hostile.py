@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 from support.releases import run
+from support.toys import MIRROR, SOURCES, git, write_package
+
+from patchkit.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +72,72 @@ def test_escape_sequences_in_a_patched_file_reach_no_terminal(
     shown = run(*command).stdout
     assert "\\x1b]0;owned\\x07" in shown
     assert "\x1b]" not in shown
+
+
+NAME = "srt/managers/m\x1b]0;owned\x07\n::error::x\u202e.py"
+BODIES = {
+    "fits": SOURCES[MIRROR],
+    "is there twice": SOURCES[MIRROR] * 2,
+    "is no Python": b"class Mirror(:\n",
+    "breaks": b"class Mirror:\n    def longest(self, batch):\n        return batch.seq_lens_cpu.max()\n",
+}
+SHOWN = (
+    *(("status",), ("apply",), ("audit",), ("rebase-check", "--onto", "HEAD"), ("diff",)),
+    *(("verify", "--format", form) for form in ("text", "json", "junit", "sarif", "github")),
+    *(("audit", "--format", form) for form in ("json", "junit", "sarif", "github")),
+    *(("matrix", "--refs", "HEAD", "refs/heads/*", "--format", form) for form in ("text", "csv", "json")),
+    ("matrix", "--refs", "HEAD", "--verify"),
+)
+
+
+@pytest.fixture(params=BODIES)
+def hostile(request: pytest.FixtureRequest, tmp_path: Path, patch_folder: Path) -> Path:
+    """A fork whose file, branch and message have what steers a terminal or a build machine."""
+    root = tmp_path / "fork"
+    sources = {file: text for file, text in SOURCES.items() if file != MIRROR}
+    write_package(root / "python" / "sglang", sources | {NAME: BODIES[request.param]})
+    git(tmp_path, "init", "-q", "fork")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "\x1b[2J")
+    git(root, "branch", "b\u202ex")
+    return root
+
+
+def commanded(text: str) -> list[str]:
+    """Return what a terminal or a build machine would obey, beside the commands that findings are."""
+    odd = [char for char in text if not char.isprintable() and char != "\n"]
+    return odd + [
+        line
+        for line in text.splitlines()
+        if line.startswith("::") and not line.startswith(("::error file=", "::notice::"))
+    ]
+
+
+@pytest.mark.parametrize("command", SHOWN, ids=" ".join)
+def test_names_of_a_tree_steer_neither_a_terminal_nor_a_build_machine(
+    hostile: Path, command: tuple[str, ...]
+) -> None:
+    ran = CliRunner().invoke(main, [command[0], str(hostile), *command[1:]])
+    assert ran.exception is None or isinstance(ran.exception, SystemExit)
+    # A diff in a file or a pipe is byte for byte; the name of a file is not of it.
+    assert commanded(ran.output) == []
+
+
+@pytest.mark.parametrize("command", [("verify",), ("matrix", "--refs", "HEAD")], ids=" ".join)
+def test_pages_hold_no_control_characters(hostile: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    page = tmp_path / "page.html"
+    CliRunner().invoke(main, [command[0], str(hostile), *command[1:], "--format", "html", "-o", str(page)])
+    assert [char for char in page.read_text() if not char.isprintable() and char != "\n"] == []
+
+
+def test_diff_of_a_file_with_an_odd_name_is_one_that_git_takes(tmp_path: Path, patch_folder: Path) -> None:
+    root, name = tmp_path / "fork", 'srt/managers/a "b" \\c\t.py'
+    sources = {file: text for file, text in SOURCES.items() if file != MIRROR}
+    write_package(root / "python" / "sglang", sources | {name: SOURCES[MIRROR]})
+    git(tmp_path, "init", "-q", "fork")
+    (tmp_path / "diff").write_bytes(run("diff", root).stdout_bytes)
+    git(root, "apply", str(tmp_path / "diff"))
+    assert b"needs_host = False" in (root / "python" / "sglang" / name).read_bytes()
 
 
 DEEP = {

@@ -105,7 +105,9 @@ def altered_text(text: bytes, seed: int, parse: Callable[[bytes], object]) -> by
     for _ in range(tries):
         changed = text
         for _ in range(chance.choice([1, 1, 2, 4])):
-            changed = chance.choice(_WAYS)(changed or b"x", chance)
+            # One line, repeated, of brackets, repeated, is enough.
+            if len(changed) < 2**20:
+                changed = chance.choice(_WAYS)(changed or b"x", chance)
         with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             parse(changed)

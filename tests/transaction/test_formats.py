@@ -141,12 +141,12 @@ def test_ledger_says_its_format() -> None:
     assert json.loads(formats.written(Ledger()))["format"] == 2
 
 
-def test_name_that_is_not_unicode_is_refused(tree: CheckoutTree) -> None:
-    name = "srt/caf\udce9.py"
-    (tree.package / name).write_bytes(b"x = 1\n")
+@pytest.mark.parametrize("name", ["srt/caf\udce9.py", "srt/a\nb.py", "srt/a\x1b[2Jb.py", "srt/a\x7fb.py"])
+def test_name_that_no_ledger_can_hold_is_refused(tree: CheckoutTree, name: str) -> None:
+    (tree.package / name).write_bytes(b"class Odd:\n    x = 1\n")
     before = everything(tree.root)
     with pytest.raises(TreeError, match="is no name of a file"):
-        apply(tree, toy("odd", rewriting("x", name, "x = 1", "x = 2")))
+        apply(tree, toy("odd", rewriting("x", "srt/x.py::Odd", "x = 1", "x = 2")))
     assert everything(tree.root) == before
 
 

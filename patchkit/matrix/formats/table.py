@@ -6,6 +6,8 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from patchkit.findings.printable import printable
+
 if TYPE_CHECKING:
     from patchkit.matrix.answer import Matrix
 
@@ -19,6 +21,12 @@ def document(matrix: Matrix) -> str:
         states = {cell.patch: cell.state for cell in row.patches}
         verified = "" if row.verified is None else "yes" if row.verified.passed else "no"
         writer.writerow(
-            [row.ref, row.commit, *(states.get(name, "") for name in matrix.patches), verified, row.error]
+            [
+                printable(row.ref),
+                row.commit,
+                *(states.get(name, "") for name in matrix.patches),
+                verified,
+                printable(row.error),
+            ]
         )
     return text.getvalue().removesuffix("\n")
