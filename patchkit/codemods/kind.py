@@ -29,13 +29,17 @@ class Example(NamedTuple):
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of several places that get the same edit; what it leaves out is the edit's."""
+    """One of several places that get the same edit; what it leaves out is the edit's.
+
+    ``names`` says of some of the edit's placeholders which name they stand for there.
+    """
 
     at: Places
     why: str = ""
     shape: str | tuple[str, ...] = ()
     optional: str = ""
     beyond_upstream: bool = False
+    names: dict[str, str] = {}
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):

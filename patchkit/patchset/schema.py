@@ -15,7 +15,7 @@ from patchkit.codemods.language.texts import several
 from patchkit.patchset.patch import Edit, Fact, Patch, addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     AnyKind = Kind
 else:
@@ -107,22 +107,37 @@ def _edits(name: str, kind: Kind, imports: tuple[str, ...]) -> Iterator[Edit]:
         sites = kind.sites
     if bool(kind.sites) is (kind.at is not None):
         raise ValueError(f"edit.{name}: say where by one of `at` and `sites`")
+    alone = msgspec.structs.replace(kind, sites=())
     for number, told in enumerate(sites, start=1):
         site = Site(at=told) if isinstance(told, str) else told
         try:
-            where = addresses(several(site.at))
+            where, there = addresses(several(site.at)), _of_site(alone, site.names)
         except ValueError as error:
             raise ValueError(f"edit.{name}: {error}") from None
         yield Edit(
             name=name if kind.at is not None else f"{name}.{number}",
             why=site.why or kind.why,
-            kind=kind,
+            kind=there,
             addresses=where,
             shapes=several(site.shape or kind.shape),
             optional=site.optional or kind.optional,
             beyond_upstream=site.beyond_upstream or kind.beyond_upstream,
             imports=tuple(dict.fromkeys(needed)),
         )
+
+
+def _of_site(kind: Kind, names: Mapping[str, str]) -> Kind:
+    """Return the edit as it is at one site, whose ``names`` stand where their placeholders did."""
+    if not names:
+        return kind
+    text = msgspec.json.encode(kind).decode()
+    for placeholder, name in names.items():
+        if not (placeholder.isidentifier() and name.isidentifier()):
+            raise ValueError(f"key `names`: {placeholder} = {name!r} is not one name for another")
+        text, count = re.subn(rf"(?<!\$)\${placeholder}\b", name, text)
+        if not count:
+            raise ValueError(f"key `names`: the edit has no ${placeholder}")
+    return msgspec.json.decode(text, type=type(kind))
 
 
 def _is_used(code: str, kind: Kind) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,6 +9,7 @@ from support.programs import rewritten
 from support.toys import add_patch, patch_text
 
 from patchkit.codemods.kinds import KINDS
+from patchkit.codemods.kinds.rewrite import Rewrite
 from patchkit.errors import UsageError
 from patchkit.patchset import load, schema
 from patchkit.patchset.load import check
@@ -440,6 +442,43 @@ def test_each_site_is_an_edit_and_takes_what_it_leaves_out_from_the_table(
         ("n.2", ("srt/b.py", "srt/c.py"), "another reason", "none here", ("low",))
     )
     assert first.kind is second.kind
+
+
+def test_names_of_a_site_stand_for_placeholders_of_its_edit_there(built_in: Path, tmp_path: Path) -> None:
+    sites = """["srt/a.py", { at = "srt/a.py", names = { field = "fee", who = "reader" } }]"""
+    table = edit_of(
+        "rewrite",
+        find=r'"$who.$field = $fields\n$$field"',
+        code=r'"$who.$field = pay($fields)\n$$field"',
+        variants="[{ find = '$who.$field += $fields', code = 'pay($who.$field, $fields)' }]",
+        sites=sites,
+    ).replace("\nat =", "\n# at =")
+    whole, named = (edit.kind for edit in edits_of(tmp_path, table).values())
+    assert isinstance(whole, Rewrite)
+    assert isinstance(named, Rewrite)
+    assert whole.find == "$who.$field = $fields\n$$field"
+    assert (named.find, named.code) == ("reader.fee = $fields\n$$field", "reader.fee = pay($fields)\n$$field")
+    assert [way.code for way in named.variants] == ["pay(reader.fee, $fields)"]
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ("{ book = 'fee' }", "edit.n: key `names`: the edit has no $book"),
+        ("{ x = 'fee.late' }", "edit.n: key `names`: x = 'fee.late' is not one name for another"),
+        ('{ x = "fee\\n" }', "edit.n: key `names`: x = 'fee\\n' is not one name for another"),
+        ("{ '$x' = 'fee' }", "edit.n: key `names`: $x = 'fee' is not one name for another"),
+        ("{ x = 1 }", "Expected `str`, got `int`"),
+    ],
+)
+def test_names_that_are_none_or_stand_for_nothing_are_refused(
+    built_in: Path, tmp_path: Path, names: str, reason: str
+) -> None:
+    sites = f'[{{ at = "srt/a.py", names = {names} }}]'
+    table = edit_of("rewrite", find="'f($x)'", code="'g($x)'", sites=sites).replace("\nat =", "\n# at =")
+    add_patch(tmp_path / "own", "x-one", table)
+    with pytest.raises(UsageError, match=re.escape(reason)):
+        load.patches([tmp_path / "own"])
 
 
 @pytest.mark.parametrize(
