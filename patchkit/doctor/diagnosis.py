@@ -29,6 +29,9 @@ _V2 = "SGLANG_ENABLE_SPEC_V2"
 _FALSE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False")
 _TRUE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = True")
 _IN_PLACE = {State.APPLIED, State.UPSTREAM}
+# What wraps a target's backend where a model has layers with linear attention, and what theirs inherit from.
+_LINEAR_WRAPPER = "HybridLinearAttnBackend"
+_LINEAR_ROOT = "MambaAttnBackendBase"
 
 
 class Touched(msgspec.Struct, frozen=True):
@@ -82,6 +85,7 @@ def diagnose(tree: Tree, launch: Launch, statuses: Sequence[PatchStatus]) -> Dia
         if _is_v1(launch):
             keepers.append(Keeper("speculative decoding v1", "its workers read the lengths on the host"))
         keepers += _of_backends(touched, statuses)
+        notes += _of_linear_attention(program, reach, statuses)
     decode = str(launch.get("decode_attention_backend") or launch.get("attention_backend") or _ASSUMED)
     return Diagnosis(bool(keepers), tuple(touched), tuple(keepers), worth(decode), tuple(notes))
 
@@ -174,9 +178,36 @@ def _of_backends(touched: Sequence[Touched], statuses: Sequence[PatchStatus]) ->
         yield Keeper(" or ".join(classes), why, remedies)
 
 
+def _of_linear_attention(program: Program, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[str]:
+    """Yield what a model with linear attention comes to: no option of a launch says that a model is one."""
+    wrappers = [cls for cls in reach.backends if cls.name == _LINEAR_WRAPPER]
+    if not wrappers:
+        return
+    unsaid = "A model with linear-attention layers, which no option tells,"
+    if not all(map(reach.opted_out, wrappers)):
+        freeing = [
+            f"patch {status.patch.id}"
+            for status in statuses
+            if status.state not in _IN_PLACE | {State.NOT_APPLICABLE}
+            and _writes_at(status.patch, _LINEAR_WRAPPER, re.compile(rf"def {mirror.FLAG}"))
+        ]
+        freed = f"; {' or '.join(freeing)} frees it" if freeing else ""
+        yield f"{unsaid} keeps the mirror whatever is said here: {_LINEAR_WRAPPER} does{freed}."
+        return
+    linear = {cls.name: cls for cls in reach.backends if _LINEAR_ROOT in program.ancestors(cls)}
+    bases = {name for cls in linear.values() for name in program.ancestors(cls) - {cls.name}}
+    keeping = sorted(name for name, cls in linear.items() if name not in bases and not reach.opted_out(cls))
+    if keeping:
+        yield f"{unsaid} keeps the mirror where one of {', '.join(keeping)} serves them."
+
+
 def _opts_out(patch: Patch, cls: str) -> bool:
+    return _writes_at(patch, cls, _FALSE)
+
+
+def _writes_at(patch: Patch, cls: str, pattern: re.Pattern[str]) -> bool:
     return any(
-        _FALSE.search(code) is not None and any(scope.rpartition(".")[2] == cls for scope in edit.scopes)
+        pattern.search(code) is not None and any(scope.rpartition(".")[2] == cls for scope in edit.scopes)
         for edit in patch.edits
         for code in edit.kind.written
     )

@@ -36,6 +36,7 @@ from .lengths import (
 )
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook
+from .replays import padded_replay, replay_padding
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
 from .tree_mask import verify_mask
@@ -66,9 +67,11 @@ __all__ = [
     "mirror_uniform_extend_lens",
     "order_plan_stream",
     "out_graph_draft_steps",
+    "padded_replay",
     "padded_total",
     "preallocated_mask",
     "replay_draft_steps",
+    "replay_padding",
     "replay_triton_extend",
     "replay_triton_verify",
     "require_overlap_hook",

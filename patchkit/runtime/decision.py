@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 UNDECLARED = object()
 """Stands for the backends that a worker does not name; like every undeclared one it needs the mirror."""
 
+# What a backend that answers for others calls them.
+_SIDES = ("prefill_backend", "decode_backend", "full_attn_backend", "linear_attn_backend")
+
 # Classes whose flag is a constant: who turns the patch that set it off has it read as before.
 _OPTED_OUT_BY = {
+    "GDNAttnBackend": "28579",
     "HybridAttnBackend": "pk-hybrid-opt-out",
+    "HybridLinearAttnBackend": "28579",
+    "Mamba2AttnBackend": "28579",
     "TRTLLMHAAttnBackend": "pk-trtllm-mha-opt-out",
     "TRTLLMHAAttnMultiStepDraftBackend": "pk-trtllm-mha-opt-out",
     "TRTLLMMLABackend": "26824",
@@ -87,7 +93,7 @@ def _reads(backend: object) -> bool:
     owners = {owner.__name__ for owner in type(backend).__mro__}
     if any(disabled(patch) for name, patch in _OPTED_OUT_BY.items() if name in owners):
         return True
-    sides = (getattr(backend, name, None) for name in ("prefill_backend", "decode_backend"))
+    sides = (getattr(backend, name, None) for name in _SIDES)
     return any(_reads(side) for side in sides if side is not None)
 
 

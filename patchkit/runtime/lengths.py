@@ -106,9 +106,11 @@ def mirror_uniform_extend_lens(forward_batch: ExtendBatch) -> None:
 def row_length(attn_backend: VerifyBackend) -> int:
     """Return the most tokens that a request can have: those of its row in the backend's request pool.
 
-    That is more than the context length: a request at its limit is launched once more. Source: pk-mirror-guards.
+    That is more than the context length: a request at its limit is launched once more. Of a backend that has others
+    for layers with full and with linear attention, the former knows the pool. Source: pk-mirror-guards.
     """
     side = verify_side(attn_backend)
+    side = getattr(side, "full_attn_backend", side)
     rows = getattr(side, "req_to_token", None)
     return int(side.max_context_len if rows is None else rows.shape[1])
 

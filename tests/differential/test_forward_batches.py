@@ -211,3 +211,21 @@ def test_a_verify_without_the_mirror_is_the_successors_and_nothing_is_read_for_i
     assert prepared[0] == prepared[1]
     assert prepared[0]["input"] == [None, None]
     assert prepared[0]["reads"] == []
+
+
+@pytest.mark.parametrize("mirror", [True, False])
+def test_a_verify_of_a_request_that_has_no_slot_for_its_state_yet_is_an_error_only_without_the_patch(
+    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree, mirror: bool
+) -> None:
+    case: Case = {"lens": [5, 6, 7], "mode": "DECODE", "mirror": mirror, "sum": mirror}
+
+    def tracked(tree: DrivenTree, slots: list[int | None]) -> object:
+        asked = case | {"slots": slots}
+        return tree.ask("forward_batches.prepare_verify", asked, 2, graph=True)["tracked"]
+
+    for before, after in ((unpatched, patched), (upstream, hardened)):
+        assert tracked(after, [1, None, 0]) == [2, 11, 21]
+        if mirror:
+            assert tracked(after, [1, 1, 0]) == tracked(before, [1, 1, 0]) == [2, 12, 21]
+            with pytest.raises(ProbeError, match="TypeError"):
+                tracked(before, [1, None, 0])

@@ -232,6 +232,59 @@ def test_a_tree_without_the_decision_is_freed_by_the_patch_that_brings_it(fork: 
     assert "piecewise cuda graph" in found, "what will keep it then is said now"
 
 
+LINEAR = b"""
+from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
+
+
+class MambaAttnBackendBase(AttentionBackend):
+    def init_forward_metadata(self, forward_batch):
+        return forward_batch.seq_lens_cpu
+
+
+class GDNAttnBackend(MambaAttnBackendBase):
+    FLAG
+
+
+class KDAAttnBackend(MambaAttnBackendBase):
+    pass
+
+
+class HybridLinearAttnBackend(AttentionBackend):
+    def __init__(self, full, linear):
+        self.WRAPPED
+"""
+
+
+@pytest.mark.parametrize(
+    ("flag", "wrapped", "said"),
+    [
+        (
+            b"pass",
+            b"both = full, linear",
+            "whatever is said here: HybridLinearAttnBackend does; patch 28579 frees it.",
+        ),
+        (
+            b"needs_cpu_seq_lens = False",
+            b"needs_cpu_seq_lens = full.needs_cpu_seq_lens or linear.needs_cpu_seq_lens",
+            "where one of KDAAttnBackend serves them.",
+        ),
+    ],
+)
+def test_what_a_model_with_linear_attention_comes_to_is_said_beside_the_answer(
+    fork: Path, flag: bytes, wrapped: bytes, said: str
+) -> None:
+    def notes(*words: object) -> list[str]:
+        answer: Any = json.loads(run(fork, "--attention-backend", "free", *words, "--json").stdout)
+        return [note for note in answer["notes"] if "linear-attention" in note]
+
+    assert notes(*EAGLE) == [], "a tree without such backends has nothing to say"
+    file = fork / "srt" / "layers" / "attention" / "hybrid_linear_attn_backend.py"
+    file.write_bytes(LINEAR.replace(b"FLAG", flag).replace(b"WRAPPED", wrapped))
+    (note,) = notes(*EAGLE)
+    assert note.endswith(said)
+    assert notes() == [], "without speculation there is nothing to free"
+
+
 @pytest.mark.parametrize(
     ("words", "match"),
     [

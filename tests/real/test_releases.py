@@ -156,8 +156,8 @@ def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(lacking: tuple[s
 
 
 def own_states(journey: Journey, state: str) -> dict[str, str]:
-    """Return what the later patches are in; since 0.5.14 upstream has two of them."""
-    later = ("28633", "pk-trtllm-mha-opt-out") if journey.tree.version == "0.5.14" else ()
+    """Return what the later patches are in; since 0.5.14 upstream has three of them."""
+    later = ("28579", "28633", "pk-trtllm-mha-opt-out") if journey.tree.version == "0.5.14" else ()
     return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream")
 
 
@@ -298,6 +298,8 @@ def bound(tree: Tree, file: str) -> set[str]:
 ATTENTION = "srt/layers/attention"
 FLAGS = {
     (f"{ATTENTION}/base_attn_backend.py", "AttentionBackend"): True,
+    (f"{ATTENTION}/hybrid_linear_attn_backend.py", "Mamba2AttnBackend"): False,
+    (f"{ATTENTION}/linear/gdn_backend.py", "GDNAttnBackend"): False,
     (f"{ATTENTION}/triton_backend.py", "TritonAttnBackend"): False,
     (f"{ATTENTION}/triton_backend.py", "TritonMultiStepDraftBackend"): False,
     (f"{ATTENTION}/trtllm_mha_backend.py", "TRTLLMHAAttnBackend"): False,

@@ -29,6 +29,17 @@ def test_target_draft_and_draft_extend_in_every_combination(backends: tuple[obje
     assert needs(*backends) is not all(backend is None or backend is OPTED_OUT for backend in backends)
 
 
+@pytest.mark.parametrize(
+    "names", [("prefill_backend", "decode_backend"), ("full_attn_backend", "linear_attn_backend")]
+)
+@pytest.mark.parametrize("sides", [*itertools.product((READS, OPTED_OUT, UNDECLARED), repeat=2)])
+def test_a_backend_that_answers_for_others_is_not_believed_where_one_of_them_says_otherwise(
+    names: tuple[str, str], sides: tuple[object, object]
+) -> None:
+    wrapper = SimpleNamespace(needs_cpu_seq_lens=False, **dict(zip(names, sides, strict=True)))
+    assert needs(wrapper) is not (sides == (OPTED_OUT, OPTED_OUT))
+
+
 @given(st.lists(st.sampled_from(SLOTS), max_size=9))
 def test_a_worker_of_many_layers_needs_the_mirror_if_any_layer_does(backends: list[object]) -> None:
     assert needs(*backends) is any(needs(backend) for backend in backends)

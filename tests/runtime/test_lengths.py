@@ -92,6 +92,9 @@ def test_a_request_has_at_most_its_row_of_the_pool() -> None:
     narrow = SimpleNamespace(max_context_len=8)
     wide = SimpleNamespace(max_context_len=8, req_to_token=torch.zeros(3, 12))
     assert (lengths.row_length(narrow), lengths.row_length(wide)) == (8, 12)
+    # Beside linear attention, the backend of full attention has the pool.
+    wrapper = SimpleNamespace(max_context_len=8, full_attn_backend=wide, linear_attn_backend=narrow)
+    assert lengths.row_length(wrapper) == 12
     batch, backend = verifying([8, 11], known=False)
     backend.req_to_token = torch.zeros(3, MAX_CONTEXT + 4)
     assert lengths.tree_mask_total(batch, backend) == 2 * (MAX_CONTEXT + 4)

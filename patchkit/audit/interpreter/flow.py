@@ -98,7 +98,9 @@ class Interpreter:
         if _is_mode(parameter):
             return Value(SOME, modes=frozenset({context.step}))
         hint = class_of_annotation(parameter.annotation)
-        return Value(ANY, cls=self._frame.questions.class_of_name(name, hint))
+        # A step without the mirror is one of speculation: what a batch of it has, its callers hand on.
+        nulls = SOME if name == "spec_info" else ANY
+        return Value(nulls, cls=self._frame.questions.class_of_name(name, hint))
 
     def _leave(self, value: Value, env: Environment) -> None:
         summary = self._summary

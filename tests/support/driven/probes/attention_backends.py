@@ -42,7 +42,8 @@ MODES = {
     "draft decode": ForwardMode.DECODE,
     "verify": ForwardMode.TARGET_VERIFY,
     "extend": ForwardMode.EXTEND,
-    "extend v1": ForwardMode.DRAFT_EXTEND,
+    # Of speculative decoding v1, which later trees no longer have.
+    "extend v1": getattr(ForwardMode, "DRAFT_EXTEND", None),
     "extend v2": ForwardMode.DRAFT_EXTEND_V2,
 }
 

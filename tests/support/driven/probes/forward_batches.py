@@ -207,8 +207,12 @@ def prepare_draft_extend(
 
 
 def prepare_verify(case: dict[str, Any], tokens: int, *, graph: bool) -> dict[str, Any]:
-    """Return what a verify of ``tokens`` draft tokens a request is given, and what its input says."""
-    _serve(enable_mamba_extra_buffer=lambda: False)
+    """Return what a verify of ``tokens`` draft tokens a request is given, and what its input says.
+
+    With ``slots`` the server tracks states: they say which of its two places each request tracks the next one in.
+    """
+    slots = case.get("slots")
+    _serve(enable_mamba_extra_buffer=lambda: slots is not None)
     eagle_info_v2.assign_extend_cache_locs_func = lambda **_: on_device([0])
     batch = make_batch(case)
     count = len(case["lens"])
@@ -222,16 +226,27 @@ def prepare_verify(case: dict[str, Any], tokens: int, *, graph: bool) -> dict[st
     }
     spec_info = EagleVerifyInput(**values)
     batch.spec_info = spec_info
+    pool = SimpleNamespace(
+        req_to_token=None,
+        req_index_to_mamba_ping_pong_track_buffer_mapping=on_device(
+            [[10 * row + 1, 10 * row + 2] for row in range(count)], torch.int32
+        ),
+    )
+    batch.req_to_token_pool = pool
+    for request, slot in zip(batch.reqs, slots or [None] * count, strict=True):
+        request.mamba_next_track_idx = slot
     prepared: list[dict[str, Any]] = []
     model_runner = runner()
     model_runner.graph_runner = _graph_runner(graph, prepared)
     DeviceTensor.reads.clear()
-    forward_batch, runs = spec_info.prepare_for_v2_verify(
-        SimpleNamespace(req_to_token=None), batch, SimpleNamespace(model_runner=model_runner)
-    )
+    with PretendedCuda() if slots is not None else nullcontext():
+        forward_batch, runs = spec_info.prepare_for_v2_verify(
+            pool, batch, SimpleNamespace(model_runner=model_runner)
+        )
     return described(forward_batch) | {
         "graph": runs,
         "replays": prepared,
         "input": [plain(spec_info.seq_lens_cpu), spec_info.seq_lens_sum],
+        "tracked": plain(batch.mamba_track_indices),
         "reads": list(DeviceTensor.reads),
     }
