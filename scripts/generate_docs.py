@@ -218,11 +218,13 @@ def _spread(spread: dict[str, float]) -> str:
 
 
 SERVERS_PATCHED = {
-    ("triton-8", "default-straight"): "replay",
+    ("copies-8", "default-straight"): "copies",
     ("triton-32", "default-straight"): "patched",
-    ("fa3-8", "fa3-straight"): "patched",
+    ("copies-8-first", "fa3-straight"): "copies",
     ("fa3-32", "fa3-straight"): "patched",
     ("others-8", "fa3-long-32k"): "patched",
+    ("long-32k-8", "long-32k"): "patched",
+    ("long-128k-8", "fa3-long-128k"): "patched",
 }
 """Which tree of a run had the most patches, for the scenarios that were timed."""
 

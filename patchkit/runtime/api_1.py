@@ -6,6 +6,7 @@ from ..backends.draft_extend import fill_draft_extend_v2
 from ..backends.draft_steps import init_draft_steps, out_graph_draft_steps, replay_draft_steps
 from ..backends.flash_attention import fill_flash_attention
 from ..backends.trtllm import fill_trtllm_mha
+from .copies import copy_together
 from .decision import (
     UNDECLARED,
     decide_needs_cpu_seq_lens,
@@ -45,6 +46,7 @@ from .triton_attention import replay_triton_extend, replay_triton_verify
 __all__ = [
     "UNDECLARED",
     "await_event",
+    "copy_together",
     "decide_needs_cpu_seq_lens",
     "decide_with_piecewise_graphs",
     "decode_seq_lens",

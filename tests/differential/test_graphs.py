@@ -110,6 +110,9 @@ def test_a_replay_is_the_successors_but_for_a_mirror_that_an_earlier_one_left(
         # The successor's sums there without asking whether it is known.
         case["sum"] = True
     answer, expected = (replay(tree, runner, case, tokens) for tree in (patched, upstream))
+    for told in (answer, expected):
+        # The successor clears the rows that it pads.
+        told.get("buffers", {}).pop("req_pool_indices", None)
     if not case["mirror"]:
         # The successor hands on what its buffer held before.
         assert set(expected.pop("seq_lens_cpu")) == {STALE}
@@ -142,3 +145,53 @@ def test_a_captured_v2_draft_extend_computes_no_top_k_and_one_of_v1_does_as_befo
     assert v1["rows"] == 2
     assert before.ask("graphs.capture", "DRAFT_EXTEND_V2", topk)["rows"] == 6
     assert after.ask("graphs.capture", "DRAFT_EXTEND_V2", topk) == {"calls": [], "rows": None}
+
+
+@st.composite
+def drafts(draw: st.DrawFn) -> Case:
+    """A batch that a draft's graph takes, whose lengths have the buffers' dtype or a wider one."""
+    return draw(cases(mirror=None)) | {"wide": draw(st.booleans())}
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(drafts(), st.integers(1, 3)), min_size=3))
+def test_a_drafts_copies_leave_every_buffer_as_the_trees_own_did(
+    unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree, drawn: Any
+) -> None:
+    for before, after in ((unpatched, patched), (upstream, hardened)):
+        expected, answers = (tree.ask_many("graphs.draft", drawn) for tree in (before, after))
+        for told in (*expected, *answers):
+            del told["copies"]
+        assert answers == expected
+    assert all(answer["reads"] == [] for answer in answers)
+
+
+@settings(max_examples=15)
+@given(cases(), TOKENS, st.booleans(), st.booleans())
+def test_a_draft_extends_copies_leave_out_what_the_batch_has_not(
+    unpatched: DrivenTree, patched: DrivenTree, case: Case, tokens: int, counted: bool, extends: bool
+) -> None:
+    case |= {"counted": counted, "extends": extends}
+    before, answer = (
+        replay(tree, "draft-extend v2", case, tokens)["buffers"] for tree in (unpatched, patched)
+    )
+    assert answer == before
+    count = len(case["lens"])
+    assert answer["num_accept_tokens"][:count] == [2 if counted else before["num_accept_tokens"][0]] * count
+
+
+def test_small_copies_take_one_launch_for_each_pair_of_dtypes_unless_that_is_switched_off(
+    unpatched: DrivenTree, patched: DrivenTree
+) -> None:
+    case = {"lens": [3, 4], "mirror": False, "sum": True, "topk": True, "wide": True}
+    for probe, before, pairs in (("graphs.draft", 6, 3), ("graphs.draft_extend_copies", 8, 3)):
+
+        def copies(tree: DrivenTree, *more: str, probe: str = probe) -> list[str]:
+            answer = tree.ask(probe, case, 1, *more)
+            found: list[str] = answer["copies"] if isinstance(answer, dict) else answer
+            return found
+
+        # The hidden states keep a copy of their own.
+        assert copies(unpatched) == ["copy_"] * (before + 1)
+        assert len(copies(patched)) == pairs + 1
+        assert copies(patched, "28465") == ["copy_"] * (before + 1)

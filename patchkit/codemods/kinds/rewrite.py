@@ -87,6 +87,24 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             """,
         ),
         Example(
+            "`clear_of` names what the statements between must not touch, so that others can be moved over them.",
+            """
+            find = "$shelf.add($one)\\n$$between\\n$shelf.add($two)"
+            code = "$$between\\n$shelf.add_all($one, $two)"
+            clear_of = ["$shelf"]
+            """,
+            before="""
+            shelf.add(first)
+            greet(reader)
+            shelf.add(second)
+            """,
+            after="""
+            # toy: so that it shows
+            greet(reader)
+            shelf.add_all(first, second)
+            """,
+        ),
+        Example(
             "With `target` only that expression of `find` is replaced.",
             'find = "$shelf.fill(..., to=$rows)"\ntarget = "rows"\ncode = "max($rows, 1)"',
             before="shelf.fill(books, to=rows)",
@@ -143,6 +161,20 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             two.charge()
             """,
             refusal="several places match, expected one: `one.charge()`, `two.charge()`",
+        ),
+        Example(
+            "`clear_of`: what stands between must not touch what is moved over it.",
+            """
+            find = "$shelf.add($one)\\n$$between\\n$shelf.add($two)"
+            code = "$$between\\n$shelf.add_all($one, $two)"
+            clear_of = ["$shelf"]
+            """,
+            before="""
+            shelf.add(first)
+            count = len(shelf)
+            shelf.add(second)
+            """,
+            refusal="`count = len(shelf)` stands between, expected nothing that the edit moves",
         ),
         Example(
             "What `...` passed over would be lost.",

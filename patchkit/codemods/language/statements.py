@@ -47,11 +47,19 @@ class CompiledVariant:
     """One known shape of a site: what it looks like and what takes its place.
 
     With a ``target`` only the expression of that name in ``find`` is replaced, and the rest stays as it is.
+    Where a statement between, one that a ``$$name`` stands for, matches one of ``clear_of``, there is no site.
     """
 
     find: Pattern
     code: str
     target: str = ""
+    clear_of: tuple[Pattern, ...] = ()
+
+    def disturbing(self, match: Match) -> cst.CSTNode | None:
+        """Return the first statement between that matches one of ``clear_of``."""
+        runs = [value for value in match.bindings.values() if isinstance(value, tuple)]
+        between = [statement for run in runs for statement in run if isinstance(statement, cst.CSTNode)]
+        return next((s for s in between if any(p.find(s, given=match.bindings) for p in self.clear_of)), None)
 
     def site(self, module: cst.Module, match: Match, place: str) -> Match | None:
         """Return what is replaced, or gets statements beside it, for a match; None if that is no site."""
@@ -97,6 +105,12 @@ class Statements:
         sites: list[_Site] = []
         for variant in self.variants:
             for match in variant.find.find(scope.node, scope.path, given):
+                passed = variant.disturbing(match)
+                if passed is not None:
+                    line = syntax.code_of(passed.with_changes(leading_lines=())).strip().splitlines()[0]
+                    return examination.ambiguous(
+                        f"`{line}` stands between, expected nothing that the edit moves"
+                    )
                 taken = [*marks, *(site.match for site in sites)]
                 place = variant.site(scope.module, match, self.place)
                 if place is not None and not any(_inside(match, o) or _inside(o, match) for o in taken):

@@ -48,11 +48,14 @@ def calls(key: str, *texts: str) -> tuple[Pattern, ...]:
     return compiled
 
 
-def require_bound(key: str, code: str, *binding: str) -> None:
-    """Refuse code with a placeholder that none of the texts in ``binding`` has."""
+def require_bound(key: str, code: str, *binding: str, pattern: bool = False) -> None:
+    """Refuse code with a placeholder that none of the texts in ``binding`` has; a pattern may have ``$_``."""
     from patchkit.codemods.language.placeholders import placeholders
 
-    bound = placeholders("\n".join(binding)) - {"$_", "$$_"}
+    unnamed = {"$_", "$$_"}
+    bound = (
+        placeholders("\n".join(binding)) | unnamed if pattern else placeholders("\n".join(binding)) - unnamed
+    )
     for name in sorted(placeholders(code) - bound):
         raise ValueError(f"key `{key}`: nothing binds {name}")
 

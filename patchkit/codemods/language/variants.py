@@ -34,12 +34,14 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ``find`` is what a site looks like, or a list of the ways, all with one ``code``; ``variants`` are further
     ways with a ``code`` of their own. ``already`` are patterns of other ways to have the change.
     ``context`` are patterns that must match elsewhere in the scope; what they name can be used in ``code``.
+    ``clear_of`` are patterns that nothing may match in the statements that a ``$$name`` stands for.
     """
 
     find: str | tuple[str, ...] = ()
     code: str = ""
     already: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
+    clear_of: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
 
     @property
@@ -67,6 +69,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
         from patchkit.codemods.language.statements import CompiledVariant, Statements
 
         context = texts.patterns("context", *self.context)
+        clear_of = texts.patterns("clear_of", *self.clear_of)
         variants, signs = [], []
         for pair in self.pairs:
             target = getattr(pair, "target", "")
@@ -81,7 +84,8 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                     )
                 found = [] if target else ["$$found"]
                 texts.require_bound("code", pair.code, text, *self.context, *found)
-                variants.append(CompiledVariant(find, pair.code, target))
+                texts.require_bound("clear_of", "\n".join(self.clear_of), text, *self.context, pattern=True)
+                variants.append(CompiledVariant(find, pair.code, target, clear_of))
                 signs.append(texts.in_place(text, pair.code))
         done = texts.signs("code", *signs) + texts.signs("already", *self.already)
         return Statements(tuple(variants), place, done, context, every)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from sglang.srt.layers.logits_processor import LogitsProcessorOutput
@@ -11,13 +13,18 @@ from sglang.srt.model_executor import cuda_graph_runner
 from sglang.srt.model_executor.cuda_graph_runner import CudaGraphRunner
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
 from sglang.srt.speculative import eagle_draft_extend_cuda_graph_runner as draft_extend_module
+from sglang.srt.speculative.eagle_draft_cuda_graph_runner import EAGLEDraftCudaGraphRunner
 from sglang.srt.speculative.eagle_draft_extend_cuda_graph_runner import EAGLEDraftExtendCudaGraphRunner
 from sglang.srt.speculative.multi_layer_eagle_draft_extend_cuda_graph_runner import (
     MultiLayerEagleDraftExtendCudaGraphRunner,
 )
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .recorders import DeviceTensor, on_device, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CAPTURED = (1, 2, 4, 8)
 STALE = 77
@@ -54,7 +61,7 @@ class Backend:
 
 
 def _buffers(size: int, tokens: int) -> SimpleNamespace:
-    """Return a graph's buffers, full of what an earlier replay left there."""
+    """Return a graph's buffers for ``tokens`` tokens a request, full of what an earlier replay left there."""
     rows, flat = size, size * tokens
 
     def stale(count: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
@@ -62,14 +69,19 @@ def _buffers(size: int, tokens: int) -> SimpleNamespace:
 
     return SimpleNamespace(
         **{name: stale(flat, torch.int64) for name in ("input_ids", "out_cache_loc", "positions")},
+        req_pool_indices=stale(rows, torch.int64),
         **{
             name: stale(rows)
             for name in (
-                *("req_pool_indices", "seq_lens", "seq_lens_cpu", "num_correct_drafts"),
+                *("seq_lens", "seq_lens_cpu", "num_correct_drafts"),
                 *("num_accept_tokens", "extend_seq_lens", "extend_start_loc", "encoder_lens"),
             )
         },
-        hidden_states=torch.zeros(flat, 2),
+        hidden_states=torch.full((flat, 2), float(STALE)),
+        topk_p=torch.full((rows, tokens), float(STALE)),
+        topk_index=stale(rows * tokens, torch.int64).reshape(rows, tokens),
+        rids_int=None,
+        bootstrap_room_ids_int=None,
         mrope_positions=torch.zeros(3, flat, dtype=torch.int64),
         next_token_logits_buffer=torch.zeros(flat, 4),
         global_num_tokens_gpu=torch.zeros(1, dtype=torch.int32),
@@ -81,22 +93,25 @@ def _buffers(size: int, tokens: int) -> SimpleNamespace:
 def _forward_batch(case: dict[str, Any], tokens: int, mode: ForwardMode) -> ForwardBatch:
     lens = case["lens"]
     count = len(lens)
+    counted = case.get("counted", True)
     spec_info = SimpleNamespace(
-        hidden_states=torch.zeros(count * tokens, 2),
-        num_correct_drafts=on_device([1] * count, torch.int32),
+        hidden_states=torch.arange(count * tokens * 2.0).reshape(count * tokens, 2),
+        num_correct_drafts=on_device([1] * count, torch.int32) if counted else None,
         num_accept_tokens=on_device([2] * count, torch.int32),
+        topk_p=torch.arange(count * tokens * 1.0).reshape(count, tokens),
+        topk_index=torch.arange(count * tokens).reshape(count, tokens),
     )
     return ForwardBatch(
         forward_mode=mode,
         batch_size=count,
         input_ids=on_device(range(count * tokens)),
-        req_pool_indices=on_device(range(count)),
-        seq_lens=on_device(lens, torch.int32),
-        out_cache_loc=on_device(range(count * tokens)),
+        req_pool_indices=on_device(range(10, count + 10)),
+        seq_lens=on_device(lens, torch.int64 if case.get("wide") else torch.int32),
+        out_cache_loc=on_device(range(100, count * tokens + 100)),
         seq_lens_sum=sum(lens) if case["sum"] else None,
         seq_lens_cpu=torch.tensor(lens, dtype=torch.int32) if case["mirror"] else None,
-        positions=on_device(range(count * tokens)),
-        extend_seq_lens=on_device([tokens] * count, torch.int32),
+        positions=on_device(range(200, count * tokens + 200)),
+        extend_seq_lens=on_device([tokens] * count, torch.int32) if case.get("extends", True) else None,
         extend_start_loc=on_device([at * tokens for at in range(count)], torch.int32),
         extend_seq_lens_cpu=[tokens] * count,
         global_num_tokens_cpu=[case.get("widest", count) * tokens],
@@ -188,8 +203,79 @@ def _found(out: LogitsProcessorOutput) -> dict[str, Any]:
     } | {"hidden": len(out.hidden_states)}
 
 
+def _held(buffers: SimpleNamespace) -> dict[str, Any]:
+    """Return what a graph's buffers hold."""
+    return {name: plain(value) for name, value in vars(buffers).items()}
+
+
+@contextmanager
+def _copies() -> Iterator[list[str]]:
+    """Note each copy into a tensor, one by one or several together."""
+    noted: list[str] = []
+
+    class Noting(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name = function.overloadpacket.__name__
+            if name in {"copy_", "_foreach_copy_"}:
+                noted.append(name)
+            return function(*args, **(kwargs or {}))
+
+    with Noting():
+        yield noted
+
+
+def draft(case: dict[str, Any], topk: int, disable: str = "") -> dict[str, Any]:
+    """Replay a draft with ``topk`` branches; return what the buffers hold, what comes out, and the copies made."""
+    os.environ["PATCHKIT_DISABLE"] = disable
+    runner = object.__new__(EAGLEDraftCudaGraphRunner)
+    settings = _settings(case, topk)
+    buffers, steps = settings["buffers"], 3
+    buffers.out_cache_loc = torch.full((CAPTURED[-1] * topk * steps,), STALE, dtype=torch.int64)
+    buffers.hidden_states = torch.full((CAPTURED[-1], 2), float(STALE))
+    handed: dict[str, Any] = {}
+
+    def note(view: Any, *_: Any) -> None:
+        handed.update(
+            batch_size=view.batch_size, seq_lens=plain(view.seq_lens), rows=plain(view.req_pool_indices)
+        )
+
+    model_runner = _model_runner()
+    model_runner.model_config = SimpleNamespace(vocab_size=1000)
+    vars(runner).update(
+        settings,
+        speculative_num_steps=steps,
+        model_runner=model_runner,
+        draft_attn_backend=SimpleNamespace(
+            init_forward_metadata_replay_cuda_graph=note, init_forward_metadata_out_graph=note
+        ),
+        output_buffers={size: tuple(torch.arange(size * 3).reshape(3, size, 1)) for size in CAPTURED},
+        _replay=lambda _: None,
+    )
+    forward_batch = _forward_batch(case, topk, ForwardMode.DECODE)
+    forward_batch.out_cache_loc = on_device(range(100, len(case["lens"]) * topk * steps + 100))
+    forward_batch.spec_info.hidden_states = torch.arange(len(case["lens"]) * 2.0).reshape(-1, 2)
+    DeviceTensor.reads.clear()
+    with _copies() as copies:
+        out = runner.replay(forward_batch)
+    told = {
+        "buffers": _held(buffers),
+        "handed": handed,
+        "out": plain(list(out)),
+        "reads": list(DeviceTensor.reads),
+    }
+    return told | {"copies": copies}
+
+
+def draft_extend_copies(case: dict[str, Any], tokens: int, disable: str = "") -> list[str]:
+    """Replay a draft-extend of ``tokens`` tokens a request; return the copies made."""
+    os.environ["PATCHKIT_DISABLE"] = disable
+    with _copies() as copies:
+        draft_extend(case, tokens, "DRAFT_EXTEND_V2")
+    return copies
+
+
 def draft_extend(case: dict[str, Any], tokens: int, mode: str) -> dict[str, Any]:
-    """Replay a draft-extend of ``tokens`` tokens a request; return what is handed and what comes out."""
+    """Replay a draft-extend of ``tokens`` tokens a request; return what is handed, the buffers and what comes out."""
     runner, backend = object.__new__(EAGLEDraftExtendCudaGraphRunner), Backend()
     settings = _settings(case, tokens)
     rows = 1 if mode == "DRAFT_EXTEND" else tokens
@@ -205,8 +291,8 @@ def draft_extend(case: dict[str, Any], tokens: int, mode: str) -> dict[str, Any]
     forward_batch = _forward_batch(case, tokens, ForwardMode[mode])
     DeviceTensor.reads.clear()
     out = runner.replay(forward_batch)
-    reads = list(DeviceTensor.reads)
-    return backend.handed | {"out": _found(out), "bs_of_runner": [runner.raw_bs, runner.bs], "reads": reads}
+    told = {"out": _found(out), "bs_of_runner": [runner.raw_bs, runner.bs], "reads": list(DeviceTensor.reads)}
+    return backend.handed | told | {"buffers": _held(runner.buffers)}
 
 
 def multi_layer_draft_extend(case: dict[str, Any], tokens: int) -> dict[str, Any]:
