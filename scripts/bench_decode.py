@@ -1,6 +1,6 @@
 """Compare sglang trees on one GPU: tokens, and the time, synchronisations and copies of a decode step.
 
-usage: python scripts/bench_decode.py --tree unpatched=A --tree patched=B [--tree ...] --out FOLDER
+usage: python scripts/bench_decode.py --tree unpatched=A --tree patched=REPOSITORY@REF [--tree ...] --out FOLDER
 
 Every tree has an EAGLE3 engine of its own, up at the same time as the others' on the same GPU, and they take
 turns run by run, A B A B. The first tree is the reference. The folder gets ``results.json`` and
@@ -29,7 +29,7 @@ from decode_bench.figures import read_run
 from decode_bench.results import WARM_UP, Measured, Result, passed, result, table, write
 from decode_bench.scenarios import Scenario, Server, scenarios
 from decode_bench.trace import read_profile
-from decode_bench.trees import Contender, contender, faulty_copy, read_faults
+from decode_bench.trees import Contender, contender, faulty_copy, located, read_faults
 from rich.console import Console
 
 from patchkit.errors import PatchkitError
@@ -180,27 +180,25 @@ def write_checkpoint(folder: Path, layers: int) -> tuple[str, str]:
     return target, draft
 
 
-def named_tree(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> list[Contender]:
-    """Return the trees of ``NAME=PATH`` values."""
-    found = []
+def named_tree(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Return the places of ``NAME=PLACE`` values by name."""
+    found = {}
     for value in values:
-        name, separator, path = value.partition("=")
+        name, separator, place = value.partition("=")
         if not separator:
-            raise click.BadParameter(f"{value} is not NAME=PATH.")
+            raise click.BadParameter(f"{value} is not NAME=PATH or NAME=REPOSITORY@REF.")
         if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
             raise click.BadParameter(f"{name!r} names a folder: use letters, digits, '.', '_' and '-'.")
-        found.append(contender(name, Path(path)))
-    if len({tree.name for tree in found}) < len(found):
-        raise click.BadParameter("two trees have the same name.")
+        if name in found:
+            raise click.BadParameter("two trees have the same name.")
+        found[name] = place
     return found
 
 
 @click.command()
 @click.option(
-    "--tree", "trees", multiple=True, required=True, callback=named_tree, metavar="NAME=PATH",
-    help="A tree to compare; the first is the reference.",
+    "--tree", "places", multiple=True, required=True, callback=named_tree, metavar="NAME=PLACE",
+    help="A tree to compare, a path or REPOSITORY@REF; the first is the reference.",
 )  # fmt: skip
 @click.option(
     "--faults", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -238,7 +236,7 @@ def named_tree(
 @click.option("--run-limit", type=float, default=60, show_default=True, help="Seconds for any one run.")
 def main(
     *,
-    trees: list[Contender],
+    places: dict[str, str],
     faults: Path | None,
     site: Path | None,
     checkpoints: Path,
@@ -256,6 +254,7 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     console = Console(stderr=True, width=240)
     out.mkdir(parents=True, exist_ok=True)
+    trees = [contender(name, located(place, out / "trees" / name)) for name, place in places.items()]
     trees += [faulty_copy(fault, trees, out / "faulty") for fault in (read_faults(faults) if faults else [])]
     chosen = [
         scenario

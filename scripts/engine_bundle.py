@@ -1,6 +1,6 @@
 """Pack what an offline machine with a Hopper GPU needs to run sglang engines of any number of trees.
 
-usage: python scripts/engine_bundle.py --tree NAME=PATH [--tree ...] OUT
+usage: python scripts/engine_bundle.py --tree NAME=PLACE [--tree ...] OUT; a place is a path or REPOSITORY@REF
 
 The machine has Python 3.12, PyTorch 2.11 for CUDA 13, Triton 3.6 and nvcc. ``OUT/site.tar.xz`` holds the
 packages that it lacks, all but sglang itself; ``OUT/trees.tar.xz`` holds the trees, one folder a name,
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from decode_bench.trees import located
 
 from patchkit.tree.tree import open_tree
 
@@ -152,21 +153,26 @@ def tree_files(trees: dict[str, Path]) -> list[tuple[str, Path]]:
     return [(name, file) for _, name, file in sorted(found)]
 
 
-def named_paths(
+def named_places(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, Path]:
-    """Return the paths of ``NAME=PATH`` values."""
+) -> dict[str, str]:
+    """Return the places of ``NAME=PLACE`` values."""
     if not all("=" in value for value in values):
-        raise click.BadParameter("a tree is given as NAME=PATH.")
-    return {name: Path(path) for name, _, path in (value.partition("=") for value in values)}
+        raise click.BadParameter("a tree is given as NAME=PATH or NAME=REPOSITORY@REF.")
+    return {name: place for name, _, place in (value.partition("=") for value in values)}
 
 
 @click.command()
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
-    "--tree", "trees", multiple=True, callback=named_paths, metavar="NAME=PATH", help="A tree to pack."
+    "--tree",
+    "trees",
+    multiple=True,
+    callback=named_places,
+    metavar="NAME=PLACE",
+    help="A tree to pack, a path or REPOSITORY@REF.",
 )
-def main(out: Path, trees: dict[str, Path]) -> None:
+def main(out: Path, trees: dict[str, str]) -> None:
     """Write OUT/site.tar.xz, unless it is there, and OUT/trees.tar.xz."""
     out.mkdir(parents=True, exist_ok=True)
     packages = out / "site.tar.xz"
@@ -176,7 +182,9 @@ def main(out: Path, trees: dict[str, Path]) -> None:
             download([*REQUIREMENTS, SGLANG, KERNELS], wheels)
             unpack(wheels, site)
             pack([("site", site)], packages)
-    pack(tree_files(trees), out / "trees.tar.xz")
+    with tempfile.TemporaryDirectory() as work:
+        found = {name: located(place, Path(work) / name) for name, place in trees.items()}
+        pack(tree_files(found), out / "trees.tar.xz")
 
 
 if __name__ == "__main__":

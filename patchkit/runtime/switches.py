@@ -11,11 +11,8 @@ SWITCHES = frozenset(
     {
         "26128",
         "26824",
-<<<<<<< HEAD
-        "28579",
-=======
         "28465",
->>>>>>> f2b1fb7 (28465: the small copies into the draft's and the draft-extend's graph buffers share their launches; measured, with long contexts and 0.5.13's TRTLLM MHA)
+        "28579",
         "28633",
         "31364",
         "32886",

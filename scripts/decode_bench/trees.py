@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
+from patchkit.tree.git import GitRepository, GitTree
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,25 @@ def contender(name: str, path: Path, control: bool = False) -> Contender:
     if tree.package.name != "sglang":
         raise UsageError(f"{path} is not a folder named sglang: Python could not import it; rename it.")
     return Contender(name, tree.package.parent, tree.version, control)
+
+
+def located(place: str, folder: Path) -> Path:
+    """Return the tree at ``place``, a path or ``REPOSITORY@REF``, whose package is written below ``folder``.
+
+    TreeError if there is no such repository, ref or tree.
+    """
+    repository, separator, ref = place.rpartition("@")
+    if not separator or Path(place).exists():
+        return Path(place)
+    package = folder / "sglang"
+    with GitRepository(Path(repository)) as opened:
+        tree = GitTree(opened, ref)
+        for name in tree.files("", ""):
+            content = tree.read(name)
+            if content is not None:
+                (package / name).parent.mkdir(parents=True, exist_ok=True)
+                (package / name).write_bytes(content)
+    return folder
 
 
 def read_faults(file: Path) -> list[Fault]:

@@ -156,12 +156,8 @@ def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(lacking: tuple[s
 
 
 def own_states(journey: Journey, state: str) -> dict[str, str]:
-    """Return what the later patches are in; since 0.5.14 upstream has three of them."""
-<<<<<<< HEAD
-    later = ("28579", "28633", "pk-trtllm-mha-opt-out") if journey.tree.version == "0.5.14" else ()
-=======
-    later = ("28465", "28633", "pk-trtllm-mha-opt-out") if journey.tree.version == "0.5.14" else ()
->>>>>>> f2b1fb7 (28465: the small copies into the draft's and the draft-extend's graph buffers share their launches; measured, with long contexts and 0.5.13's TRTLLM MHA)
+    """Return what the later patches are in; since 0.5.14 upstream has four of them."""
+    later = ("28465", "28579", "28633", "pk-trtllm-mha-opt-out") if journey.tree.version == "0.5.14" else ()
     return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream")
 
 

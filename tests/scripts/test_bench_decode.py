@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import random
+import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from patchkit.errors import UsageError
+from patchkit.errors import TreeError, UsageError
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path[:0] = [str(SCRIPTS), str(SCRIPTS / "decode_bench" / "startup")]
@@ -168,6 +169,23 @@ def write_tree(folder: Path, **changed: str) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(textwrap.dedent(text))
     return folder
+
+
+def test_a_tree_is_given_by_a_path_or_by_a_ref_of_a_repository(tmp_path: Path) -> None:
+    repository = tmp_path / "fork@home"
+    write_tree(repository)
+    for command in ("init -q", "add -A", "-c user.name=a -c user.email=a@b.c commit -qm one", "tag v1"):
+        subprocess.run(["git", "-C", repository, *command.split()], check=True)
+    committed = (repository / "sglang/__init__.py").read_bytes()
+    (repository / "sglang/__init__.py").write_text("later = 1\n")
+
+    assert trees.located(str(repository), tmp_path / "unused") == repository
+    assert not (tmp_path / "unused").exists()
+    found = trees.located(f"{repository}@v1", tmp_path / "tree")
+    assert (found / "sglang/__init__.py").read_bytes() == committed
+    assert trees.contender("fork", found).folder == found
+    with pytest.raises(TreeError, match="has no ref v2: git fetch it there"):
+        trees.located(f"{repository}@v2", tmp_path / "other")
 
 
 def outputs(*tokens: Sequence[int], finish: str = "length", steps: int = 1) -> list[figures.Output]:

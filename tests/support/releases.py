@@ -45,12 +45,9 @@ LATEST = "0.5.23"
 REFERENCE = "0.5.12.post1"
 UPSTREAM = ("25002", "25925", "26128", "26241", "26738", "26824")
 OWN = (
-<<<<<<< HEAD
     "27998",
-    "28579",
-=======
     "28465",
->>>>>>> f2b1fb7 (28465: the small copies into the draft's and the draft-extend's graph buffers share their launches; measured, with long contexts and 0.5.13's TRTLLM MHA)
+    "28579",
     "28633",
     "31364",
     "32886",
