@@ -67,6 +67,23 @@ def test_a_chain_of_branches_that_is_too_long_is_refused(tree: CheckoutTree, rea
         read(tree, PATCHES)  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("kind", ["powers", "attributes", "calls", "signs", "lines"])
+def test_a_chain_that_is_too_long_is_refused_in_what_is_no_python(tree: CheckoutTree, kind: str) -> None:
+    (tree.package / FILE).write_text(f"class AttentionBackend:\n    x = ({expression(kind, 3000)}\n")
+    with pytest.raises(TreeError, match=r"base_attn_backend\.py nests"):
+        inspect(tree, PATCHES)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [f'x = "{"-" * 900}"', f"# {'-' * 900}", f"x = [{', '.join(['f(1)'] * 900)}]", "x = f(1).a - 1\n" * 900],
+)
+def test_long_text_and_long_lists_are_no_depth_in_what_is_no_python(tree: CheckoutTree, code: str) -> None:
+    (tree.package / FILE).write_text(f"class AttentionBackend:\n    x = (\n{code}\n")
+    with pytest.raises(TreeError, match=r"base_attn_backend\.py:\d+: not valid Python"):
+        inspect(tree, PATCHES)
+
+
 @pytest.mark.parametrize("kind", EXPRESSIONS)
 def test_what_nests_within_the_limit_is_patched(tree: CheckoutTree, kind: str) -> None:
     code = f"class AttentionBackend:\n    x = {expression(kind, MAX_DEPTH - 20)}\n"
