@@ -142,6 +142,7 @@ def test_commits_and_series_carry_the_runtime(checkout: CheckoutTree, tmp_path: 
 
 
 def test_a_wheel_of_the_tree_works_without_patchkit(tree: CheckoutTree, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="The runtime needs it.")
     vendor(tree)
     (tree.root / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
