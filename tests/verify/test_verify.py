@@ -19,6 +19,7 @@ from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonS
 from support.releases import PATCHES, REFERENCE, Releases, answer, run
 
 import patchkit
+from patchkit import api
 from patchkit.audit import engine
 from patchkit.patchset import load
 from patchkit.tree import index
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from patchkit.findings.report import Report
     from patchkit.tree.tree import CheckoutTree
+    from patchkit.verify.result import Verdict
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
@@ -520,8 +522,16 @@ def test_importing_without_torch_says_so_in_one_sentence(
     assert "torch, which is not installed in" in finding["message"]
 
 
-def test_every_format_tells_the_same_failure(patched: Damaged) -> None:
+def test_every_format_tells_the_same_failure(patched: Damaged, monkeypatch: pytest.MonkeyPatch) -> None:
     patched.replace(MHA, f"def {HOOK}(", "def an_older_name_of_the_hook(")
+    verify = api.verify
+    verdicts: list[Verdict] = []
+
+    def verify_once(*given: Any) -> Verdict:
+        verdicts[:] = verdicts or [verify(*given)]
+        return verdicts[0]
+
+    monkeypatch.setattr(api, "verify", verify_once)
     replies = {
         style: run("verify", patched.tree.root, "--format", style, code=1).stdout
         for style in ("text", "sarif", "junit", "github", "html")
