@@ -391,6 +391,25 @@ def replay(
         )
 
 
+def reads_of_replay(
+    backend: Any, mode: str, bs: int, state: GraphInputs, spec: Any, *, lens_cpu: torch.Tensor | None
+) -> HostReads:
+    """Replay a graph from its input buffers, and return what the host read; the sum is known where ``lens_cpu`` is."""
+    reads = HostReads()
+    with reads:
+        replay(
+            backend,
+            mode,
+            bs=bs,
+            rows=state.rows,
+            lens=state.lens,
+            lens_cpu=lens_cpu,
+            total=None if lens_cpu is None else state.total,
+            spec=spec,
+        )
+    return reads
+
+
 def graph_view(
     mode: str,
     bs: int,

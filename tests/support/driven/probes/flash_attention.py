@@ -90,18 +90,7 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str
         accepted = [*batch["accepted"], *[1] * (bs - len(batch["accepted"]))]
         spec = backends.spec_info(mode, accepted=accepted, stride=batch["stride"])
         lens = {"true": state.lens_cpu, "none": None, "stale": torch.full_like(state.lens_cpu, STALE)}
-        reads = backends.HostReads()
-        with reads:
-            backends.replay(
-                backend,
-                mode,
-                bs=bs,
-                rows=state.rows,
-                lens=state.lens,
-                lens_cpu=lens[mirror],
-                total=None if mirror == "none" else state.total,
-                spec=spec,
-            )
+        reads = backends.reads_of_replay(backend, mode, bs, state, spec, lens_cpu=lens[mirror])
         told.append(made.replayed(bs, backend.forward_metadata, reads))
     return {"captured": made.captured, "replayed": told}
 

@@ -73,18 +73,10 @@ def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(made.decode_backend, largest, batch)
-        reads = backends.HostReads()
-        with reads:
-            backends.replay(
-                made,
-                mode,
-                bs=bs,
-                rows=state.rows,
-                lens=state.lens,
-                lens_cpu=state.lens_cpu if mirror else None,
-                total=state.total if mirror else None,
-                spec=backends.spec_info(mode, stride=stride),
-            )
+        spec = backends.spec_info(mode, stride=stride)
+        reads = backends.reads_of_replay(
+            made, mode, bs, state, spec, lens_cpu=state.lens_cpu if mirror else None
+        )
         planned = backends.fields_of(made.decode_backend.forward_metadata, trtllm_mha.FIELDS)
         told.append(planned | {"host_reads": reads.count})
     return {"replayed": told, "idle_side": made.prefill_backend.forward_metadata is None}

@@ -47,18 +47,9 @@ def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
         bs = batch["graph"]
         state = backends.GraphInputs(backend, made.largest, batch)
         spec = backends.spec_info(mode, accepted=batch["accepted"], stride=batch["stride"])
-        reads = backends.HostReads()
-        with reads:
-            backends.replay(
-                backend,
-                mode,
-                bs=bs,
-                rows=state.rows,
-                lens=state.lens,
-                lens_cpu=state.lens_cpu if mirror else None,
-                total=state.total if mirror else None,
-                spec=spec,
-            )
+        reads = backends.reads_of_replay(
+            backend, mode, bs, state, spec, lens_cpu=state.lens_cpu if mirror else None
+        )
         metadata = backend.decode_cuda_graph_metadata[bs]
         table = {"table": backends.plain(backend.decode_cuda_graph_kv_indices)}
         told.append(made.replayed(bs, metadata, reads) | table)
