@@ -10,7 +10,9 @@ import pytest
 from support.backdated import Edit
 from support.releases import PATCHES, REFERENCE, Releases, after, states
 
+from patchkit.audit.engine import audit
 from patchkit.codemods.language.scope import resolve
+from patchkit.findings.finding import Confidence
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import PatchStatus, Plan, State
 from patchkit.tree.tree import OverlayTree, Tree
@@ -91,6 +93,146 @@ def test_lengths_that_go_to_the_device_in_another_way(release: Tree, spelling: s
         )
 
 
+# ---- sites that say the same in other words ---------------------------------------------------------------------
+
+DECODE = "srt/speculative/eagle_info_v2.py::EagleDraftInputV2Mixin.prepare_for_decode"
+FILL = "srt/speculative/eagle_info_v2.py::EagleDraftInputV2Mixin.prepare_for_extend_to_fill_draft_kvcache"
+BATCH = "srt/managers/schedule_batch.py::ScheduleBatch"
+OVERLAP = "srt/managers/scheduler.py::Scheduler.init_overlap"
+METRICS_MIXIN = "srt/observability/scheduler_metrics_mixin.py"
+MLA = "srt/layers/attention/trtllm_mla_backend.py::TRTLLMMLABackend"
+REPLAY = "srt/speculative/eagle_draft_extend_cuda_graph_runner.py::EAGLEDraftExtendCudaGraphRunner.replay"
+LISTED = "isinstance($x, TritonAttnBackend) or isinstance($x, TRTLLMMLABackend)"
+TOPK = "$out.topk_p = $copy.topk_p[:$count]\n$out.topk_index = $copy.topk_index[:$count]"
+USUAL = "ret.extend_seq_lens = torch.tensor(batch.extend_seq_lens, dtype=torch.int32).to(device, non_blocking=True)"
+COPY = "batch.seq_lens_cpu = batch.seq_lens.cpu()\nbatch.seq_lens_sum = batch.seq_lens_cpu.sum().item()"
+CAT = "self.seq_lens_cpu = torch.cat([self.seq_lens_cpu, other.seq_lens_cpu])"
+OWN_WAYS = {
+    "shorter": {
+        f"{BATCH}.merge_batch": [
+            (CAT, "self.seq_lens_cpu = torch.cat((self.seq_lens_cpu, other.seq_lens_cpu), dim=0)")
+        ],
+        f"{BATCH}.filter_batch": [
+            (
+                "self.seq_lens_sum = self.seq_lens.sum().item()",
+                "self.seq_lens_sum = int(self.seq_lens.sum())",
+            ),
+            ("len(keep_indices) == len(self.reqs)", "len(self.reqs) == len(keep_indices)"),
+        ],
+        DECODE: [
+            (
+                COPY,
+                "batch.seq_lens_cpu = batch.seq_lens.cpu()\n"
+                "batch.seq_lens_sum = int(batch.seq_lens_cpu.sum().item())",
+            )
+        ],
+        FILL: [("[$n for $i in range(len(batch.seq_lens))]", "[$n] * len(batch.seq_lens)")],
+        f"{FORWARD_BATCH}::ForwardBatch.init_new": [
+            (
+                USUAL,
+                "ret.extend_seq_lens = torch.tensor(batch.extend_seq_lens).to(device=device)",
+            )
+        ],
+        METRICS_MIXIN: [
+            ("$to.decode_sum_seq_lens = $_", "$to.decode_sum_seq_lens = int(batch.seq_lens_cpu.sum())")
+        ],
+        f"{MLA}.__init__": [("self.num_draft_tokens = $count", "self.num_draft_tokens = $count or 0")],
+        REPLAY: [(TOPK, "$out.topk_p, $out.topk_index = $copy.topk_p[:$count], $copy.topk_index[:$count]")],
+    },
+    "by-way-of-locals": {
+        f"{BATCH}.merge_batch": [
+            (
+                "self.seq_lens_sum += other.seq_lens_sum",
+                "self.seq_lens_sum = self.seq_lens_sum + other.seq_lens_sum",
+            )
+        ],
+        f"{BATCH}.filter_batch": [
+            (
+                "self.seq_lens_sum = self.seq_lens.sum().item()",
+                "self.seq_lens_sum = self.seq_lens_cpu.sum().item()",
+            )
+        ],
+        OVERLAP: [
+            (
+                "self.future_map = FutureMap($a, $b, $c, $d, $e)",
+                "chosen = FutureMap($a, $b, $c, $d, $e)\nself.future_map = chosen",
+            )
+        ],
+        DECODE: [
+            (
+                COPY,
+                "on_host = batch.seq_lens.cpu()\nbatch.seq_lens_cpu = on_host\n"
+                "batch.seq_lens_sum = on_host.sum().item()",
+            )
+        ],
+        FILL: [
+            ("batch.spec_info = self", "count = len(batch.seq_lens)\nbatch.spec_info = self"),
+            ("[$n for $i in range(len(batch.seq_lens))]", "[$n for $i in range(count)]"),
+            ("batch.seq_lens_sum += $n", "batch.seq_lens_sum = batch.seq_lens_sum + $n"),
+        ],
+        f"{FORWARD_BATCH}::ForwardBatch.init_new": [
+            (
+                USUAL,
+                "staged = torch.tensor(batch.extend_seq_lens)\n"
+                "ret.extend_seq_lens = staged.to(device=device, non_blocking=True)",
+            )
+        ],
+        "srt/speculative/eagle_worker_v2.py::EagleDraftWorker.init_cuda_graphs": [
+            (
+                f"$graph = $cuda and ({LISTED})",
+                "own = self.draft_extend_attn_backend\n"
+                "$graph = $cuda and isinstance(own, TritonAttnBackend | TRTLLMMLABackend)",
+            )
+        ],
+        REPLAY: [(TOPK, "$out.topk_index = $copy.topk_index[:$count]\n$out.topk_p = $copy.topk_p[:$count]")],
+    },
+    "with-helpers": {
+        f"{BATCH}.merge_batch": [(CAT, "self.seq_lens_cpu = joined(self.seq_lens_cpu, other.seq_lens_cpu)")],
+        DECODE: [
+            (
+                COPY,
+                "batch.seq_lens_cpu = batch.seq_lens.cpu()\nbatch.seq_lens_sum = sum(batch.seq_lens_cpu.tolist())",
+            )
+        ],
+        FILL: [("[$n for $i in range(len(batch.seq_lens))]", "[$n for $i in batch.reqs]")],
+        f"{FORWARD_BATCH}::ForwardBatch.init_new": [
+            (
+                USUAL,
+                "ret.extend_seq_lens = torch.from_numpy(np.asarray(batch.extend_seq_lens, dtype=np.int32)).cuda()",
+            )
+        ],
+    },
+    "with-another-helper": {
+        f"{FORWARD_BATCH}::ForwardBatch.init_new": [
+            (USUAL, "ret.extend_seq_lens = staged(batch.extend_seq_lens, torch.int32, device=device)")
+        ],
+        f"{MLA}.init_cuda_graph_state": [
+            (
+                "super().init_cuda_graph_state($a, $b, $c)",
+                "super().init_cuda_graph_state(max_bs=$a, max_num_tokens=$b, kv_indices_buf=$c)",
+            )
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("way", OWN_WAYS)
+def test_a_fork_that_says_the_same_in_other_words_gets_every_patch(release: Tree, way: str) -> None:
+    fork = rewritten(
+        release,
+        *(Edit(at=at, find=find, code=code) for at, pairs in OWN_WAYS[way].items() for find, code in pairs),
+    )
+    usual = {status.patch.id: status.state for status in make_plan(release, PATCHES).patches}
+    plan = make_plan(fork, PATCHES)
+    assert {status.patch.id: status.state for status in plan.patches} == usual, reasons(plan)
+    patched = after(plan)
+    applied = {name for name, state in usual.items() if state is State.PENDING}
+    assert {name for name, state in states(patched, PATCHES).items() if state == "applied"} >= applied
+    assert make_plan(patched, PATCHES).changes == ()
+    report = audit(patched)
+    assert [finding for finding in report.findings if finding.confidence is Confidence.CERTAIN] == []
+
+
 # ---- a flag that the fork has set itself -----------------------------------------------------------------------
 
 FLAGS = {
@@ -158,7 +300,7 @@ def test_a_file_that_is_there_under_both_names_is_patched_where_its_sites_are(
 
 
 def test_the_statement_that_assigns_the_same_is_shown_with_its_line(release: Tree) -> None:
-    own = "ret.extend_seq_lens = self.staging.take(batch.extend_seq_lens, dtype=torch.int32, pinned=True)"
+    own = "ret.extend_seq_lens = model_runner.staging.lens"
     field = "extend_seq_lens"
     usual = f"ret.{field} = {TENSOR.format(field=field)}.to(device, non_blocking=True)"
     fork = rewritten(release, INIT_NEW(find=usual, code=own))

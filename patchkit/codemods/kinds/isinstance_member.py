@@ -49,6 +49,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
         from patchkit.codemods.language.template import render_expression
 
         subject, member = (render_expression(text, {}) for text in (self.subject, self.member))
+        subjects = [subject, *_locals_that_hold(scope, subject)]
         places: list[tuple[Path, list[cst.BaseExpression], cst.BaseExpression]] = []
         done = False
         for path, node in syntax.descend(scope.node, scope.path):
@@ -56,7 +57,11 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             if is_inside or not isinstance(node, cst.BaseExpression):
                 continue
             tests = [_isinstance(part) for part in _alternatives(node)]
-            found = [test for test in tests if test is not None and syntax.same(test[0], subject)]
+            found = [
+                test
+                for test in tests
+                if test is not None and any(syntax.same(test[0], each) for each in subjects)
+            ]
             if not found or len(found) != len(tests):
                 continue
             members = [each for test in found for each in test[1]]
@@ -110,6 +115,19 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             fine = isinstance(item, (Book, Film, Map))
             """,
         ),
+        Example(
+            "A local that holds the subject counts as it.",
+            'subject = "desk.item"\nbeside = "Book"\nmember = "Map"',
+            before="""
+            item = desk.item
+            fine = isinstance(item, (Book, Film))
+            """,
+            after="""
+            item = desk.item
+            # toy: so that it shows
+            fine = isinstance(item, (Book, Film, Map))
+            """,
+        ),
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
@@ -119,6 +137,16 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
         ),
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "A local that may hold something else is not it either.",
+            'subject = "desk.item"\nbeside = "Book"\nmember = "Map"',
+            before="""
+            item = desk.item
+            item = desk.next
+            fine = isinstance(item, Book)
+            """,
+            refusal="expected `isinstance(desk.item, Book)`",
+        ),
         Example(
             "A test of something else is not it.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
@@ -131,6 +159,25 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             refusal="key `member`: not Python",
         ),
     )
+
+
+def _locals_that_hold(scope: Scope, subject: cst.BaseExpression) -> list[cst.Name]:
+    """Return the names that a scope assigns nothing but the subject."""
+    import libcst as cst
+
+    from patchkit.codemods.language import syntax
+
+    given: dict[str, list[cst.BaseExpression]] = {}
+    for _, node in syntax.descend(scope.node, scope.path):
+        if isinstance(node, cst.Assign):
+            for target in node.targets:
+                if isinstance(target.target, cst.Name):
+                    given.setdefault(target.target.value, []).append(node.value)
+    return [
+        cst.Name(name)
+        for name, values in given.items()
+        if all(syntax.same(value, subject) for value in values)
+    ]
 
 
 def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpression]] | None:
