@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.releases import REFERENCE, Releases, answer, run
+
+from patchkit.patchset import load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +25,25 @@ def test_a_picked_patch_verifies(releases: Releases, tmp_path: Path, picked: str
     tree = releases.copy(REFERENCE, tmp_path)
     run("apply", tree.root, picked)
     assert answer("verify", tree.root)["passed"]
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_patches_drawn_by_chance_verify_or_verify_names_what_was_left_out(
+    releases: Releases, tmp_path: Path, only: bool
+) -> None:
+    patches = load.patches()
+    drawn = sorted(random.Random(f"four patches, only: {only}").sample(patches.ids, 4))
+    there = {patch.id for patch in patches.select(drawn, only=only)}
+    hardening = [patch for patch in patches if patch.default and there.intersection(patch.hardens)]
+    missing = [patch.id for patch in hardening if patch.id not in there]
+    assert bool(missing) == only
+    tree = releases.copy(REFERENCE, tmp_path)
+    run("apply", tree.root, *drawn, *(["--only"] if only else []))
+    found = checks(answer("verify", tree.root, code=int(only)))
+    failed = [name for name, check in found.items() if check["outcome"] == "failed"]
+    assert failed == (["audit"] if only else [])
+    notes = "\n".join(found["postconditions"]["notes"])
+    assert [name for name in missing if f"patchkit apply {name}" not in notes] == []
 
 
 def test_what_hardens_a_patch_and_was_left_out_is_named_beside_the_failure(
