@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from patchkit import collector
-from patchkit.audit import cache
+from patchkit.audit import cache, facts
 from patchkit.audit.interpreter.values import NONE
 from patchkit.audit.reach import Reach
 from patchkit.audit.rules import UNREAD, Use, guard
@@ -97,7 +97,9 @@ def audit_program(
     else:
         solver = Solver(program, reach)
         solver.solve(watch)
-        findings = collect(solver)
+        keeping = Solver(program, reach.keeping())
+        keeping.solve_backend()
+        findings = collect(solver, keeping)
     notes += [f"{file} does not parse and was left out" for file in program.unparsed]
     lines = {finding.file: program.lines(finding.file) for finding in findings}
     kept, suppressed, complaints = suppress.split(findings, lines)
@@ -106,12 +108,14 @@ def audit_program(
     return Report(kept, scanned, seconds, suppressed, (*notes, *complaints))
 
 
-def collect(solver: Solver) -> tuple[Finding, ...]:
-    """Turn what the solver saw into findings: one per place and rule, in source order."""
+def collect(*solvers: Solver) -> tuple[Finding, ...]:
+    """Turn what the solvers of a tree saw into findings: one per place and rule, in source order."""
     best: dict[tuple[str, int, int, str], Finding] = {}
-    heirs = {heir.cls: heir for heir in solver.reach.kinds.heirs}
-    for context in solver.contexts.values():
+    heirs = {heir.cls: heir for heir in solvers[0].reach.kinds.heirs}
+    for context in (context for solver in solvers for context in solver.contexts.values()):
         for hit in context.hits:
+            if _no_lists(hit) and not solvers[0].reach.handed_by_a_backend(context.function, hit.value.trail):
+                continue
             place = (context.function.module.file, hit.subject.lineno, hit.subject.col_offset, hit.use.rule)
             finding = _finding(context, hit, heirs)
             if place not in best or _order(finding) < _order(best[place]):
@@ -149,16 +153,22 @@ def _why(context: Context, hit: Hit, subject: str) -> str:
     step = context.step.lower().replace("_", " ")
     if hit.use is Use.STALE:
         return f"`{subject}` is not refreshed in a {step} step without the mirror"
+    if _no_lists(hit):
+        return f"`{subject}` is not set in a {step} step"
     certainty = "is" if hit.value.nulls == NONE else "can be"
     inherited = f", in code that {context.self_class} inherits" if context.self_class is not None else ""
     return f"`{subject}` {certainty} None in a {step} step without the mirror{inherited}"
 
 
 def _confidence(context: Context, hit: Hit) -> Confidence:
-    if not context.known or context.function.module.file.startswith(_PLACES_OF_MODELS):
+    if _no_lists(hit) or not context.known or context.function.module.file.startswith(_PLACES_OF_MODELS):
         return Confidence.POSSIBLE
     definite = hit.value.nulls == NONE and (hit.mode_checked or context.entered)
     return Confidence.CERTAIN if definite or hit.use is Use.SLOT else Confidence.LIKELY
+
+
+def _no_lists(hit: Hit) -> bool:
+    return any(step.text.endswith(facts.NO_LISTS) for step in hit.value.trail)
 
 
 def _shown(node: ast.expr) -> str:

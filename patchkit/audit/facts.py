@@ -19,8 +19,17 @@ MODE_CLASS = "ForwardMode"
 MIRRORLESS_STEPS = ("DECODE", "TARGET_VERIFY", "DRAFT_EXTEND_V2")
 """Forward modes of a spec-v2 decode step; ``DRAFT_EXTEND`` is spec v1's where there is a V2 member."""
 
+VERIFY = "TARGET_VERIFY"
+"""A verify has no extend lists, with the mirror or without: they are set for what extends a request's cache."""
+
+NO_LISTS = "is unset in every verify"
+"""What a finding's path says of such a list; whether its reader runs in a verify is for a person to tell."""
+
 BATCH_NAME = re.compile(r"(?:^|_)(?:batch|fb|mwb)$")
 """A parameter or variable with such a name, and no better evidence, holds a batch."""
+
+SPEC_INPUT = "spec_info"
+"""What a batch of a speculative step has, and a batch without the mirror is one."""
 
 SPEC_INPUT_NAME = re.compile(r"^(?:spec_info|spec_input|(?:\w+_)?(?:verify|draft|draft_extend)_input)$")
 BACKEND_NAME = re.compile(r"(?:^|_)(?:backend|backends|backend_list|attn_backends?)$")
@@ -29,6 +38,9 @@ ALWAYS_TRUE = frozenset({"enable_overlap", "is_spec_v2", "is_some", "supports_sp
 """Attributes and predicates that hold without the mirror: spec v2 runs under the overlap scheduler."""
 
 ALWAYS_FALSE = frozenset({mirror.FLAG})
+
+MODE_NAME = re.compile(r"^(?!global_)(?:\w+_)?forward_mode$")
+"""An attribute of a batch that holds its mode, now or as it came; the global one is that of every rank."""
 
 ALGORITHM_NAME = re.compile(r"(?:^|_)(?:spec_algorithm|spec_algo|speculative_algorithm)$")
 

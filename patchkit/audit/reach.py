@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from patchkit.audit import facts
 from patchkit.tree import mirror
 from patchkit.tree.backends import Backends
-from patchkit.tree.index import is_runtime, last_name
+from patchkit.tree.index import class_of_annotation, is_runtime, last_name
 from patchkit.tree.sglang import served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Set
+    from collections.abc import Iterable, Sequence, Set
 
+    from patchkit.findings.finding import Step
     from patchkit.tree.index import Class, Function, Module, Program
 
 _KNOWN = served("disaggregation", "managers", "mem_cache", "model_executor", "observability", "speculative")
@@ -42,16 +43,23 @@ class Reach:
     """Answers about reachability on the mirror-less path of one tree.
 
     ``pretend`` is one backend class that is taken to have opted out, whatever its flag says; then no other
-    backend counts.
+    backend counts. With ``keeps`` only those count that keep the mirror, which is there then.
     """
 
-    def __init__(self, program: Program, pretend: Class | None = None) -> None:
+    def __init__(self, program: Program, pretend: Class | None = None, *, keeps: bool = False) -> None:
         self._program = program
         self.pretend = pretend
+        self.keeps = keeps
 
     def pretending(self, cls: Class) -> Reach:
         """Return the answers that would hold if ``cls``, and no other backend, had opted out."""
-        other = Reach(self._program, cls)
+        return self._sharing(Reach(self._program, cls))
+
+    def keeping(self) -> Reach:
+        """Return the answers about the backends that keep the mirror."""
+        return self._sharing(Reach(self._program, keeps=True))
+
+    def _sharing(self, other: Reach) -> Reach:
         for name in _SHARED:
             other.__dict__[name] = getattr(self, name)
         return other
@@ -107,7 +115,7 @@ class Reach:
     @cached_property
     def active_backends(self) -> list[Class]:
         """Backends that can run without the mirror."""
-        return [cls for cls in self.backends if self.opted_out(cls)]
+        return [cls for cls in self.backends if self.opted_out(cls) != self.keeps]
 
     @cached_property
     def _active_names(self) -> frozenset[str]:
@@ -237,12 +245,16 @@ class Reach:
                 if caller not in found
             ]
             found.update(pending)
-        # The runtime stands for code that named the mirror, whatever its own names are.
+        for cls, holders in self._holders.items():
+            if any(method in found for method in cls.methods.values()):
+                found.update(holders)
+        # The runtime stands for code that named the mirror, whatever its own names are; what tells a batch's
+        # mode stands for a test of it.
         found.update(
             function
             for module in self._program.core
-            if is_runtime(module.file)
             for function in module.all_functions()
+            if is_runtime(module.file) or _tells_mode(function)
         )
         return frozenset(found)
 
@@ -264,6 +276,29 @@ class Reach:
                 for receiver, name in function.called_names:
                     found.setdefault(name, []).append((receiver, function))
         return found
+
+    @cached_property
+    def _holders(self) -> dict[Class, list[Function]]:
+        """The functions that call a method of a graph runner on an attribute of its name."""
+        found: dict[Class, list[Function]] = {}
+        for module in self._program.core:
+            for function in module.all_functions():
+                for attribute, name in function.received_names:
+                    cls = self._program.held_by(attribute)
+                    if cls is not None and name in cls.methods:
+                        found.setdefault(cls, []).append(function)
+        return found
+
+    def held(self, method: Function) -> bool:
+        """Say whether a method is of a graph runner that is called by its name."""
+        return method.owner in self._holders
+
+    def _followed(self, method: Function) -> bool:
+        """Say whether a graph runner's method runs where those that are followed call it, and nowhere else."""
+        return self.held(method) and any(
+            caller in self.relevant and not self.excluded(caller, None)
+            for caller, _ in self.callers_of(method)
+        )
 
     def callers_of(self, function: Function) -> list[tuple[Function, bool]]:
         """Return the functions that may call one; False beside those that only a name suggests."""
@@ -313,10 +348,12 @@ class Reach:
 
     def entry_points(self) -> list[tuple[Function, str | None]]:
         """Return the functions from which to start without knowing a caller, with the class of ``self``."""
-        found = self.backend_entries()
+        found = [entry for entry in self.backend_entries() if not self._for_a_runner(entry[0])]
         for function in self._startable:
             callers = [caller for caller, _ in self.callers_of(function)]
             running = [caller for caller in callers if not self.excluded(caller, None)]
+            if self._followed(function):
+                continue
             unfollowed = self._generic(function.name) or not any(
                 caller in self.relevant for caller in running
             )
@@ -324,12 +361,36 @@ class Reach:
                 found.append((function, None))
         return _ordered(found)
 
+    def _for_a_runner(self, method: Function) -> bool:
+        """Say whether a backend's method is called by graph runners alone, whose calls are followed."""
+        callers = [caller for caller, _ in self.callers_of(method)]
+        owners = [caller.owner for caller in callers if caller.owner is not None]
+        return (
+            len(owners) == len(callers)
+            and any(owner in self._holders for owner in owners)
+            and all(owner in self._holders or owner.name in self._backend_names for owner in owners)
+            and all(caller in self.relevant for caller in callers)
+            and all(
+                facts.BACKEND_NAME.search(held) or not held.isidentifier()
+                for caller in callers
+                for held, name in caller.received_names
+                if name == method.name
+            )
+        )
+
+    def handed_by_a_backend(self, function: Function, path: Sequence[Step]) -> bool:
+        """Say whether a backend hands a value on, by ``path``, to a function that is none of a backend's."""
+        files = {known.module.file for cls in self.backends for known in self._program.mro(cls)}
+        own = function.owner is not None and function.owner.name in self._backend_names
+        return path[0].file in files and function.module.file not in files and not own
+
     def leftovers(self, entered: Set[Function]) -> list[tuple[Function, str | None]]:
         """Return functions that nothing entered although, by name, running code may call them."""
         return _ordered(
             (function, None)
             for function in self._startable
             if function not in entered
+            and not self._followed(function)
             and any(
                 not sure and not self.excluded(caller, None) for caller, sure in self.callers_of(function)
             )
@@ -344,6 +405,12 @@ class Reach:
             and not facts.CAPTURE.search(function.name)
             and not (function.owner is not None and function.owner.name in self._backend_names)
         ]
+
+
+def _tells_mode(function: Function) -> bool:
+    """Say whether a function returns a batch's mode, or a yes or no that depends on it."""
+    told = class_of_annotation(function.node.returns)
+    return told == facts.MODE_CLASS or (told == "bool" and "forward_mode" in function.source)
 
 
 def _stem(file: str) -> str:

@@ -66,6 +66,7 @@ class Solver:
                 self._enter(function, None, known=self.reach.known(function, None))
         self._settle()
         self._makers_done = True
+        self._pending.extend(self.contexts.values())  # They ran before it was known what every maker leaves.
         entries = self.reach.entry_points()
         for done, (function, self_class) in enumerate(entries):
             if watch is not None:
@@ -88,7 +89,7 @@ class Solver:
                     pending.append(callee)
 
     def solve_backend(self) -> None:
-        """Run only the backends that can do without the mirror, from the methods that others call."""
+        """Run only the backends in question, from the methods that others call."""
         for function, self_class in self.reach.backend_entries():
             self._enter(function, self_class, known=True)
         self._settle()
@@ -103,7 +104,7 @@ class Solver:
 
     def _enter(self, function: Function, self_class: str | None, known: bool) -> None:
         self_class = _distinct(function, self_class)
-        for step in self.modes.mirrorless:
+        for step in self.modes.mirrorless if not self.reach.keeps else (facts.VERIFY,):
             key = (function, self_class, step, False)
             if key not in self.contexts:
                 self.contexts[key] = Context(function, self_class, step, entered=False)
@@ -215,6 +216,11 @@ class Solver:
             methods = [(self.program.method(cls, name), cls.name) for cls in self.reach.made_by(own)]
             return [(method, cls) for method, cls in methods if method is not None]
         cls = self.class_named(base.cls)
+        if cls is None and isinstance(function.value, ast.Attribute):
+            cls = self.program.held_by(function.value.attr)
+            method = self.program.method(cls, name) if cls is not None else None
+            if cls is not None and method is not None:
+                return [(method, cls.name)]
         if cls is not None:
             method = self.program.method(cls, name)
             if method is not None:
@@ -234,6 +240,7 @@ class Solver:
             if self._is_spec_input(method) == spec_inputs
             and (spec_inputs or not self.is_record(method.owner.name if method.owner else None))
             and not self.reach.excluded(method, None)
+            and not self.reach.held(method)
         ]
         return list(found) if len(found) <= _MAX_TARGETS else []
 
@@ -353,7 +360,12 @@ class Solver:
     def default_mirror(self, cls: str | None, name: str, step: str, where: Step) -> Value:
         """Return what the mirror of an object holds where a function's callers are unknown."""
         if name in mirror.MIRROR:
+            if self.reach.keeps:
+                return PRESENT
             text = f"{cls}.{name} is None in a {step} step without the mirror"
+            return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
+        if cls == "ForwardBatch" and step == facts.VERIFY:
+            text = f"{cls}.{name} {facts.NO_LISTS}"
             return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
         if cls != "ForwardBatch" or "DRAFT" not in step:
             return Value(ANY)
@@ -423,8 +435,14 @@ class Solver:
             known = self.class_named(cls)
             order = self.program.mro(known) if known is not None else []
             names = [cls] if known is None and cls is not None else [parent.name for parent in order]
-            self._ancestries[cls] = names, [parent.attribute_classes for parent in order]
+            self._ancestries[cls] = names, list(map(self._attribute_classes, order))
         return self._ancestries[cls]
+
+    def _attribute_classes(self, cls: Class) -> dict[str, str]:
+        found = cls.attribute_classes
+        if cls.module not in self.program.holders:
+            return found
+        return {name: hint for name, hint in found.items() if self.class_named(hint) is not None}
 
     def fixed_answer(self, function: ast.Attribute) -> bool | None:
         """Return what a predicate always answers without the mirror; None when either."""

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _Known = TypeVar("_Known", bound="Hashable")
 _RUNTIME = f"{mirror.RUNTIME.replace('.', '/')}/"
 _RUNTIMES = (_RUNTIME, f"{sglang.VENDORED_RUNTIME}/")
+_RUNNER = "graphrunner"
+_HELD = re.compile(rb"\.(\w+_graph_runner)\.\w+\(")
+_RECEIVED = re.compile(r"(\w+)\.(\w+)\(")
 _CALL = re.compile(r"(?:(\bself\.|\.)|\b)([A-Za-z_]\w*)\(")
 
 
@@ -67,6 +70,11 @@ class Function:
     def called_names(self) -> frozenset[tuple[str, str]]:
         """Every name that the text calls, with ``self.``, ``.`` or nothing before it; a superset."""
         return frozenset(_CALL.findall(self.source)) - {("", self.name)}
+
+    @cached_property
+    def received_names(self) -> frozenset[tuple[str, str]]:
+        """Every method name that the text calls, with the last name of what it is called on; a superset."""
+        return frozenset(_RECEIVED.findall(self.source))
 
     @cached_property
     def assigned(self) -> frozenset[str]:
@@ -322,7 +330,10 @@ class Index:
 
 
 class Program(Index):
-    """An index of a whole tree; files that never name the mirror wait until a call or a base leads there."""
+    """An index of a whole tree; files that never name the mirror wait until a call or a base leads there.
+
+    Of those, files that call a graph runner by its name are in ``core`` as well.
+    """
 
     def __init__(self, sources: dict[str, bytes]) -> None:
         super().__init__(sources.get, self.classes_named)
@@ -335,9 +346,38 @@ class Program(Index):
             if (mirror.names(text) or file.startswith(_RUNTIMES))
             and (module := self.module(file)) is not None
         ]
-        for module in self.core:
+        self._name_classes(self.core)
+        there = {module.file for module in self.core}
+        self.holders = [
+            module
+            for file, text in sorted(sources.items())
+            if file not in there
+            and any(self.held_by(attribute.decode()) for attribute in set(_HELD.findall(text)))
+            and (module := self.module(file)) is not None
+        ]
+        """Files in ``core`` for no more than that they call a graph runner."""
+        self._name_classes(self.holders)
+        self.core += self.holders
+
+    def _name_classes(self, modules: list[Module]) -> None:
+        for module in modules:
             for cls in module.classes.values():
                 self._classes.setdefault(cls.name, []).append(cls)
+
+    @cached_property
+    def _runners(self) -> list[tuple[str, Class]]:
+        return [
+            (name.lower(), cls)
+            for name, classes in self._classes.items()
+            if name.lower().endswith(_RUNNER)
+            for cls in classes
+        ]
+
+    def held_by(self, attribute: str) -> Class | None:
+        """Return the graph runner after whose class, and no other's, an attribute is named."""
+        wanted = attribute.replace("_", "")
+        found = [(name, cls) for name, cls in self._runners if name.endswith(wanted)]
+        return found[0][1] if len(found) == 1 and found[0][0] == wanted else None
 
     def module(self, file: str) -> Module | None:
         """Return the parsed file as ``Index`` does; TreeError for one that is too long or nests too deep to follow."""

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from patchkit.audit import facts
 from patchkit.audit.interpreter.frame import dotted, local
 from patchkit.audit.interpreter.values import (
     ABSENT,
@@ -278,6 +279,9 @@ class Calls:
         plain = not any(value.missing for _, _, value in arguments)
         for method, cls, base in targets:
             bound, places = bind(method, base, arguments)
+            flags = (name for name, value in bound.items() if value.truth)
+            if any(map(facts.CAPTURE.search, (method.name, *flags))):
+                continue  # A batch that is made for a capture has its mirror.
             for name in places.keys() & set(mirror.MIRROR):
                 self._frame.hand_on(places[name], bound[name], env)
             steps = self._steps(bound, env)

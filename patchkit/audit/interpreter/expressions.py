@@ -146,6 +146,7 @@ class Expressions:
             stop, current = (holds, fails) if wanted else (fails, holds)
             if stop is not None:
                 kept = replace(value, nulls=value.nulls & SOME or SOME, tainted=False) if wanted else value
+                kept = replace(kept, truth=wanted, refinement=None)
                 result = kept if result is None else join(result, kept)
                 left_off = self._frame.merge(left_off, stop)
         if left_off is not None:
@@ -155,7 +156,7 @@ class Expressions:
     def _value_ifexp(self, node: ast.IfExp, env: Environment) -> Value:
         holds, fails = self.condition(node.test, env.copy())
         lacking = self._tested(node.test, env)
-        results = []
+        results: list[tuple[Value, Environment]] = []
         for branch, expression in ((holds, node.body), (fails, node.orelse)):
             if branch is not None:
                 value = self.value(expression, branch)
@@ -163,13 +164,15 @@ class Expressions:
                     step = self._frame.step(expression, "None is handed on in its place")
                     trail = lacking.trail if lacking is not None else ()
                     value = replace(value, tainted=True, trail=trail).via(step)
-                results.append(value)
+                results.append((value, branch))
         joined = self._frame.merge(holds, fails)
         if joined is not None:
             env.cells = joined.cells
         if not results:
             return PRESENT
-        return results[0] if len(results) == 1 else join(results[0], results[1])
+        if len(results) == 1:
+            return results[0][0]
+        return self._frame.either(results[0], results[1], f"{node.lineno}:{node.col_offset}", env)
 
     def _tested(self, test: ast.expr, env: Environment) -> Value | None:
         """Return the value that a test compares with None, if it can be None for want of the mirror."""
@@ -286,11 +289,22 @@ class Expressions:
             value = value.via(self._frame.step(target, f"{ast.unparse(target)} takes that value"))
         if value.modes is not None:
             env.mode_checked = True
+            if not value.modes.intersection(self._frame.questions.modes.mirrorless):
+                self._made_a_prefill(base, target, env)
         cell = ("field", base.obj, name)
         env.cells[cell] = value
         self._frame.written.add(cell)
         if base.cls is not None and base.cls not in mirror.BATCH_CLASSES:
             self._frame.questions.store_field(base.cls, name, value)
+
+    def _made_a_prefill(self, batch: Value, target: ast.Attribute, env: Environment) -> None:
+        """Take a batch that is made another step's for one that may have its mirror: whoever does that sees to it."""
+        if not self._frame.questions.is_record(batch.cls):
+            return
+        for name in mirror.MIRROR:
+            held = self._frame.read_field(batch, name, env, target)
+            if held.missing and batch.obj is not None:
+                env.cells[("field", batch.obj, name)] = replace(fresh(held), nulls=ANY)
 
 
 def _is_test(node: ast.expr) -> bool:

@@ -64,6 +64,12 @@ class Interpreter:
             value = context.entry.get(name)
             if value is None or (value.modes is None and _is_mode(parameter)):
                 value = self._default_parameter(index, parameter)
+            if facts.CAPTURE.search(name):
+                value = Value(SOME, truth=False)
+            if name == facts.SPEC_INPUT:
+                value = replace(value, nulls=SOME)
+            if value.cls is None and self._is_self(index):
+                value = replace(value, cls=self._frame.questions.class_of_self(context))
             if value.cls is None:
                 hint = class_of_annotation(parameter.annotation)
                 value = replace(value, cls=self._frame.questions.class_of_name(name, hint))
@@ -85,13 +91,21 @@ class Interpreter:
                 env.cells.setdefault(("field", owner, path), nested)
                 owner = f"{owner}.{path}"
                 self._frame.classes.setdefault(owner, facts.SPEC_INPUT_ROOT)
-            env.cells[("field", owner, last)] = fresh(value)
+            # Calls of other steps have contexts of their own.
+            if facts.MODE_NAME.match(last) and (value.modes is None or context.step in value.modes):
+                env.cells[("field", owner, last)] = fresh(replace(value, modes=frozenset({context.step})))
+            else:
+                env.cells[("field", owner, last)] = fresh(value)
         return env
 
+    def _is_self(self, index: int) -> bool:
+        function = self._frame.context.function
+        return function.owner is not None and index == 0 and "staticmethod" not in function.decorators
+
     def _default_parameter(self, index: int, parameter: ast.arg) -> Value:
-        function, context = self._frame.context.function, self._frame.context
+        context = self._frame.context
         name = parameter.arg
-        if function.owner is not None and index == 0 and "staticmethod" not in function.decorators:
+        if self._is_self(index):
             return Value(SOME, cls=self._frame.questions.class_of_self(context))
         if name in mirror.TRACKED:
             return self._frame.questions.default_argument(context, name, self._frame.step(parameter, ""))

@@ -127,8 +127,10 @@ class Frame:
                 return questions.default_mirror(base.cls, name, step, where)
             if name == "forward_mode" and base.cls in mirror.BATCH_CLASSES:
                 return Value(SOME, modes=frozenset({step}))
-            if name == "spec_info" and base.cls in mirror.BATCH_CLASSES:
-                return Value(SOME, cls=facts.SPEC_INPUT_ROOT, obj=f"{base.obj}.spec_info")
+            if facts.MODE_NAME.match(name) and base.cls in mirror.BATCH_CLASSES:
+                return Value(ANY, modes=frozenset({step}))
+            if name == facts.SPEC_INPUT and base.cls in mirror.BATCH_CLASSES:
+                return Value(SOME, cls=facts.SPEC_INPUT_ROOT, obj=f"{base.obj}.{name}")
         if facts.PREFILL_METADATA.search(name) and questions.cleared(base.cls, name):
             return Value(NONE)
         stored = questions.stored_field(self.context, base.cls, name)
@@ -186,13 +188,28 @@ class Frame:
         if left.cells is right.cells:
             return left
         cells = {**right.cells, **left.cells}
-        for cell, held in cells.items():
+        merged = Environment(cells, left.mode_checked and right.mode_checked)
+        for cell, held in list(cells.items()):
             mine, theirs = left.cells.get(cell), right.cells.get(cell)
             if mine is theirs:
                 continue
             if mine is not None and theirs is not None:
-                cells[cell] = join(mine, theirs)
+                cells[cell] = self.either((mine, left), (theirs, right), ".".join(cell), merged)
             elif cell[0] == "field" and cell in self.written and not cell[1].startswith("new:"):
                 owner = Value(SOME, obj=cell[1], cls=self.classes.get(cell[1]))
                 cells[cell] = join(held, self.default_field(owner, cell[2]))
-        return Environment(cells, left.mode_checked and right.mode_checked)
+        return merged
+
+    def either(
+        self, left: tuple[Value, Environment], right: tuple[Value, Environment], name: str, env: Environment
+    ) -> Value:
+        """Join two values that states hold; of two batches, what each has is joined as well, under ``name``."""
+        value = join(left[0], right[0])
+        apart = value.obj is None and left[0].obj is not None and right[0].obj is not None
+        if not apart or value.cls not in mirror.BATCH_CLASSES:
+            return value
+        obj = f"new:either:{name}"
+        for attribute in (*mirror.TRACKED, "forward_mode"):
+            fields = (self.read_field(known, attribute, state) for known, state in (left, right))
+            env.cells[("field", obj, attribute)] = join(*fields)
+        return replace(value, obj=obj)
