@@ -26,11 +26,27 @@ def test_it(number):
 """
 
 
-def workers_of(modules: Mapping[str, str], folder: Path) -> dict[str, set[str]]:
-    """Return which workers ran tests of each module, of two."""
+NEEDING_A_RELEASE = f"""{SAYING}
+@pytest.fixture(autouse=True)
+def releases(): ...
+"""
+
+
+def workers_of(modules: Mapping[str, str], folder: Path, count: int = 2) -> dict[str, set[str]]:
+    """Return which workers ran tests of each module, the one that was first to run ahead."""
     for module, code in modules.items():
         (folder / module).write_text(code)
-    command = (sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-p", "support.collection")
+    command = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        f"{count}",
+        "--dist",
+        "loadgroup",
+        "-p",
+        "support.collection",
+    )
     done = subprocess.run(
         command,
         cwd=folder,
@@ -51,6 +67,11 @@ def test_all_tests_of_a_module_run_in_one_worker_and_both_workers_have_some(tmp_
     found = workers_of({"test_one.py": SAYING, "test_other.py": SAYING}, tmp_path)
     assert [len(workers) for workers in found.values()] == [1, 1]
     assert found["test_one.py"] != found["test_other.py"]
+
+
+def test_modules_that_need_no_release_run_first(tmp_path: Path) -> None:
+    found = workers_of({"test_one.py": NEEDING_A_RELEASE, "test_other.py": SAYING}, tmp_path, count=1)
+    assert list(found) == ["test_other.py", "test_one.py"]
 
 
 @pytest.mark.parametrize(

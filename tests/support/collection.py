@@ -1,7 +1,8 @@
 """Tests that share something expensive run in one worker, and those that need a release are marked `release`.
 
 `pytest -n 2 --dist loadgroup` gives every test of a group to one worker, which then makes once what the group has
-in common. The groups that take longest are handed out first, so that no worker is left alone with one at the end.
+in common. Groups that need no release come first, while the worker is small: some of their tests fork it hundreds of
+times. Of the others those that take longest are handed out first, so that no worker is left alone with one at the end.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _TOGETHER = {
     # These modules share the trees of `support.driven.fixtures`.
     "tests/differential/": "the driven trees",
 }
+_LONGEST = ("tests/differential/", "tests/real/", "tests/verify/", "tests/audit/")
 
 
 def group_of(test: str) -> str:
@@ -49,11 +51,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests; in a worker, also put those first that need a release, the driven trees before all."""
+    """Mark the tests; in a worker, also put them in the order in which their groups are handed out."""
     for item in items:
         if "releases" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.release)
     if hasattr(config, "workerinput"):
         heavy = {group_of(item.nodeid) for item in items if item.get_closest_marker("release")}
-        driven = _TOGETHER.values()
-        items.sort(key=lambda item: ((group := group_of(item.nodeid)) not in driven, group not in heavy))
+
+        def turn(item: pytest.Item) -> int:
+            if group_of(item.nodeid) not in heavy:
+                return -1
+            places = (at for at, place in enumerate(_LONGEST) if item.nodeid.startswith(place))
+            return next(places, len(_LONGEST))
+
+        items.sort(key=turn)
