@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.faults import Faults, killed
-from support.toys import APPLIED, MIRROR, SOURCES, apply, contents, everything, take_back, write_package
+from support.toys import (
+    APPLIED,
+    DEPTH,
+    MIRROR,
+    SOURCES,
+    apply,
+    contents,
+    everything,
+    take_back,
+    write_package,
+)
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction import folder
 from patchkit.transaction.recover import recover
+from patchkit.transaction.revert import recorded
 from patchkit.transaction.store import Store
 from patchkit.tree.tree import open_tree
 
@@ -150,6 +161,44 @@ def test_save_while_a_recovery_is_at_work_is_kept(tmp_path: Path) -> None:
             break
         assert (tree.package / MIRROR).read_bytes() == MINE
     assert number > 10
+
+
+def test_apply_before_any_step_of_a_revert_is_kept_out_or_keeps_its_ledger(tmp_path: Path) -> None:
+    """The lock goes last: nobody's ledger is removed with what a revert leaves."""
+    ends: set[int] = set()
+    for number in range(1, 1000):
+        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
+        apply(tree)
+        with Faults(applying(number, tree, ends)).on() as faults:
+            take_back(tree)
+        if faults.count < number:
+            break
+        there = b"# patchkit depth:" in (tree.read(MIRROR) or b"")
+        assert there == ("depth" in recorded(tree))
+        take_back(tree)
+        assert contents(tree) == {file: SOURCES[file] for file in APPLIED}
+    assert number > 10
+    assert ends == {0, 9}
+
+
+def applying(number: int, tree: CheckoutTree, ends: set[int]) -> Callable[[int, str, tuple[Any, ...]], None]:
+    """Apply a patch in another process just before the call with this number; it ends with 9 if it is refused."""
+
+    def instead(at: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if at != number:
+            return
+        child = os.fork()
+        if child == 0:
+            try:
+                apply(tree, DEPTH)
+                os._exit(0)
+            except TreeError:
+                os._exit(9)
+            finally:
+                os._exit(1)
+        ends.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    return instead
 
 
 TWENTY = """
