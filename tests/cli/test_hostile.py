@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -128,6 +129,31 @@ def test_pages_hold_no_control_characters(hostile: Path, tmp_path: Path, command
     page = tmp_path / "page.html"
     CliRunner().invoke(main, [command[0], str(hostile), *command[1:], "--format", "html", "-o", str(page)])
     assert [char for char in page.read_text() if not char.isprintable() and char != "\n"] == []
+
+
+@pytest.mark.parametrize(
+    ("upstream", "linked"),
+    [
+        ("https://example.org/pull/1", True),
+        ("javascript:alert(1)", False),
+        (" JavaScript:alert(1)", False),
+        ("data:text/html,x", False),
+    ],
+)
+def test_a_page_links_to_web_addresses_alone(tmp_path: Path, upstream: str, linked: bool) -> None:
+    write_package(tmp_path / "tree" / "sglang", SOURCES | {"srt/a.py": b"class A:\n    pass\n"})
+    patches = folder_with(tmp_path / "patches", {"upstream": f'"{upstream}"'})
+    run("apply", tmp_path / "tree", "hostile", "--patches", patches)
+    page = tmp_path / "page.html"
+    ran = CliRunner().invoke(
+        main,
+        ["verify", str(tmp_path / "tree"), "--patches", str(patches), "--format", "html", "-o", str(page)],
+    )
+    assert ran.exception is None or isinstance(ran.exception, SystemExit)
+    text = page.read_text()
+    assert f">{upstream}<" in text
+    assert (f'href="{upstream}"' in text) is linked
+    assert all(link.startswith("https://") for link in re.findall(r"""href=["']?([^"'>]*)""", text))
 
 
 def test_diff_of_a_file_with_an_odd_name_is_one_that_git_takes(tmp_path: Path, patch_folder: Path) -> None:
