@@ -53,7 +53,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests; in a worker, also put them in the order in which their groups are handed out."""
     for item in items:
-        if "releases" in getattr(item, "fixturenames", ()):
+        # A driven tree is one of a release, also where a test asks for it by name.
+        if "releases" in getattr(item, "fixturenames", ()) or group_of(item.nodeid) in _TOGETHER.values():
             item.add_marker(pytest.mark.release)
     if hasattr(config, "workerinput"):
         heavy = {group_of(item.nodeid) for item in items if item.get_closest_marker("release")}
