@@ -260,6 +260,8 @@ class Bench:
         self.diffs = {
             file: git(folder, "diff", "--full-index", "base", "change", "--", file).stdout for file in changed
         }
+        mail = ("format-patch", "-1", "--full-index", "--stdout", "change", "--")
+        self.mails = {file: git(folder, *mail, file).stdout for file in changed}
 
     def write(self, files: Mapping[str, bytes]) -> None:
         """Write files of the work tree."""
@@ -292,11 +294,17 @@ class Bench:
         git(self.folder, "clean", "-fdq")
 
 
-def each_file(bench: Bench, *command: str) -> dict[str, bytes | None]:
-    """Give each file's diff to a command; None where that does not end well."""
+def each_file(
+    bench: Bench, *command: str, given: Mapping[str, bytes] | None = None
+) -> dict[str, bytes | None]:
+    """Give each file's diff, or what else is ``given``, to a command; None where that does not end well.
+
+    ``FILE`` in the command stands for the file's name.
+    """
     found: dict[str, bytes | None] = {}
-    for file, diff in bench.diffs.items():
-        done = subprocess.run(command, cwd=bench.folder, input=diff, capture_output=True, check=False)
+    for file, text in (given or bench.diffs).items():
+        words = [file if word == "FILE" else word for word in command]
+        done = subprocess.run(words, cwd=bench.folder, input=text, capture_output=True, check=False)
         path = bench.folder / file
         found[file] = path.read_bytes() if done.returncode == 0 and path.is_file() else None
     return found
@@ -315,6 +323,22 @@ def git_apply_3(bench: Bench) -> dict[str, bytes | None]:
 def patch(bench: Bench) -> dict[str, bytes | None]:
     """Apply each diff, also where lines around it differ."""
     return each_file(bench, "patch", "-p1", "-F3", "--batch", "--no-backup-if-mismatch", "-r", "-")
+
+
+def git_am_3(bench: Bench) -> dict[str, bytes | None]:
+    """Apply a mail a file, or merge with the file that it was made from."""
+    found: dict[str, bytes | None] = {}
+    for file, mail in bench.mails.items():
+        settings = (word for setting in SETTINGS for word in ("-c", setting))
+        found |= each_file(bench, "git", *settings, "am", "-q", "-3", given={file: mail})
+        if found[file] is None:
+            git(bench.folder, "am", "--abort", code=False)
+    return found
+
+
+def wiggle(bench: Bench) -> dict[str, bytes | None]:
+    """Apply each diff, word by word where a line does not fit."""
+    return each_file(bench, "wiggle", "--merge", "--replace", "FILE", "-")
 
 
 def cherry_pick(bench: Bench) -> dict[str, bytes | None]:
@@ -349,8 +373,11 @@ def end_pick(bench: Bench, case: Case | None) -> None:
 TOOLS: Mapping[str, Callable[[Bench], dict[str, bytes | None]]] = {
     "git apply": git_apply,
     "git apply -3": git_apply_3,
+    "git am -3": git_am_3,
     "patch -F3": patch,
+    "wiggle": wiggle,
 }
+"""By the command that each begins with, which this machine may lack."""
 
 
 def count(tally: Tally, case: Case, found: Mapping[str, bytes | None]) -> None:
@@ -372,7 +399,8 @@ def measured(
     found: Sequence[Case], base: Mapping[str, bytes], changed: Mapping[str, bytes], root: Path
 ) -> dict[str, object]:
     """Return what each tool came to over all trees."""
-    names = [*TOOLS, "git cherry-pick", "git rerere", "patchkit"]
+    there = [name for name in TOOLS if shutil.which(name.split()[0])]
+    names = [*there, "git cherry-pick", "git rerere", "patchkit"]
     tallies = {name: Tally() for name in names}
     for name in names[:-1]:
         folder = root / name.replace(" ", "-")

@@ -171,9 +171,14 @@ def _targets() -> list[tuple[int, int, float, dict[str, dict[str, Any]]]]:
     ]
 
 
+def _text_tools() -> dict[str, Any]:
+    said: dict[str, Any] = json.loads((BENCHMARKS / "text-tools.json").read_text(encoding="utf-8"))
+    return said
+
+
 def text_tools() -> str:
     """Return what ``scripts/compare_text_tools.py`` measured, a row a tool."""
-    said: dict[str, Any] = json.loads((BENCHMARKS / "text-tools.json").read_text(encoding="utf-8"))
+    said = _text_tools()
     keys = ("clean", "correct", "wrong", "left")
     rows = [[each["tool"], *(str(each[key]) for key in keys)] for each in said["tools"]]
     kinds = Counter(tree["kind"] for tree in said["trees"])
@@ -487,6 +492,10 @@ def pictures() -> dict[str, Plot]:
         "metadata-ratios": Plot(
             "Lines, a panel a mode: time per replay over patchkit's against batch, for each context length",
             lambda: plots.fill_ratios(_fills(), contenders),
+        ),
+        "text-tools": Plot(
+            "Bars: how many files of all trees each tool brought and has right, brought and has wrong, or left",
+            lambda: plots.text_tools(_text_tools()["tools"], _text_tools()["files"]),
         ),
         "metadata-floor": Plot(
             "Points: the device's time of patchkit's launch against the least that its bytes can take",

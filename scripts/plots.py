@@ -342,3 +342,31 @@ def fill_floor(results: Sequence[Result], empty_kernel: float) -> Figure:
     axes.grid()
     axes.legend(loc="upper left", bbox_to_anchor=(0, 0.8), frameon=False, fontsize=8)
     return figure
+
+
+@matplotlib.rc_context(STYLE)
+def text_tools(results: Sequence[Result], files: int) -> Figure:
+    """Return what became of ``files`` files with each tool: brought and correct, brought and wrong, or left."""
+    figure = Figure(figsize=(_WIDTH, 0.36 * len(results) + 1.1), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(results))
+    start = [0] * len(results)
+    shares = (
+        ("correct", "correct", "#0072b2"),
+        ("wrong", "clean, and wrong", "#d55e00"),
+        ("left", "left", "#d0d4d9"),
+    )
+    for key, label, colour in shares:
+        counts = [result[key] for result in results]
+        axes.barh(places, counts, 0.7, left=start, color=colour, label=label)
+        start = [at + count for at, count in zip(start, counts, strict=True)]
+    for place, result in zip(places, results, strict=True):
+        axes.annotate(str(result["correct"]), (4, place), va="center", color="white")
+    axes.set_yticks(places, [result["tool"] for result in results])
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlim(0, files)
+    axes.set_xlabel("files")
+    axes.legend(ncols=3, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, borderaxespad=0.2)
+    return figure

@@ -44,7 +44,11 @@ def counts(folder: Path, *cases: compare.Case) -> dict[str, tuple[int, int, int]
     said = compare.measured(cases, {"desk.py": BASE}, {"desk.py": CHANGED}, folder)
     tools = said["tools"]
     assert isinstance(tools, list)
-    return {tool["tool"]: (tool["correct"], tool["wrong"], tool["left"]) for tool in tools}
+    found = {tool["tool"]: (tool["correct"], tool["wrong"], tool["left"]) for tool in tools}
+    # It merges words, and a machine may lack it.
+    wiggled = found.pop("wiggle", None)
+    assert wiggled is None or sum(wiggled) == len(cases)
+    return found
 
 
 @pytest.mark.parametrize("name", compare.FORMS)
