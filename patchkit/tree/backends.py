@@ -100,6 +100,28 @@ class Backends:
         """Say whether a backend's flag is a property of its own: each object answers, and some may do without."""
         return mirror.FLAG in cls.methods
 
+    def serves_inside(self, cls: Class) -> bool:
+        """Say whether a backend's objects serve inside another alone, which is what a worker asks."""
+        return not self._inner.isdisjoint(self._program.ancestors(cls))
+
+    @cached_property
+    def _inner(self) -> frozenset[str]:
+        """The kinds of backend that the constructor of one takes beside any backend."""
+        found: set[str] = set()
+        for cls in self.all:
+            made = cls.methods.get("__init__")
+            arguments = made.node.args.args if made is not None else ()
+            kinds = {
+                last_name(argument.annotation) for argument in arguments if argument.annotation is not None
+            }
+            if mirror.BACKEND_ROOT in kinds and self.derived(cls):
+                found |= kinds & self._kinds
+        return frozenset(found)
+
+    @cached_property
+    def _kinds(self) -> frozenset[str]:
+        return frozenset(cls.name for cls in self.all if self.derived(cls))
+
     def _opt_out_of(self, cls: Class) -> Class | None:
         """Return the class, ``cls`` or the first ancestor that sets the flag, if it can be False there."""
         for known in self._program.mro(cls):

@@ -54,7 +54,8 @@ def _workers(subject: Subject) -> list[Function]:
 
 
 def _backends(subject: Subject) -> list[Class]:
-    return [cls for cls in subject.backends.all if subject.backends.derived(cls)]
+    backends = subject.backends
+    return [cls for cls in backends.all if backends.derived(cls) and not backends.serves_inside(cls)]
 
 
 def _close(subject: Subject, workers: list[Function]) -> frozenset[str]:
