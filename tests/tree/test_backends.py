@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from support.audited import MemoryTree
 
-from patchkit.tree.backends import heirs_of
+from patchkit.tree.backends import Backends, heirs_of
+from patchkit.tree.index import Program
 
 ROOT = "class AttentionBackend:\n    needs_cpu_seq_lens = True\n"
 FAST = """\
@@ -68,3 +69,38 @@ def test_a_grandchild_is_an_heir_too() -> None:
 )
 def test_another_class_is_none(own: str) -> None:
     assert names(own) == []
+
+
+INSIDE = """
+class AttentionBackend: ...
+class StateBackend(AttentionBackend):
+    needs_cpu_seq_lens = False
+    def init_forward_metadata(self, batch): ...
+class GatedBackend(StateBackend): ...
+class PagedBackend(AttentionBackend):
+    needs_cpu_seq_lens = False
+    def init_forward_metadata(self, batch): ...
+class Wrapper(AttentionBackend):
+    def __init__(self, {full}, {state}):
+        self.both = [full, state]
+    def init_forward_metadata(self, batch): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("full", "state", "inside"),
+    [
+        ("full: AttentionBackend", "state: StateBackend", {"StateBackend", "GatedBackend"}),
+        ("full: 'AttentionBackend'", "state: 'linear.StateBackend'", {"StateBackend", "GatedBackend"}),
+        # What may be any backend says nothing of a kind, and a kind alone may be the whole of another.
+        ("full: AttentionBackend", "state: AttentionBackend", set()),
+        ("full: int", "state: StateBackend", set()),
+        ("full", "state", set()),
+    ],
+)
+def test_a_backend_that_another_takes_beside_any_serves_inside_it(
+    full: str, state: str, inside: set[str]
+) -> None:
+    file = "srt/layers/attention/some_backend.py"
+    backends = Backends(Program({file: INSIDE.format(full=full, state=state).encode()}))
+    assert {cls.name for cls in backends.all if backends.serves_inside(cls)} == inside
