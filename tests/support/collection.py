@@ -23,6 +23,16 @@ _TOGETHER = {
 }
 _LONGEST = ("tests/differential/", "tests/real/", "tests/verify/", "tests/audit/")
 
+_LONG = (
+    # What is stopped at each step, or waited for by many processes.
+    *(
+        f"tests/transaction/test_{name}.py"
+        for name in ("interruption", "meanwhile", "new_files", "order", "resolving")
+    ),
+    # Kernels that are interpreted, environments that are made, and scripts whose work is long.
+    *("tests/backends/", "tests/scripts/", "tests/test_collection.py", "tests/test_packaging.py"),
+)
+
 
 def group_of(test: str) -> str:
     """Return the group of a test, given by its id: what its module shares with others, or its module."""
@@ -56,6 +66,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # A driven tree is one of a release, also where a test asks for it by name.
         if "releases" in getattr(item, "fixturenames", ()) or group_of(item.nodeid) in _TOGETHER.values():
             item.add_marker(pytest.mark.release)
+        if item.nodeid.startswith(_LONG):
+            item.add_marker(pytest.mark.long)
     if hasattr(config, "workerinput"):
         heavy = {group_of(item.nodeid) for item in items if item.get_closest_marker("release")}
 
