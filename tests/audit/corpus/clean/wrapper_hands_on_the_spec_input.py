@@ -15,8 +15,8 @@ class WrappingBackend(AttentionBackend):
     needs_cpu_seq_lens = False
 
     def init_replay(self, bs, spec_info, seq_lens_cpu):
-        for attn_backend in self.attn_backend_list:
-            attn_backend.init_replay(bs, spec_info, seq_lens_cpu)
+        for side in self.attn_backend_list:
+            side.init_replay(bs, spec_info, seq_lens_cpu)
 
 
 class FastBackend(AttentionBackend):
