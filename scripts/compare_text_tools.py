@@ -56,6 +56,7 @@ SETTINGS = (
     "rerere.enabled=true",
     "merge.conflictStyle=merge",
 )
+GIT = ("git", *(word for setting in SETTINGS for word in ("-c", setting)))
 
 
 @dataclass
@@ -84,8 +85,7 @@ class Case:
 
 def git(folder: Path, *arguments: str, code: bool = True) -> subprocess.CompletedProcess[bytes]:
     """Run git in a folder with settings of its own; with ``code`` it has to end well."""
-    options = [word for setting in SETTINGS for word in ("-c", setting)]
-    return subprocess.run(("git", *options, "-C", str(folder), *arguments), capture_output=True, check=code)
+    return subprocess.run((*GIT, "-C", str(folder), *arguments), capture_output=True, check=code)
 
 
 def cpu_seconds() -> float:
@@ -329,8 +329,7 @@ def git_am_3(bench: Bench) -> dict[str, bytes | None]:
     """Apply a mail a file, or merge with the file that it was made from."""
     found: dict[str, bytes | None] = {}
     for file, mail in bench.mails.items():
-        settings = (word for setting in SETTINGS for word in ("-c", setting))
-        found |= each_file(bench, "git", *settings, "am", "-q", "-3", given={file: mail})
+        found |= each_file(bench, *GIT, "am", "-q", "-3", given={file: mail})
         if found[file] is None:
             git(bench.folder, "am", "--abort", code=False)
     return found

@@ -33,7 +33,11 @@ def statement_at(module: cst.Module, path: Path) -> Path:
 
 def line_of(scope: Scope, path: Path) -> str:
     """Return the first line of the statement that holds ``path``, for a message."""
-    statement = syntax.node_at(scope.module, statement_at(scope.module, path))
+    return first_line(syntax.node_at(scope.module, statement_at(scope.module, path)))
+
+
+def first_line(statement: cst.CSTNode) -> str:
+    """Return the first line of a statement, without the comments above it."""
     return syntax.code_of(statement.with_changes(leading_lines=())).strip().splitlines()[0]
 
 

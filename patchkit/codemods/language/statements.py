@@ -14,6 +14,7 @@ from patchkit.codemods.language.pattern import Match, Pattern
 from patchkit.codemods.language.sites import (
     bindings_given,
     brief,
+    first_line,
     line_of,
     nearest,
     replace_expression,
@@ -107,9 +108,8 @@ class Statements:
             for match in variant.find.find(scope.node, scope.path, given):
                 passed = variant.disturbing(match)
                 if passed is not None:
-                    line = syntax.code_of(passed.with_changes(leading_lines=())).strip().splitlines()[0]
                     return examination.ambiguous(
-                        f"`{line}` stands between, expected nothing that the edit moves"
+                        f"`{first_line(passed)}` stands between, expected nothing that the edit moves"
                     )
                 taken = [*marks, *(site.match for site in sites)]
                 place = variant.site(scope.module, match, self.place)
