@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.conflict import Conflict
-    from patchkit.plan.status import EditStatus, PatchStatus, Plan, Stage, Standing
+    from patchkit.plan.status import EditStatus, PatchStatus, Plan, Standing
     from patchkit.series.backports import Backport
     from patchkit.series.commit import Committed
     from patchkit.series.merge import Merged
@@ -234,18 +234,23 @@ def commit(
     from patchkit.plan.at_hand import PatchesAtHand
     from patchkit.series.commit import commit as committing
     from patchkit.transaction import revert as reverting
+    from patchkit.transaction.at_once import at_once
 
-    planned, stages = _series(tree, patches, ids, only=only, runtime=runtime)
+    at_hand = PatchesAtHand(tree, patches)
+
+    def plan(ids: Sequence[str], *, only: bool) -> Plan:
+        return at_once(tree, _plan(tree, patches, ids, only=only, runtime=runtime), at_hand)
+
+    planned = plan(ids, only=only)
     conflicts = describe_conflicts(planned.patches)
     if conflicts and not keep_going:
         raise PlanConflictError(
             f"{conflicts}, so nothing was written: --keep-going applies the others.", planned
         )
-    at_hand = PatchesAtHand(tree, patches)
     return committing(
         tree,
         planned,
-        stages,
+        lambda name: plan((name,), only=True),
         patches.digest,
         lambda name: reverting.revert(tree, frozenset({name}), at_hand),
     )
@@ -679,20 +684,6 @@ def _require_whole(tree: CheckoutTree) -> None:
 
     require_settled(tree)
     require_finished(tree)
-
-
-def _series(
-    tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, only: bool, runtime: str = ""
-) -> tuple[Plan, tuple[Stage, ...]]:
-    from patchkit.plan import vendor
-    from patchkit.plan.build import make_series
-
-    _require_whole(tree)
-    chosen = patches.select(ids, only=only)
-    if not _vendored(tree, patches, runtime):
-        return make_series(tree, chosen)
-    plan, stages = make_series(vendor.laid_over(tree), vendor.pointed(chosen))
-    return vendor.with_runtime(tree, plan), vendor.staged_with_runtime(tree, stages)
 
 
 def _plan(

@@ -15,7 +15,7 @@ import msgspec
 
 from patchkit import __version__
 from patchkit.errors import ConflictError
-from patchkit.plan.status import FileChange, Plan, Stage
+from patchkit.plan.status import FileChange, Plan
 from patchkit.tree.sglang import NAME
 from patchkit.tree.tree import OverlayTree
 
@@ -91,20 +91,6 @@ def with_runtime(tree: Tree, plan: Plan) -> Plan:
     """Return a plan made on the laid-over tree with the files of the runtime that ``tree`` needs for it."""
     users = [status.patch.id for status in plan.made if _imports_runtime(status.patch)]
     return replace(plan, tree=tree, changes=(*_copies(tree, users), *plan.changes))
-
-
-def staged_with_runtime(tree: Tree, stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages with the runtime in the first that imports it, and recorded for the others."""
-    found = []
-    below: Tree = tree
-    for stage in stages:
-        if _imports_runtime(stage.patch):
-            copies = _copies(below, [stage.patch.id])
-            found.append(Stage(stage.patch, (*copies, *stage.changes)))
-            below = laid_over(tree)
-        else:
-            found.append(stage)
-    return tuple(found)
 
 
 def _imports_runtime(patch: Patch) -> bool:

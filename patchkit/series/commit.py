@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError
-from patchkit.plan.status import Plan
 from patchkit.series.message import message
 from patchkit.transaction.apply import Applied, Transaction
 from patchkit.tree.git import git
@@ -14,7 +13,7 @@ from patchkit.tree.git import git
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from patchkit.plan.status import PatchStatus, Stage
+    from patchkit.plan.status import PatchStatus, Plan
     from patchkit.tree.tree import CheckoutTree
 
 # What git leaves in its folder while something is half done, and what ends it.
@@ -50,34 +49,39 @@ class RefusedCommitError(PatchkitError):
 def commit(
     tree: CheckoutTree,
     plan: Plan,
-    stages: Sequence[Stage],
+    step: Callable[[str], Plan],
     digest: str,
     take_back: Callable[[str], object],
 ) -> Committed:
-    """Write the plan stage by stage and commit each; ``take_back`` reverts one patch.
+    """Write the plan patch by patch and commit each; ``step`` plans one patch, ``take_back`` reverts it.
+
+    A patch whose edits another has made whole is recorded and has no commit.
 
     TreeError, and nothing written, unless the package is tracked by git with no change in the files that the
     plan changes and nothing half done. Hooks run; the author is git's.
     """
-    transaction = Transaction(tree, digest)
+    transaction = Transaction(tree, digest, committed=True)
     applied = transaction.check(plan)
     require_committable(tree, [change.file for change in plan.changes if change.before is not None])
-    statuses = {status.patch.id: status for status in plan.patches}
     made: list[Commit] = []
-    for stage in stages:
-        status = statuses[stage.patch.id]
-        transaction.commit(Plan(tree, (status,), stage.changes))
-        files = [change.file for change in stage.changes]
-        fresh = [change.file for change in stage.changes if change.before is None]
+    for status in plan.made:
+        name = status.patch.id
+        # Planned anew: what stands by now is what the patches before it made.
+        planned = step(name)
+        transaction.commit(planned)
+        changes = [change for change in planned.changes if change.before != change.after]
+        if not changes:
+            continue
+        fresh = [change.file for change in changes if change.before is None]
         try:
             if fresh:
                 git(tree.package, "add", "--intent-to-add", "--force", "--", *fresh)
-            made.append(Commit(stage.patch.id, _commit(tree, files, status)))
+            made.append(Commit(name, _commit(tree, [change.file for change in changes], status)))
         except RefusedCommitError as error:
-            take_back(stage.patch.id)
+            take_back(name)
             before = f"; committed before it: {', '.join(one.patch for one in made)}" if made else ""
             raise RefusedCommitError(
-                f"{stage.patch.id}: {error}, so this patch was taken back{before}: "
+                f"{name}: {error}, so this patch was taken back{before}: "
                 "mend what refused it, then patchkit apply --commit goes on."
             ) from None
     return Committed(applied, tuple(made))

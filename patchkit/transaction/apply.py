@@ -20,18 +20,25 @@ if TYPE_CHECKING:
 
     from patchkit.plan.markers import Block
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
+    from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.write import Checked
     from patchkit.tree.backends import Heir
     from patchkit.tree.tree import CheckoutTree
 
 
 class Transaction:
-    """One apply of a plan to a tree on disk; ``digest`` names the patch set that the plan comes from."""
+    """One apply of a plan to a tree on disk; ``digest`` names the patch set that the plan comes from.
 
-    def __init__(self, tree: CheckoutTree, digest: str, *, allow_dirty: bool = False) -> None:
+    What is ``committed`` git can take back: the record of what stands before is kept for that.
+    """
+
+    def __init__(
+        self, tree: CheckoutTree, digest: str, *, allow_dirty: bool = False, committed: bool = False
+    ) -> None:
         self.tree = tree
         self.digest = digest
         self.allow_dirty = allow_dirty
+        self.committed = committed
 
     def check(self, plan: Plan) -> Applied:
         """Return what `commit` would, or raise TreeError if it would refuse; nothing is written."""
@@ -50,8 +57,11 @@ class Transaction:
             record = holding(before, self.tree.read, store.get) or Record()
             prepared = self._prepare(plan, record)
             now = with_plan(record, plan, self.digest, prepared.made)
-            write_all(self.tree, store, prepared, before=before, after=before.with_record(record, now))
+            write_all(self.tree, store, prepared, before=before, after=self._after(before, record, now))
         return _outcome(plan)
+
+    def _after(self, ledger: Ledger, record: Record, now: Record) -> Ledger:
+        return ledger.with_record(Record() if self.committed else record, now)
 
     def _prepare(self, plan: Plan, record: Record) -> Checked:
         prepared = checked(self.tree, {change.file: (change.before, change.after) for change in plan.changes})

@@ -20,39 +20,39 @@ _OURS = b"patchkit"
 def holding(
     ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
 ) -> Record | None:
-    """Return the record of which most stands in the files that ``read`` gives; the newest of equals, else None.
+    """Return the record of which most stands in the files that ``read`` gives, and least does not, else None.
 
-    A file that stands as patchkit left it speaks for its record, and so does one with something of what
-    patchkit wrote, whoever edited it since.
+    Of equals it is the newest. A file that stands as patchkit left it speaks for its record, and so does one with
+    something of what patchkit wrote, whoever edited it since.
     """
-    best: tuple[tuple[int, int], Record] | None = None
+    best: tuple[tuple[int, int, int, int], Record] | None = None
     for record in ledger.records:
         same = {file for file, known in record.files.items() if digest_or_none(read(file)) == known.applied}
         others = (item for item in record.files.items() if item[0] not in same)
-        kept = sum(_is_kept(known, read(file), content) for file, known in others)
-        score = (len(same), kept)
-        if any(score) and (best is None or score >= best[0]):
+        kept = [lines for file, known in others if (lines := _kept(known, read(file), content))]
+        score = (len(same), len(kept), sum(kept), -len(record.files))
+        if (same or kept) and (best is None or score >= best[0]):
             best = score, record
     return best[1] if best else None
 
 
-def _is_kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], bytes]) -> bool:
-    """Tell whether a file has a line that patchkit wrote, one that names it where there is one.
+def _kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], bytes]) -> int:
+    """Return how many lines a file has that patchkit wrote, of those that name it where there are some.
 
     What does not name it upstream may have written as well. A comment that says so may be gone, an import not.
     """
     if stands is None or known.applied is None:
-        return False
+        return 0
     try:
         before = _lines(content(known.original)) if known.original is not None else frozenset[bytes]()
         applied = content(known.applied)
     except TreeError:
-        return False
+        return 0
     brought = _lines(applied) - before
     signed = frozenset(line for line in brought if _OURS in line)
     # Of a conflict, a person who finishes it keeps what they like.
     sure = signed if signed and not blocks_in(applied) else brought
-    return bool(_lines(stands) & sure)
+    return len(_lines(stands) & sure)
 
 
 def _lines(text: bytes) -> frozenset[bytes]:

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.toys import (
@@ -17,6 +18,7 @@ from support.toys import (
     attribute,
     edit,
     everything,
+    git,
     making,
     rewriting,
     statement,
@@ -26,6 +28,8 @@ from support.toys import (
 
 from patchkit import api
 from patchkit.patchset.select import PatchSet
+from patchkit.plan.status import State
+from patchkit.series.commit import RefusedCommitError
 from patchkit.transaction.revert import recorded
 from patchkit.tree.tree import open_tree
 
@@ -68,6 +72,8 @@ PATCHES = PatchSet(
     ),
     "toys",
 )
+
+TWINS = PatchSet((*PATCHES, toy("own-twin", attribute(CRLF, "Backend", "needs_host = False"))), "toys")
 
 
 @cache
@@ -121,6 +127,141 @@ def test_tree_is_what_its_patches_make_at_once_however_they_came_and_went(
             assert code(tree.package) == made_at_once(frozenset(recorded(tree)))
 
 
+def fork_in(folder: Path) -> CheckoutTree:
+    """Return a checkout with everything committed, in which git knows who commits."""
+    git(folder, "init", "-q")
+    git(folder, "config", "user.name", "A Maintainer")
+    git(folder, "config", "user.email", "maintainer@example.com")
+    write_package(folder / "python" / "sglang")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "As upstream has it")
+    return open_tree(folder)
+
+
+def in_place(tree: CheckoutTree) -> set[str]:
+    return {status.patch.id for status in api.status(tree, PATCHES) if status.state is State.APPLIED}
+
+
+commits = st.lists(
+    st.tuples(st.sampled_from(["commit", "commit", "revert"]), st.sets(one, min_size=1, max_size=3)),
+    min_size=2,
+    max_size=5,
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(steps=commits)
+@example(steps=[("commit", {"g-method"}), ("commit", {"z-last"}), ("revert", {"g-method"})])
+@example(steps=[("commit", {"z-last"}), ("commit", {"g-method"}), ("revert", {"g-method"})])
+@example(steps=[("commit", {"a-twin"}), ("commit", {"m-twin"}), ("revert", {"a-twin"})])
+@example(steps=[("commit", {"a-twin", "m-twin"}), ("revert", {"m-twin"})])
+def test_commits_are_what_their_patches_make_at_once_however_they_came_and_went(
+    steps: list[tuple[str, set[str]]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        tree = fork_in(Path(folder))
+        for act, ids in steps:
+            before = frozenset(recorded(tree))
+            if act == "commit":
+                api.commit(tree, PATCHES, tuple(ids), only=True)
+                assert frozenset(recorded(tree)) == before | {
+                    p.id for p in PATCHES.select(tuple(ids), only=True)
+                }
+            elif gone := dependents(ids & before) & before:
+                api.revert(tree, PATCHES, tuple(gone))
+                git(tree.root, "add", "--all", ".")
+                git(tree.root, "commit", "-qm", "Taken back", "--allow-empty")
+            assert git(tree.root, "status", "--porcelain") == ""
+            assert code(tree.package) == made_at_once(frozenset(recorded(tree)))
+
+
+PAIRS = [("z-last", "g-method"), ("m-twin", "a-twin"), ("own-twin", "m-twin"), ("q-none", "e-import")]
+
+
+def committed(folder: Path, *ids: str) -> CheckoutTree:
+    folder.mkdir()
+    tree = fork_in(folder)
+    for name in ids:
+        api.commit(tree, TWINS, (name,), only=True)
+    return tree
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_one_commit_and_then_another_is_the_tree_of_the_other_and_then_the_one(
+    one: str, other: str, tmp_path: Path
+) -> None:
+    forth, back = committed(tmp_path / "a", one, other), committed(tmp_path / "b", other, one)
+    assert git(forth.root, "rev-parse", "HEAD^{tree}") == git(back.root, "rev-parse", "HEAD^{tree}")
+    assert set(recorded(forth)) == set(recorded(back)) == {one, other}
+
+
+@pytest.mark.parametrize("pair", [*PAIRS, *((other, one) for one, other in PAIRS)])
+@pytest.mark.parametrize("gone", [0, 1])
+def test_either_of_two_commits_is_reverted_and_status_is_true(
+    pair: tuple[str, str], gone: int, tmp_path: Path
+) -> None:
+    tree, alone = committed(tmp_path / "both", *pair), committed(tmp_path / "alone", pair[1 - gone])
+    api.revert(tree, TWINS, (pair[gone],))
+    assert code(tree.package) == code(alone.package)
+    assert in_place(tree) == in_place(alone)
+    assert recorded(tree) == (pair[1 - gone],)
+    api.revert(tree, TWINS)
+    assert code(tree.package) == made_at_once(frozenset())
+
+
+@pytest.mark.parametrize(
+    "pair", [*PAIRS, ("g-method", "z-last"), ("a-twin", "m-twin"), ("e-import", "q-none")]
+)
+def test_commit_that_git_reverted_comes_again_and_goes_with_the_rest(
+    pair: tuple[str, str], tmp_path: Path
+) -> None:
+    tree, alone = committed(tmp_path / "both", *pair), committed(tmp_path / "alone", pair[0])
+    both = code(tree.package)
+    git(tree.root, "revert", "--no-edit", "HEAD")
+    assert code(tree.package) == code(alone.package)
+    assert in_place(tree) == in_place(alone)
+    api.commit(tree, TWINS, (pair[1],), only=True)
+    assert code(tree.package) == both
+    git(tree.root, "revert", "--no-edit", "HEAD")
+    assert in_place(tree) == in_place(alone)
+    api.revert(tree, TWINS, (pair[0],))
+    assert in_place(tree) == set()
+    api.revert(tree, TWINS)
+    assert code(tree.package) == made_at_once(frozenset())
+
+
+def test_older_commit_that_git_reverted_is_gone_for_status_and_the_other_is_reverted(tmp_path: Path) -> None:
+    tree, alone = committed(tmp_path / "both", "g-method", "a-twin"), committed(tmp_path / "alone", "a-twin")
+    git(tree.root, "revert", "--no-edit", "HEAD~1")
+    assert code(tree.package) == code(alone.package)
+    assert in_place(tree) == in_place(alone)
+    api.revert(tree, TWINS, ("a-twin",))
+    assert code(tree.package) == made_at_once(frozenset())
+
+
+def test_commit_of_which_a_person_undid_a_file_is_reverted_in_the_others(tmp_path: Path) -> None:
+    tree = committed(tmp_path / "fork", "g-method", "m-twin")
+    (tree.package / CRLF).write_bytes(SOURCES[CRLF])
+    edit(tree, MIRROR, b"return self.copies", b"return self.copies + 1")
+    api.revert(tree, TWINS, ("m-twin",))
+    assert recorded(tree) == ("g-method",)
+    assert b"twin" not in (tree.read(MIRROR) or b"")
+    assert b"copies + 1" in (tree.read(MIRROR) or b"")
+
+
+def test_hook_that_refuses_a_commit_leaves_what_was_committed_before(tmp_path: Path) -> None:
+    tree = committed(tmp_path / "fork", "g-method")
+    before = code(tree.package)
+    hook = tree.root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(RefusedCommitError, match="z-last"):
+        api.commit(tree, TWINS, ("z-last",), only=True)
+    assert (code(tree.package), recorded(tree)) == (before, ("g-method",))
+    assert git(tree.root, "status", "--porcelain") == ""
+
+
 def test_patch_that_comes_after_a_person_s_edit_leaves_that_edit(tree: CheckoutTree) -> None:
     api.apply(tree, PATCHES, ("g-method",), only=True)
     edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
@@ -153,10 +294,8 @@ def test_diff_shows_what_apply_then_writes(tree: CheckoutTree) -> None:
 
 
 def test_a_patch_that_another_had_made_whole_is_recorded_and_changes_no_file(tree: CheckoutTree) -> None:
-    twin = toy("own-twin", attribute(CRLF, "Backend", "needs_host = False"))
-    patches = PatchSet((*PATCHES, twin), "toys")
-    api.apply(tree, patches, ("m-twin",), only=True)
-    assert api.apply(tree, patches, ("own-twin",), only=True).files == ()
+    api.apply(tree, TWINS, ("m-twin",), only=True)
+    assert api.apply(tree, TWINS, ("own-twin",), only=True).files == ()
     assert recorded(tree) == ("m-twin", "own-twin")
-    api.revert(tree, patches, ("m-twin",))
+    api.revert(tree, TWINS, ("m-twin",))
     assert b"own-twin: toy\r\n    needs_host = False" in (tree.read(CRLF) or b"")
