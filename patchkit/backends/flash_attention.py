@@ -21,6 +21,7 @@ def fill_flash_attention(
     *,
     forward_mode: Mode,
     spec_info: SpecInfo,
+    adds_written: bool = False,
 ) -> None:
     """Fill and make current the metadata that a FlashAttention backend keeps for graphs of ``bs`` requests.
 
@@ -30,7 +31,8 @@ def fill_flash_attention(
 
     ``max_seq_len_k`` becomes the context length: no kernel of a speculative step takes it. ``max_seq_len_q``
     does reach the kernel, which recorded the capture's tokens per request; it stays that, and a v2 draft-extend may
-    name its own stride.
+    name its own stride. With ``adds_written`` a v2 draft-extend's requests attend to as many tokens more, as they do
+    in a tree of which it is so (26512).
     """
     queries = accepted = None
     if forward_mode.is_decode_or_idle():
@@ -46,6 +48,7 @@ def fill_flash_attention(
         if forward_mode.is_draft_extend_v2():
             if spec_info.num_tokens_per_req > 0:
                 metadata.max_seq_len_q = spec_info.num_tokens_per_req
+            extra = metadata.max_seq_len_q if adds_written else 0
         else:
             accepted = spec_info.num_accept_tokens
     fill(

@@ -30,6 +30,9 @@ from differential.test_draft_steps import (
     test_each_step_of_an_eager_draft_is_planned_as_the_common_template_did,
     test_the_common_template_needed_the_sum,
 )
+from differential.test_flash_attention import BATCH as EAGER_BATCH
+from differential.test_flash_attention import LENGTHS, MODES, SERVERS, Sessions, assert_all_filled, several
+from differential.test_flash_attention import driven as replayed
 from differential.test_forward_batches import (
     test_a_batch_with_its_lengths_on_the_device_is_the_successors_and_is_not_read,
     test_a_batch_with_its_lengths_on_the_host_is_alike_in_every_tree,
@@ -151,6 +154,16 @@ def refreshing(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> 
     """The release before with the batch that main had before the future map took lengths over."""
     tree = backdate(releases.tree(REFERENCE), ("refreshed-batch",))
     yield from driven(tree, DEFAULT, releases, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def adding_written(
+    releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[DrivenTree, ...]]:
+    """The release before with FlashAttention's draft-extend of one day, as it was and patched."""
+    tree = backdate(releases.tree(REFERENCE), ("written-added",))
+    before, after = (driven(tree, patches, releases, tmp_path_factory) for patches in ((), DEFAULT))
+    yield from zip(before, after, strict=True)
 
 
 @pytest.fixture(scope="module")
@@ -309,3 +322,39 @@ def test_a_replay_hands_on_what_upstreams_does_once_it_is_hardened(
 def test_a_multi_layer_replay_hands_on_no_sum_that_the_batch_has_not(patched: DrivenTree) -> None:
     case = {"lens": [3], "mirror": True, "sum": False, "topk": True}
     assert replay(patched, "multi-layer", case, 2)["seq_lens_sum"] is None
+
+
+# ---- a draft-extend that adds what it writes to its lengths --------------------------------------------------------
+
+
+@FEW
+@given(drawn=several(*MODES), mirror=st.sampled_from(["true", "none", "stale"]))
+def test_a_draft_extend_that_adds_what_it_writes_is_replayed_as_before(
+    adding_written: tuple[DrivenTree, DrivenTree], drawn: Sessions, mirror: str
+) -> None:
+    before, after = adding_written
+    assert_all_filled(drawn, replayed(after, drawn, mirror), replayed(before, drawn))
+
+
+@pytest.mark.parametrize("mode", ["draft decode", "verify", "extend", "extend v2"])
+def test_an_eager_draft_extend_that_adds_what_it_writes_is_planned_as_before(
+    adding_written: tuple[DrivenTree, DrivenTree], mode: str
+) -> None:
+    before, after = adding_written
+    requests = [(server, mode, EAGER_BATCH, 2) for server in SERVERS]
+    assert after.ask_many("flash_attention.eager", requests) == before.ask_many(
+        "flash_attention.eager", requests
+    )
+
+
+def test_an_eager_draft_extend_that_adds_what_it_writes_does_without_the_mirror(
+    adding_written: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = adding_written
+    for server in SERVERS:
+        expected = before.ask("flash_attention.eager", server, "extend v2", EAGER_BATCH, 2)
+        told = after.ask("flash_attention.eager", server, "extend v2", EAGER_BATCH, 2, mirror=False)
+        assert {name: told[name] for name in LENGTHS} == {name: expected[name] for name in LENGTHS}
+        assert told["host_reads"] == 0
+        narrow, wide = expected["page_table"][1], told["page_table"][1]
+        assert [row[: len(narrow[0])] for row in wide] == narrow
