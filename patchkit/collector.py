@@ -19,4 +19,9 @@ def paused() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            if not gc.get_freeze_count():
+                # What was made counts as old at once: as young, the next few objects would have all of it looked
+                # through, and what of it is garbage goes with the next full collection.
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

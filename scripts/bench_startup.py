@@ -10,25 +10,18 @@ ratios are printed. Exits 1 where a command takes more than 5 % more CPU than wi
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import click
-from processes import timed
+from processes import REPOSITORY, checked_out, timed
 from rich.console import Console
 from rich.table import Table
 
 from patchkit.tree.tree import open_tree
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 MOST = 1.05
-
-
-def git(*arguments: str | Path) -> None:
-    """Run git in this repository."""
-    subprocess.run(["git", "-C", str(REPOSITORY), *map(str, arguments)], check=True, capture_output=True)
 
 
 def ratios(
@@ -63,13 +56,8 @@ def ratios(
 def main(tree: Path, against: str, repeats: int) -> None:
     """Measure and print."""
     package = str(open_tree(tree).package.resolve())
-    with tempfile.TemporaryDirectory(prefix="patchkit-startup-") as folder:
-        other = Path(folder) / "other"
-        git("worktree", "add", "--detach", other, against)
-        try:
-            found = ratios({"help": ["--help"], "status": ["status", package]}, other, Path(folder), repeats)
-        finally:
-            git("worktree", "remove", "--force", other)
+    with tempfile.TemporaryDirectory(prefix="patchkit-startup-") as folder, checked_out(against) as other:
+        found = ratios({"help": ["--help"], "status": ["status", package]}, other, Path(folder), repeats)
     table = Table("command", "wall", "CPU", title=f"ratio to {against}, median of {repeats} turns")
     for name, (wall, busy) in found.items():
         table.add_row(name, f"{wall:.3f}", f"{busy:.3f}")

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import time
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def _git(*arguments: str | Path) -> None:
+    subprocess.run(["git", "-C", str(REPOSITORY), *map(str, arguments)], check=True, capture_output=True)
+
+
+@contextmanager
+def checked_out(commit: str) -> Iterator[Path]:
+    """Have another commit of this repository in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="patchkit-commit-") as folder:
+        other = Path(folder) / "other"
+        _git("worktree", "add", "--detach", other, commit)
+        try:
+            yield other
+        finally:
+            _git("worktree", "remove", "--force", other)
 
 
 def timed(command: Sequence[object], home: Path, **environment: str) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,3 +38,32 @@ def test_a_collector_that_somebody_turned_off_stays_off() -> None:
     with collector.paused():
         pass
     assert not gc.isenabled()
+
+
+def test_what_was_made_counts_as_old_afterwards_and_is_not_looked_through_for_the_next_few_objects() -> None:
+    with collector.paused():
+        made: list[list[int]] = [[] for _ in range(2000)]
+    assert any(each is made for each in gc.get_objects(generation=2))
+
+
+def test_garbage_made_while_it_is_paused_goes_with_a_full_collection() -> None:
+    class Ring:
+        def __init__(self) -> None:
+            self.self = self
+
+    with collector.paused():
+        known = weakref.ref(Ring())
+    assert known() is not None
+    gc.collect()
+    assert known() is None
+
+
+def test_what_somebody_froze_stays_frozen() -> None:
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    try:
+        with collector.paused():
+            pass
+        assert gc.get_freeze_count() >= frozen - 100 > 0
+    finally:
+        gc.unfreeze()

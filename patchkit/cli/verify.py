@@ -85,12 +85,12 @@ def command(
 
 def _written(verdict: Verdict, style: str) -> str | None:
     """Return the answer in a format for machines or browsers, None for text."""
+    if style == "text":
+        return None
     from patchkit import api
     from patchkit.findings.answer import SectionedReport
     from patchkit.verify import answer, engine, page
 
-    if style == "text":
-        return None
     if style == "json":
         return json.dumps(answer.answer(verdict), indent=2)
     if style == "html":
