@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.tree import mirror
 from patchkit.tree.index import Program, last_name
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Backends:
                 node.value
                 for method in known.methods.values()
                 if mirror.FLAG in method.source
-                for node in walk(method.node)
+                for node in statements(method.node)
                 if isinstance(node, ast.Assign) and any(_is_own_flag(target) for target in node.targets)
             ]
             if assigned:
@@ -147,8 +147,10 @@ class Backends:
 
     def _heir(self, cls: Class) -> Heir | None:
         base = self._opt_out_of(cls)
+        if base is None or base is cls:
+            return None
         methods = tuple(name for name, method in cls.methods.items() if any(_reads(method)))
-        return Heir(cls, base, methods) if base is not None and base is not cls and methods else None
+        return Heir(cls, base, methods) if methods else None
 
 
 def _is_own_flag(target: ast.expr) -> bool:
@@ -162,14 +164,15 @@ def _reads(method: Function) -> Iterator[ast.Name | ast.Attribute]:
     if not method.node.decorator_list and not any(name in method.source for name in mirror.TRACKED):
         return
     handed: set[int] = set()
-    for node in walk(method.node):
+    nodes = walk(method.node)
+    for node in nodes:
         if isinstance(node, ast.Compare):
             handed |= {id(side) for side in (node.left, *node.comparators)}
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             of_base = isinstance(node.func.value, ast.Call) and last_name(node.func.value) == "super"
             given = (*node.args, *(keyword.value for keyword in node.keywords))
             handed |= {id(argument) for argument in given if of_base}
-    for node in walk(method.node):
+    for node in nodes:
         if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
             continue
         if last_name(node) in mirror.TRACKED and id(node) not in handed:

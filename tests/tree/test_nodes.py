@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import statements, walk
 
 PROGRAMS = sorted((Path(__file__).parents[2] / "patchkit").rglob("*.py"))
 RARE = (
@@ -23,9 +23,12 @@ def assert_same(code: str | bytes) -> None:
     module = ast.parse(code)
     expected = [node for node in ast.walk(module) if not isinstance(node, ast.expr_context)]
     assert [id(node) for node in walk(module)] == [id(node) for node in expected]
+    assert [id(node) for node in statements(module)] == [
+        id(node) for node in expected if isinstance(node, ast.stmt)
+    ]
 
 
-def test_every_node_but_contexts_is_found_in_the_order_of_the_standard_library() -> None:
+def test_every_node_but_contexts_and_every_statement_is_found_in_the_order_of_the_standard_library() -> None:
     assert len(PROGRAMS) > 100
     for program in PROGRAMS:
         assert_same(program.read_bytes())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import PACKAGE, VENDORED
 from patchkit.tree.index import index_module
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
 from patchkit.verify.check import Found, broken, register
 from patchkit.verify.runtime import Runtime, bound_names, is_api
@@ -52,7 +52,7 @@ def check(subject: Subject) -> Found:
 
 def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
     """Yield each API version that a file imports: the package, the version, its local name, and the line."""
-    for node in walk(module):
+    for node in statements(module):
         if isinstance(node, ast.ImportFrom) and node.module in (PACKAGE, VENDORED):
             for alias in node.names:
                 yield node.module, alias.name, alias.asname or alias.name, node.lineno

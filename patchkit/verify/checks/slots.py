@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
 from patchkit.tree.index import Class
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import statements, walk
 from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _names(function: Function, node: ast.expr) -> list[str]:
         before = _names(function, node.value)
         return [*before, node.attr] if before else []
     if isinstance(node, ast.Name):
-        for statement in walk(function.node):
+        for statement in statements(function.node):
             if isinstance(statement, ast.Assign) and any(
                 isinstance(target, ast.Name) and target.id == node.id for target in statement.targets
             ):
