@@ -50,6 +50,7 @@ class Reach:
         self._program = program
         self.pretend = pretend
         self.keeps = keeps
+        self._excluded: dict[tuple[Function, str | None], bool] = {}
 
     def pretending(self, cls: Class) -> Reach:
         """Return the answers that would hold if ``cls``, and no other backend, had opted out."""
@@ -136,6 +137,12 @@ class Reach:
 
     def excluded(self, function: Function, self_class: str | None) -> bool:
         """Say whether a function cannot run without the mirror."""
+        asked = function, self_class
+        if asked not in self._excluded:
+            self._excluded[asked] = self._cannot_run(function, self_class)
+        return self._excluded[asked]
+
+    def _cannot_run(self, function: Function, self_class: str | None) -> bool:
         if self.feature_forced(function.module):
             return True
         owner = function.owner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchkit.audit.buffers import KIND, is_buffer
 from patchkit.audit.interpreter.calls import Calls
@@ -43,11 +43,9 @@ class Expressions:
 
     def value(self, node: ast.expr, env: Environment) -> Value:
         """Evaluate an expression; its side effects land in ``env``."""
-        handler: Callable[[ast.expr, Environment], Value] | None = getattr(
-            self, f"_value_{type(node).__name__.lower()}", None
-        )
+        handler = _HANDLERS.get(type(node))
         if handler is not None:
-            return handler(node, env)
+            return handler(self, node, env)
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.value(child, env)
@@ -305,6 +303,13 @@ class Expressions:
             held = self._frame.read_field(batch, name, env, target)
             if held.missing and batch.obj is not None:
                 env.cells[("field", batch.obj, name)] = replace(fresh(held), nulls=ANY)
+
+
+_HANDLERS: dict[type[ast.expr], Callable[[Expressions, Any, Environment], Value]] = {
+    kind: getattr(Expressions, name)
+    for kind in ast.expr.__subclasses__()
+    if hasattr(Expressions, name := f"_value_{kind.__name__.lower()}")
+}
 
 
 def _is_test(node: ast.expr) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchkit.audit import facts
 from patchkit.audit.interpreter.conditions import is_none
@@ -77,7 +77,8 @@ class Interpreter:
                 value = Value(SOME, kind="backend slots")
             plain = value.modes is not None or value.nulls == NONE or value.kind is not None
             obj = None if plain else self._frame.parameters[name]
-            value = replace(fresh(value), obj=obj)
+            value = fresh(value)
+            value.obj = obj
             env.cells[local(name)] = value
             if obj is not None:
                 self._frame.classes[obj] = value.cls
@@ -168,11 +169,9 @@ class Interpreter:
 
     def statement(self, node: ast.stmt, env: Environment) -> Environment | None:
         """Run one statement and return the env after it, or None when control does not get there."""
-        handler: Callable[[ast.stmt, Environment], Environment | None] | None = getattr(
-            self, f"_do_{type(node).__name__.lower()}", None
-        )
+        handler = _HANDLERS.get(type(node))
         if handler is not None:
-            return handler(node, env)
+            return handler(self, node, env)
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self._expressions.value(child, env)
@@ -343,6 +342,13 @@ class Interpreter:
 
     def _do_delete(self, _node: ast.Delete, env: Environment) -> Environment:
         return env
+
+
+_HANDLERS: dict[type[ast.stmt], Callable[[Interpreter, Any, Environment], Environment | None]] = {
+    kind: getattr(Interpreter, name)
+    for kind in ast.stmt.__subclasses__()
+    if hasattr(Interpreter, name := f"_do_{kind.__name__.lower()}")
+}
 
 
 def _is_mode(parameter: ast.arg) -> bool:

@@ -96,9 +96,8 @@ class Frame:
             return value
         cls = value.cls or self.questions.class_of_name(last_name(node), None)
         obj, identity = f"path:{path}", value.identity
-        for cell, held in env.cells.items():
-            if held.identity == identity:
-                env.cells[cell] = _as(held, obj, cls)
+        for cell in [cell for cell, held in env.cells.items() if held.identity == identity]:
+            env.cells[cell] = _as(env.cells[cell], obj, cls)
         return _as(value, obj, cls)
 
     def read_field(self, base: Value, name: str, env: Environment, node: ast.expr | None = None) -> Value:
@@ -189,8 +188,12 @@ class Frame:
             return left
         cells = {**right.cells, **left.cells}
         merged = Environment(cells, left.mode_checked and right.mode_checked)
-        for cell, held in list(cells.items()):
-            mine, theirs = left.cells.get(cell), right.cells.get(cell)
+        other, written = right.cells, self.written
+        apart = [
+            (cell, held) for cell, held in cells.items() if other.get(cell) is not held or cell in written
+        ]
+        for cell, held in apart:
+            mine, theirs = left.cells.get(cell), other.get(cell)
             if mine is theirs:
                 continue
             if mine is not None and theirs is not None:

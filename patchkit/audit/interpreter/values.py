@@ -45,7 +45,7 @@ class Value:
     kind: str | None = None
     items: tuple[Value, ...] | None = None
     trail: tuple[Step, ...] = field(default=(), compare=False)
-    identity: int = field(default_factory=lambda: next(_identities), compare=False)
+    identity: int = field(default_factory=_identities.__next__, compare=False)
     refinement: Refinement | None = field(default=None, compare=False)
 
     # Not frozen: that makes a value three times as costly, and an audit makes a hundred thousand.
@@ -153,9 +153,8 @@ class Environment:
         if not kept:
             return False
         if kept != value.nulls:
-            for cell, held in self.cells.items():
-                if held.identity == value.identity:
-                    self.cells[cell] = held.narrowed(nulls)
+            for cell in [cell for cell, held in self.cells.items() if held.identity == value.identity]:
+                self.cells[cell] = self.cells[cell].narrowed(nulls)
         return True
 
     def restrict_modes(self, value: Value, modes: frozenset[str]) -> None:
