@@ -98,6 +98,7 @@ class _Merge:
         self._keep = keep
         self._edits = _Edits()
         self._unimported: set[str] = set()
+        self._settled: set[int] = set()
         ends = Counter(line[len(line.rstrip(b"\r\n")) :] for line in ours.lines)
         self._newline = max((end for end in ends if end), key=lambda end: ends[end], default=b"\n")
 
@@ -237,14 +238,21 @@ class _Merge:
         if wanted:
             lines = self._theirs.lines[wanted[0].start : wanted[-1].end]
             self._add(first.start, lines)
-            self._stretch(before, len(self._theirs.gap_before(wanted[0])) - len(was_before))
-            self._stretch(behind, len(self._theirs.gap_after(wanted[-1])) - len(was_behind))
+            if self._settle(before):
+                self._stretch(before, len(self._theirs.gap_before(wanted[0])) - len(was_before))
+            if self._settle(behind):
+                self._stretch(behind, len(self._theirs.gap_after(wanted[-1])) - len(was_behind))
         else:
             same = _key_at(mine, at - 1) == _key_at(units, change.start - 1) and _key_at(
                 mine, at + size
             ) == _key_at(units, change.end)
             gap = self._closed_gap(theirs, change)
             by = gap - len(was_before) - len(was_behind)
+            by -= sum(
+                gap - len(was)
+                for own, was in ((before, was_before), (behind, was_behind))
+                if not self._settle(own)
+            )
             least = 0 if same else max(len(before), len(behind))
             self._stretch(before, max(by, least - len(before) - len(behind)), behind)
         self._edits.dropped.update(range(first.start, last.end))
@@ -260,6 +268,12 @@ class _Merge:
         if change.wanted_start < len(theirs):
             return len(self._theirs.gap_before(theirs[change.wanted_start]))
         return len(self._theirs.gap_after(theirs[-1])) if theirs else 0
+
+    def _settle(self, gap: range) -> bool:
+        """Tell whether a gap is still as it was: a change of another scope may have its end there, too."""
+        fresh = gap.start not in self._settled
+        self._settled.add(gap.start)
+        return fresh
 
     def _stretch(self, gap: range, by: int, more: range = range(0)) -> None:
         """Let a gap have that many more blank lines, or fewer, as far as it goes."""
@@ -291,7 +305,8 @@ class _Merge:
         if at < len(mine):
             was = self._base.gap_before(units[change.start])
             gap = self._ours.gap_before(mine[at])
-            self._stretch(gap, len(before) - len(was))
+            if self._settle(gap):
+                self._stretch(gap, len(before) - len(was))
             self._add(mine[at].start, [*lines, *([b""] * len(behind))])
         else:
             self._add(mine[at - 1].end, [*([b""] * len(before)), *lines])

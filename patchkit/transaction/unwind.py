@@ -7,6 +7,7 @@ shown by the patches themselves, and by no comment of theirs being left.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -219,16 +220,36 @@ def _without(
             mixed.append(file)
     if mixed:
         ids = tuple(patch.id for patch in layer.patches)
-        again = at_hand.replay(originals, ids)
-        changed = [file for file in mixed if again[file] != applied[file]]
-        if changed:
-            raise ConflictError(
-                f"{changed[0]}: the patches at hand do not make together what was applied, so one cannot be taken "
-                "out alone: take all back with patchkit revert, then apply those that you want."
-            )
-        rest = at_hand.replay(moved, _staying(ids, gone))
+        together, rest = at_hand.replay(originals, ids), at_hand.replay(moved, _staying(ids, gone))
         will |= {file: rest[file] for file in mixed}
+        other = [file for file in mixed if together[file] != applied[file]]
+        alone = at_hand.replay(originals, _staying(ids, gone)) if other else {}
+        for file in other:
+            left = _taken_out(file, together[file], applied[file], alone[file])
+            will[file] = merge(file, originals[file], left, moved[file]).text
     return will
+
+
+def _taken_out(file: str, together: bytes | None, applied: bytes | None, alone: bytes | None) -> bytes | None:
+    """Return what was ``applied`` without what the patches that stay ``alone`` do not make.
+
+    ConflictError unless it has the lines that all make ``together``, in another order as a person's edit in between
+    brings it about, and has in the end those that the others make.
+    """
+    try:
+        left = merge(file, together, applied, alone).text if _lines(together) == _lines(applied) else None
+    except ConflictError:
+        left = None
+    if left is None or _lines(left) != _lines(alone):
+        raise ConflictError(
+            f"{file}: the patches at hand do not make together what was applied, so one cannot be taken "
+            "out alone: take all back with patchkit revert, then apply those that you want."
+        )
+    return left
+
+
+def _lines(text: bytes | None) -> Counter[bytes]:
+    return Counter(line for line in (text or b"").splitlines() if line.strip())
 
 
 def _staying(patches: tuple[str, ...], gone: frozenset[str]) -> tuple[str, ...]:

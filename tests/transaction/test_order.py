@@ -262,6 +262,52 @@ def test_hook_that_refuses_a_commit_leaves_what_was_committed_before(tmp_path: P
     assert git(tree.root, "status", "--porcelain") == ""
 
 
+EDITS = {
+    "above": (b"class Mirror:", b"# mine\nclass Mirror:"),
+    "header": (b"class Mirror:", b"class Mirror(object):"),
+    "in a function": (b"return self.copies", b"return self.copies + 1"),
+    "comment": (b"    def host(self):\n", b"    def host(self):\n        # mine\n"),
+    "below": (b"depth = 1\n", b"depth = 1\n\n\nmine = 1\n"),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    came=st.lists(one, unique=True, min_size=1, max_size=4),
+    edited=st.integers(0, 3),
+    place=st.sampled_from(list(EDITS)),
+    goes=st.permutations(IDS),
+)
+@example(came=["g-method", "e-import"], edited=9, place="above", goes=["e-import", "g-method"])
+@example(
+    came=["m-twin", "c-method", "g-method"], edited=1, place="header", goes=["c-method", "m-twin", "g-method"]
+)
+@example(came=["k-none-too"], edited=9, place="in a function", goes=["k-none-too", "q-none"])
+def test_patches_gone_one_by_one_leave_a_person_s_edit_and_not_a_byte_more(
+    came: list[str], edited: int, place: str, goes: list[str]
+) -> None:
+    def edit_it(text: bytes) -> bytes:
+        old, new = EDITS[place]
+        assert text.count(old) == 1
+        return text.replace(old, new)
+
+    with tempfile.TemporaryDirectory() as folder:
+        tree = open_tree(write_package(Path(folder) / "sglang"))
+        mirror = tree.package / MIRROR
+        for at, name in enumerate(came):
+            if at == edited:
+                mirror.write_bytes(edit_it(mirror.read_bytes()))
+            api.apply(tree, PATCHES, (name,), only=True)
+        if edited >= len(came):
+            mirror.write_bytes(edit_it(mirror.read_bytes()))
+        for name in goes:
+            if gone := dependents({name} & set(recorded(tree))) & set(recorded(tree)):
+                api.revert(tree, PATCHES, tuple(gone))
+        assert recorded(tree) == ()
+        left = {file: text for file, (_, text) in code(tree.package).items() if file in SOURCES}
+        assert left == SOURCES | {MIRROR: edit_it(SOURCES[MIRROR])}
+
+
 def test_patch_that_comes_after_a_person_s_edit_leaves_that_edit(tree: CheckoutTree) -> None:
     api.apply(tree, PATCHES, ("g-method",), only=True)
     edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
