@@ -764,6 +764,7 @@ def _refuse_unrecorded(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     """Raise ConflictError if the tree has a patch although no ledger records it."""
     from patchkit.plan.build import inspect
     from patchkit.plan.status import State
+    from patchkit.transaction.revert import recorded_nameless
 
     statuses = inspect(tree, tuple(map(patches.get, ids)))
     ours = [s.patch.id for s in statuses if any(edit.state is State.APPLIED for edit in s.edits)]
@@ -773,6 +774,14 @@ def _refuse_unrecorded(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
             f"{', '.join(ours)}: in the code of {tree.package}, but its ledger (.patchkit) does not say what "
             "was there before: undo it with git revert or git checkout."
         )
+    lost = recorded_nameless(tree) if theirs else {}
+    for name in theirs:
+        if name in lost:
+            file, comment = lost[name]
+            raise ConflictError(
+                f"{file}: {name}: its code is there and no comment of a patch is, so nothing tells it from upstream's "
+                f"own: put `{comment}` back above it and revert again, or undo it with git."
+            )
     if theirs and named:
         raise ConflictError(
             f"{', '.join(theirs)}: upstream's own in {tree.package}: git revert takes it out."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.plan.markers import blocks_in
+from patchkit.runtime.marks import SIGN
 from patchkit.transaction.swap import digest_or_none
 
 if TYPE_CHECKING:
@@ -53,6 +54,32 @@ def _kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], byt
     # Of a conflict, a person who finishes it keeps what they like.
     sure = signed if signed and not blocks_in(applied) else brought
     return len(_lines(stands) & sure)
+
+
+def nameless(
+    ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
+) -> dict[str, tuple[str, str]]:
+    """Return the patches of records that nothing in the tree speaks for, although all of their code is in a file.
+
+    With each comes that file and the comment that would say whose the code is.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for record in ledger.records:
+        for file, known in record.files.items():
+            stands = read(file)
+            if stands is None or known.original is None or known.applied is None:
+                continue
+            try:
+                brought = _lines(content(known.applied)) - _lines(content(known.original))
+            except TreeError:
+                continue
+            signs = sorted(line for line in brought if line.startswith(SIGN.encode()))
+            code = brought.difference(signs)
+            if code and code <= _lines(stands):
+                for name in known.patches:
+                    own = [sign.decode() for sign in signs if sign.startswith(f"{SIGN}{name}:".encode())]
+                    found |= {name: (file, own[0])} if own else {}
+    return found
 
 
 def _lines(text: bytes) -> frozenset[bytes]:

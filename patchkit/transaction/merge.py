@@ -44,6 +44,7 @@ def merge(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | Non
         )
     try:
         left, mine, was = outline_of(base), outline_of(ours), outline_of(theirs)
+        left = _without_lost_signs(left, mine, was)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ConflictError(
             f"{file} was edited since and cannot be read as Python ({error}): mend it and revert again."
@@ -51,6 +52,21 @@ def merge(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | Non
     proof, unused = _Merge(file, left, mine, was).made()
     used = frozenset(name for name in unused if _times(name, proof) > _times(name, theirs))
     return Undone(_Merge(file, left, mine, was, used).made()[0] if used else proof, proof)
+
+
+def _without_lost_signs(base: Outline, ours: Outline, theirs: Outline) -> Outline:
+    """Return the base without the comments of patches that somebody took out or wrote anew where the code stayed."""
+    lost: set[int] = set()
+    for name, units in base.scopes.items():
+        here, wanted = ours.scopes.get(name), theirs.scopes.get(name, [])
+        if here is not None:
+            kept = ours.signs(here).keys() | theirs.signs(wanted).keys()
+            lost.update(
+                line for text, lines in base.signs(units).items() if text not in kept for line in lines
+            )
+    return (
+        outline_of(b"".join(line for at, line in enumerate(base.lines) if at not in lost)) if lost else base
+    )
 
 
 def _times(name: str, text: bytes) -> int:
@@ -237,9 +253,9 @@ class _Merge:
         was_before, was_behind = self._base.gap_before(old_first), self._base.gap_after(old_last)
         if wanted:
             lines = self._theirs.lines[wanted[0].start : wanted[-1].end]
-            self._add(first.start, lines)
             if self._settle(before):
                 self._stretch(before, len(self._theirs.gap_before(wanted[0])) - len(was_before))
+            self._add(first.start, lines)
             if self._settle(behind):
                 self._stretch(behind, len(self._theirs.gap_after(wanted[-1])) - len(was_behind))
         else:

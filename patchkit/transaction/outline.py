@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
+from patchkit.runtime.marks import MARK
 from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, is_deep
 
 if TYPE_CHECKING:
@@ -127,6 +128,16 @@ class Outline:
             for comment in ((str(unit.key[1]),) if unit.is_comment else unit.comments)
         )
         return code, brought, said
+
+    def signs(self, units: Sequence[Unit]) -> dict[str, list[int]]:
+        """Return the lines of the comments that a patch left among these units, by what they say."""
+        found: dict[str, list[int]] = {}
+        for unit in units:
+            for line in range(unit.start, unit.end) if unit.scope is None else ():
+                text = self._comments.get(line, "")
+                if text.startswith(MARK) and self.lines[line].lstrip().startswith(b"#"):
+                    found.setdefault(text, []).append(line)
+        return found
 
     @staticmethod
     def names(unit: Unit) -> tuple[Imported, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError
-from patchkit.transaction.holding import holding
+from patchkit.transaction.holding import holding, nameless
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.unwind import going, unwind
@@ -39,6 +39,12 @@ def recorded_files(tree: CheckoutTree) -> dict[str, tuple[str, ...]]:
         for name in known.patches:
             found.setdefault(name, []).append(file)
     return {name: tuple(files) for name, files in found.items()}
+
+
+def recorded_nameless(tree: CheckoutTree) -> dict[str, tuple[str, str]]:
+    """Return what the tree's ledger records and no comment in the code says: by patch, a file and its comment."""
+    store = Store(tree.package)
+    return nameless(store.read(), tree.read, store.get)
 
 
 @dataclass(frozen=True)

@@ -277,6 +277,51 @@ def test_revert_without_its_ledger_says_how(tree: CheckoutTree, named: tuple[str
     assert everything(tree.root) == before
 
 
+@pytest.mark.parametrize("named", [(), ("t-guard",)])
+@pytest.mark.parametrize("instead", [b"", b"# ours"])
+def test_revert_of_code_without_any_comment_says_which_to_put_back_and_then_takes_it(
+    tree: CheckoutTree, named: tuple[str, ...], instead: bytes
+) -> None:
+    was = everything(tree.package)
+    run("apply", tree.root, "t-guard", "--only")
+    sign = b"# patchkit t-guard: toy"
+    edit(tree, MIRROR, b"    " + sign + b"\n", b"    %s\n" % instead if instead else b"")
+    before = everything(tree.root)
+    assert states("status", tree.root)["t-guard"] == "upstream"
+    said = refusal("revert", tree.root, *named, code=3)
+    assert f"{MIRROR}: t-guard: its code is there" in said
+    assert f"put `{sign.decode()}` back above it" in said
+    assert everything(tree.root) == before
+    edit(tree, MIRROR, b"    guard = 1", b"    " + sign + b"\n    guard = 1")
+    assert answer("revert", tree.root)["reverted"] == ["t-guard"]
+    if instead:  # A blank line may stay below a person's own comment.
+        edit(tree, MIRROR, b"    # ours\n\n", b"")
+    assert everything(tree.package) == was
+
+
+def test_revert_of_some_that_lost_their_comments_beside_others_takes_all(tree: CheckoutTree) -> None:
+    before = everything(tree.package)
+    run("apply", tree.root)
+    for file in (MIRROR, CRLF):
+        path = tree.package / file
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(line for line in lines if b"# patchkit" not in line))
+    assert sorted(answer("revert", tree.root)["reverted"]) == ["t-flag", "t-guard", "t-stop"]
+    assert everything(tree.package) == before
+
+
+def test_upstreams_code_that_a_ledger_of_another_branch_knows_otherwise_is_left_alone(
+    checkout: CheckoutTree,
+) -> None:
+    git(checkout.root, "switch", "-qc", "patched")
+    run("apply", checkout.root)
+    git(checkout.root, "commit", "-qam", "Patched")
+    git(checkout.root, "switch", "-q", "-")
+    edit(checkout, MIRROR, b"    copies = 0\n", b"    copies = 0\n    guard = 1\n")
+    assert states("status", checkout.root)["t-guard"] == "upstream"
+    assert answer("revert", checkout.root)["reverted"] == []
+
+
 def test_revert_leaves_upstreams_own_alone(tree: CheckoutTree) -> None:
     edit(tree, MIRROR, b"    copies = 0\n", b"    copies = 0\n    guard = 1\n")
     assert states("status", tree.root)["t-guard"] == "upstream"

@@ -20,6 +20,7 @@ from support.toys import (
     TOYS,
     apply,
     at_hand,
+    contents,
     edit,
     everything,
     git,
@@ -371,6 +372,45 @@ def test_copied_comment_of_a_patch_is_refused_by_line(tree: CheckoutTree) -> Non
     ):
         signed_back(tree)
     assert everything(tree.root) == before
+
+
+@pytest.mark.parametrize("others", [b"", b"# ours, see the wiki"])
+def test_edit_whose_comment_a_person_took_out_or_wrote_anew_is_taken_back(
+    tree: CheckoutTree, others: bytes
+) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"    # patchkit copies: toy\n", b"    %s\n" % others if others else b"")
+    edit(tree, MIRROR, b"# patchkit depth: toy\n", b"")
+    take_back(tree)
+    kept = SOURCES[MIRROR].replace(b"    copies", b"    %s\n    copies" % others if others else b"    copies")
+    assert contents(tree) == {**{file: SOURCES[file] for file in APPLIED}, MIRROR: kept}
+
+
+def test_edit_whose_comment_only_begins_as_it_did_is_refused(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"# patchkit depth: toy\n", b"# patchkit depth: toy, and\n# more of it\n")
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=r"mirror.py:11: a comment of depth would be left"):
+        take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_edit_without_its_comment_that_is_there_twice_is_refused(tree: CheckoutTree) -> None:
+    apply(tree)
+    made = b"depth = 2\nheight = 3\n"
+    edit(tree, MIRROR, b"# patchkit depth: toy\n" + made, made + made)
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=r"mirror.py"):
+        take_back(tree)
+    assert everything(tree.root) == before
+
+
+def test_edit_without_its_comment_that_a_person_took_back_too_is_no_obstacle(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, MADE_DEPTH, b"depth = 1")
+    edit(tree, MIRROR, b"        # patchkit guard: toy\n", b"")
+    take_back(tree)
+    assert contents(tree) == {file: SOURCES[file] for file in APPLIED}
 
 
 def test_import_that_a_person_uses_by_now_stays(tree: CheckoutTree) -> None:
