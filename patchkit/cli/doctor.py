@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchkit.cli import options
-from patchkit.errors import UsageError
+from patchkit.tree.limits import read_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +41,7 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
 
     named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
     tree = options.Words(words[0] if named else None, False, folders).open()
-    try:
-        given = settings.read_bytes() if settings is not None else b""
-    except OSError as error:
-        raise UsageError(f"{settings} cannot be read: {error.strerror}: name another file.") from None
+    given = read_named(settings) if settings is not None else b""
     with console.working(tree):
         diagnosis = api.doctor(tree, load.patches(folders), words[named:], given)
     if as_json:

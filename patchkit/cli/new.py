@@ -8,6 +8,7 @@ import click
 
 from patchkit.cli import options
 from patchkit.errors import UsageError
+from patchkit.tree.limits import read_named
 
 
 @click.command("new")
@@ -43,8 +44,8 @@ def command(
         raise UsageError("from what? Name one of --from-diff FILE and --from-commit COMMIT.")
     opened = options.Words(tree, False).open()
     try:
-        text = diff.read_text(encoding="utf-8") if diff is not None else ""
-    except (OSError, UnicodeDecodeError):
+        text = read_named(diff).decode() if diff is not None else ""
+    except UnicodeDecodeError:
         raise UsageError(f"{diff} is not readable as UTF-8: name another with --from-diff.") from None
     drafted = api.new(opened, identifier, folder or Path(identifier), diff=text, commit=commit or "")
     if as_json:

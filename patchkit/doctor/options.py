@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 import shlex
 from dataclasses import dataclass
 from functools import cached_property
@@ -101,7 +102,12 @@ class Arguments:
         there is the environment. UsageError for an option that the tree does not have.
         """
         if len(words) == 1:
-            words = shlex.split(words[0])
+            try:
+                words = shlex.split(words[0])
+            except ValueError as error:
+                raise UsageError(
+                    f"{words[0]}: {error}: give the command as it is typed in a shell."
+                ) from None
         environment: dict[str, str] = {}
         given = dict(self._decoded(settings)) if settings else {}
         rest = list(words)
@@ -127,7 +133,7 @@ class Arguments:
     def _decoded(self, settings: bytes) -> Iterator[tuple[str, Value]]:
         try:
             found = msgspec.json.decode(settings, type=dict[str, object])
-        except msgspec.DecodeError as error:
+        except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
             raise UsageError(
                 f"--server-args: not a JSON object ({error}): give ServerArgs as JSON."
             ) from None
@@ -158,4 +164,4 @@ class Arguments:
 def _plain(text: str) -> Value:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    return int(text) if text.lstrip("-").isdigit() else text
+    return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else text

@@ -8,6 +8,7 @@ import msgspec
 
 from patchkit.errors import UsageError
 from patchkit.findings.finding import Finding  # noqa: TC001  # read when a baseline is decoded
+from patchkit.tree.limits import read_named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,8 +21,8 @@ class _Saved(msgspec.Struct, frozen=True):
 def load(path: Path) -> tuple[Finding, ...]:
     """Read the findings of a saved ``patchkit audit --json``. Raises UsageError when the file is not one."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Saved).findings
-    except (OSError, msgspec.DecodeError) as error:
+        return msgspec.json.decode(read_named(path), type=_Saved).findings
+    except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
         raise UsageError(
             f"{path} is no baseline ({error}): save one with `patchkit audit TREE --json`"
         ) from error

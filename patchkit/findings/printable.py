@@ -30,3 +30,8 @@ def plain(text: str) -> str:
         each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
         for each in text
     )
+
+
+def in_page(value: object) -> object:
+    """Return what a template says in a page: where it is text, on one line and without control characters."""
+    return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

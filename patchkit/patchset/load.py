@@ -16,6 +16,7 @@ from patchkit.codemods.language import texts
 from patchkit.errors import UsageError
 from patchkit.patchset.schema import AnyKind, PatchFile, patch_of
 from patchkit.patchset.select import PatchSet
+from patchkit.tree.limits import read_named
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -46,12 +47,8 @@ def codemod_of(kind: Kind) -> Codemod:
 
 def _raw(path: Path) -> tuple[dict[str, Any], bytes]:
     try:
-        data = path.read_bytes()
+        data = read_named(path)
         return tomllib.loads(data.decode("utf-8")), data
-    except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be read ({error.strerror}); check the folder given with --patches."
-        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not TOML ({error}); mend it and try again.") from None
     except RecursionError:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import stat
 import warnings
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from patchkit.errors import TreeError
+from patchkit.errors import TreeError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_BYTES = 4 * 2**20
 """More than ten times the longest file of a release."""
 MAX_DEPTH = 100
 """More than twice the deepest file of a release."""
+MAX_NAMED_BYTES = 64 * 2**20
+"""Many times a baseline, a server's settings or a diff, for a file that is named on the command line."""
 _LONG = 8
 """A statement on fewer lines, none of them long, is not deep."""
 _BRACKET = re.compile(rb"[()\[\]{}]")
@@ -20,6 +28,21 @@ _TEXT = re.compile(rb'''(?s:""".*?"""|'{3}.*?'{3})|"(?:\\.|[^"\\\n])*"|'(?:\\.|[
 _PART = re.compile(rb"[,;:=]")
 _LINK = re.compile(rb"[.(\[{+\-*/~]|\b(?:not|lambda|await|if)\b")
 """What makes a chain longer: of a source that is no Python, for this interpreter, nothing else can be told."""
+
+
+def read_named(path: Path) -> bytes:
+    """Return the bytes of a file that somebody named; UsageError if there is none to read, or no end of them."""
+    try:
+        # Opening a pipe would wait for a writer.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"{path} is a folder, a pipe or a device: save it to a file and name that.")
+            content = file.read(MAX_NAMED_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): name another file.") from None
+    if len(content) > MAX_NAMED_BYTES:
+        raise UsageError(f"{path} has more than {MAX_NAMED_BYTES // 2**20} MiB: name another file.")
+    return content
 
 
 def require_short(file: str, source: bytes) -> None:

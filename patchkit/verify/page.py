@@ -12,7 +12,7 @@ import jinja2
 
 from patchkit import __version__
 from patchkit.errors import TreeError
-from patchkit.findings.printable import plain
+from patchkit.findings.printable import in_page
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
 from patchkit.tree.git import git
@@ -49,7 +49,7 @@ def document(verdict: Verdict) -> str:
     changes = _changes(subject, verdict.statuses)
     environment = jinja2.Environment(
         autoescape=True,
-        finalize=_shown,
+        finalize=in_page,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -114,8 +114,3 @@ def _rows(change: FileChange) -> Iterator[_Row | None]:
 
 def _cell(lines: Sequence[str], at: int, end: int) -> _Cell | None:
     return _Cell(at + 1, lines[at]) if at < end else None
-
-
-def _shown(value: object) -> object:
-    """Return what the page says, with control characters written out where it is text."""
-    return plain(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

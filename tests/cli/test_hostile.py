@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -11,9 +12,6 @@ from support.releases import run
 from support.toys import MIRROR, SOURCES, git, write_package
 
 from patchkit.cli import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ESCAPE = "\\u001b]0;owned\\u0007\\u001b[2J"
 PATCH = {
@@ -84,6 +82,7 @@ BODIES = {
 }
 SHOWN = (
     *(("status",), ("apply",), ("audit",), ("rebase-check", "--onto", "HEAD"), ("diff",)),
+    *(("report", "--ledger"), ("report", "--ledger", "--json"), ("doctor",), ("revert",), ("recover",)),
     *(("verify", "--format", form) for form in ("text", "json", "junit", "sarif", "github")),
     *(("audit", "--format", form) for form in ("json", "junit", "sarif", "github")),
     *(("matrix", "--refs", "HEAD", "refs/heads/*", "--format", form) for form in ("text", "csv", "json")),
@@ -128,7 +127,9 @@ def test_names_of_a_tree_steer_neither_a_terminal_nor_a_build_machine(
 def test_pages_hold_no_control_characters(hostile: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
     page = tmp_path / "page.html"
     CliRunner().invoke(main, [command[0], str(hostile), *command[1:], "--format", "html", "-o", str(page)])
-    assert [char for char in page.read_text() if not char.isprintable() and char != "\n"] == []
+    text = page.read_text()
+    assert [char for char in text if not char.isprintable() and char != "\n"] == []
+    assert [line for line in text.splitlines() if line.startswith("::")] == []
 
 
 @pytest.mark.parametrize(
@@ -164,6 +165,77 @@ def test_diff_of_a_file_with_an_odd_name_is_one_that_git_takes(tmp_path: Path, p
     (tmp_path / "diff").write_bytes(run("diff", root).stdout_bytes)
     git(root, "apply", str(tmp_path / "diff"))
     assert b"needs_host = False" in (root / "python" / "sglang" / name).read_bytes()
+
+
+GIVEN = {
+    "audit": ("audit", "--baseline"),
+    "verify": ("verify", "--baseline"),
+    "doctor": ("doctor", "--server-args"),
+    "new": ("new", "own-patch", "--on", "TREE", "--from-diff"),
+}
+NESTED = b"[" * 100_000 + b"]" * 100_000
+JUNK = {
+    "nested lists": NESTED,
+    "nested in a list of findings": b'{"findings": [{"path": %s}]}' % NESTED,
+    "nested in a key": b'{"x": %s}' % NESTED,
+    "no UTF-8": b'{"findings": "\xff", "\xfe": 1}',
+    "no JSON and no diff": b"\x00\x1b[2J\n::error::x",
+    "half a character": b'{"findings": [], "model_path": "\\ud800"}',
+    "an integer without end": b'{"findings": 1, "tp_size": %s}' % (b"9" * 5000),
+    "cut off": b'{"findings": [',
+}
+
+
+def given(tmp_path: Path, command: str, file: Path) -> str:
+    """Return what a command says that is given a file, which it refuses."""
+    sources = SOURCES | {"srt/server_args.py": b"class ServerArgs:\n    tp_size: int = 1\n"}
+    tree = write_package(tmp_path / "tree" / "sglang", sources).parent
+    name, *words = GIVEN[command]
+    arguments = [str(tree) if word == "TREE" else word for word in words]
+    before = [] if "TREE" in words else [str(tree)]
+    ran = CliRunner().invoke(main, [name, *before, *arguments, str(file)])
+    assert isinstance(ran.exception, SystemExit), ran.exception
+    assert ran.exit_code in (2, 3, 4)
+    assert commanded(ran.stderr) == []
+    (said,) = [line for line in ran.stderr.splitlines() if line.startswith("Error: ")]
+    assert len(said) < 400
+    return said
+
+
+@pytest.mark.parametrize("junk", JUNK)
+@pytest.mark.parametrize("command", GIVEN)
+def test_junk_in_a_file_that_is_named_is_a_sentence(tmp_path: Path, command: str, junk: str) -> None:
+    file = tmp_path / "given"
+    file.write_bytes(JUNK[junk])
+    given(tmp_path, command, file)
+
+
+@pytest.mark.parametrize("command", GIVEN)
+def test_what_is_no_file_or_has_no_end_is_a_sentence(tmp_path: Path, command: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    huge = tmp_path / "huge"
+    huge.touch()
+    os.truncate(huge, 2**36)
+    assert "a pipe or a device" in given(tmp_path, command, tmp_path / "pipe")
+    assert "a pipe or a device" in given(tmp_path, command, Path("/dev/zero"))
+    assert "more than 64 MiB" in given(tmp_path, command, huge)
+    for name in ("loop", "gone", "."):
+        given(tmp_path, command, tmp_path / name)
+
+
+def test_pipe_in_the_place_of_a_patch_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "patches" / "x").mkdir(parents=True)
+    os.mkfifo(tmp_path / "patches" / "x" / "patch.toml")
+    assert "a pipe or a device" in run("list", "--patches", tmp_path / "patches", code=2).stderr
+
+
+@pytest.mark.parametrize("words", ["--tp-size 'x", "--tp-size ²", f"--tp-size {'9' * 5000}", "--tp-size=--1"])
+def test_odd_words_of_a_server_are_no_traceback(tmp_path: Path, words: str) -> None:
+    sources = SOURCES | {"srt/server_args.py": b"class ServerArgs:\n    tp_size: int = 1\n"}
+    tree = write_package(tmp_path / "tree" / "sglang", sources).parent
+    ran = CliRunner().invoke(main, ["doctor", str(tree), words])
+    assert ran.exception is None or isinstance(ran.exception, SystemExit)
 
 
 DEEP = {

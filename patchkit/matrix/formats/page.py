@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from patchkit import __version__
-from patchkit.findings.printable import plain
+from patchkit.findings.printable import in_page
 from patchkit.plan.conflict import Conflict
 from patchkit.plan.status import State
 
@@ -74,7 +74,7 @@ def document(
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
-        finalize=_shown,
+        finalize=in_page,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -90,8 +90,3 @@ def document(
         date=date,
         version=__version__,
     )
-
-
-def _shown(value: object) -> object:
-    """Return what the page says, with control characters written out where it is text."""
-    return plain(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
