@@ -93,6 +93,54 @@ def test_lengths_that_go_to_the_device_in_another_way(release: Tree, spelling: s
         )
 
 
+# ---- lengths that come to the host in another way -----------------------------------------------------------------
+
+EAGLE_INFO = "srt/speculative/eagle_info_v2.py"
+COPIES = {
+    "to-cpu": 'batch.seq_lens.to("cpu")',
+    "to-device-cpu": 'batch.seq_lens.to(device="cpu", non_blocking=False)',
+    "detached": "batch.seq_lens.detach().cpu()",
+    "by-a-helper": "lens_to_host(batch.seq_lens, pinned=True)",
+}
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_lengths_that_come_to_the_host_in_another_way_come_only_where_they_are_needed(
+    release: Tree, copy: str
+) -> None:
+    fork = rewritten(release, Edit(at=DECODE, find="batch.seq_lens.cpu()", code=COPIES[copy]))
+    plan = make_plan(fork, MIRROR)
+    assert reasons(plan) == {"26128": ""}
+    patched = after(plan)
+    assert states(patched, MIRROR) == {"26128": "applied"}
+    assert make_plan(patched, MIRROR).changes == ()
+    code = (patched.read(EAGLE_INFO) or b"").decode()
+    before, _, rest = code.partition(f"            batch.seq_lens_cpu = {COPIES[copy]}\n")
+    assert before.splitlines()[-1] == "        if batch.needs_cpu_seq_lens:"
+    assert rest.startswith("        else:\n            batch.seq_lens_cpu = None\n")
+
+
+ALLOCATED = {
+    "by-keyword": ("$lens.to(device=batch.device)", 4),
+    "by-position": ("$lens.to(batch.device)", 4),
+    "not-waited-for-already": ("$lens.to(device=batch.device, non_blocking=True)", 0),
+    "of-another-type": ("$lens.to(batch.device, torch.int64)", 0),
+}
+
+
+@pytest.mark.parametrize("spelling", ALLOCATED)
+def test_allocated_lengths_go_to_the_device_without_a_wait_however_they_went(
+    release: Tree, spelling: str
+) -> None:
+    code, made = ALLOCATED[spelling]
+    fork = rewritten(release, Edit(at=DECODE, find="$lens.to(device=batch.device)", code=code, every=True))
+    plan = make_plan(fork, MIRROR)
+    assert reasons(plan) == {"26128": ""}
+    patched = after(plan)
+    assert (patched.read(EAGLE_INFO) or b"").count(b"patchkit_api.lens_to_device(") == made
+    assert states(patched, MIRROR) == {"26128": "applied"}
+
+
 # ---- sites that say the same in other words ---------------------------------------------------------------------
 
 DECODE = "srt/speculative/eagle_info_v2.py::EagleDraftInputV2Mixin.prepare_for_decode"
@@ -331,7 +379,13 @@ WHITELISTS = {
     "without-triton": "isinstance($x, (FlashInferAttnBackend, ForkBackend))",
     "one-of-them": "isinstance($x, FlashInferMLAAttnBackend)",
     "a-union": "isinstance($x, TRTLLMMLABackend | ForkBackend)",
+    "the-very-class": "type($x) in (TritonAttnBackend, ForkBackend)",
+    "a-constant": "isinstance($x, GRAPH_BACKENDS)",
+    "a-constant-and-one-more": "isinstance($x, (*GRAPH_BACKENDS, ForkBackend)) or isinstance($x, TritonAttnBackend)",
+    "the-very-class-of-a-constant": "type($x) in GRAPH_BACKENDS",
+    "a-constant-of-the-class": "isinstance($x, self.GRAPH_BACKENDS)",
 }
+HELD = "GRAPH_BACKENDS = (TritonAttnBackend, TRTLLMMLABackend)\n"
 
 
 @pytest.mark.parametrize("whitelist", WHITELISTS)
@@ -339,9 +393,42 @@ def test_another_list_of_backends_with_a_graph_gets_one_more(release: Tree, whit
     file = "srt/speculative/eagle_worker_v2.py"
     at = f"{file}::EagleDraftWorker.init_cuda_graphs"
     fork = rewritten(release, Edit(at=at, find=CUDA, code=WHITELISTS[whitelist]))
+    if "GRAPH_BACKENDS" in WHITELISTS[whitelist]:
+        head, inside = "class EagleDraftWorker(BaseDraftWorker):\n", "self." in WHITELISTS[whitelist]
+        told = f"{head}    {HELD}\n" if inside else f"{HELD}\n\n{head}"
+        source = fork.read(file) or b""
+        assert head.encode() in source
+        fork = OverlayTree(fork, {file: source.replace(head.encode(), told.encode())})
     patches = tuple(patch for patch in PATCHES if patch.id in {"25002", "25925"})
     plan = make_plan(fork, patches)
     status = status_of(plan, "25002")
     assert status.state is State.PENDING, status.reason
-    assert b"TRTLLMHAAttnBackend" in (after(plan).read(file) or b"")
+    changed = (after(plan).read(file) or b"").decode()
+    assert changed.count("TRTLLMHAAttnBackend") == 2, "an import, and the list"
+    assert changed.count(HELD) == ("GRAPH_BACKENDS" in WHITELISTS[whitelist])
     assert states(after(plan), patches)["25002"] == "applied"
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "self.has_a_graph($x)",
+        "isinstance($x, listed_backends())",
+        "type($x) not in (ForkBackend, OtherBackend)",
+        "isinstance($x, ForkBackend)",
+        "True",
+    ],
+)
+def test_a_list_that_nobody_can_read_is_a_conflict_that_shows_where_the_backend_is_asked(
+    release: Tree, own: str
+) -> None:
+    at = "srt/speculative/eagle_worker_v2.py::EagleDraftWorker.init_cuda_graphs"
+    fork = rewritten(release, Edit(at=at, find=CUDA, code=own))
+    status = status_of(make_plan(fork, PATCHES), "25002")
+    assert status.state is State.CONFLICT
+    (edit,) = (edit for edit in status.edits if edit.state is State.CONFLICT)
+    assert edit.name == "whitelist"
+    shown = edit.reason.partition("the nearest line is `")[2].partition("`")[0]
+    lines = [line.strip() for line in (fork.read(edit.file) or b"").decode().splitlines()]
+    assert shown in lines
+    assert "draft_extend_attn_backend" in shown or shown.startswith("supports_cuda_draft_extend_graph = ")

@@ -1,4 +1,4 @@
-"""``isinstance-member``: an ``isinstance`` test accepts one more class."""
+"""``isinstance-member``: a test of what class something is of accepts one more class."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import libcst as cst
 
     from patchkit.codemods.examination import Codemod, Examination
@@ -19,7 +21,10 @@ _MEMBERS = (("args", 1), ("value", None))
 
 
 class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member", forbid_unknown_fields=True):
-    """Add ``member`` to the ``isinstance`` test of ``subject`` that has ``beside``, or one of several."""
+    """Add ``member`` to the ``isinstance`` test of ``subject`` that has ``beside``, or one of several.
+
+    ``type(x) in ...`` is such a test too, and a constant of the module or of the class stands for what it lists.
+    """
 
     subject: str
     beside: str | tuple[str, ...]
@@ -50,13 +55,15 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
 
         subject, member = (render_expression(text, {}) for text in (self.subject, self.member))
         subjects = [subject, *_locals_that_hold(scope, subject)]
+        constants = _constants(scope)
         places: list[tuple[Path, list[cst.BaseExpression], cst.BaseExpression]] = []
         done = False
         for path, node in syntax.descend(scope.node, scope.path):
             is_inside = any(path[: len(place[0])] == place[0] for place in places)
             if is_inside or not isinstance(node, cst.BaseExpression):
                 continue
-            tests = [_isinstance(part) for part in _alternatives(node)]
+            parts = _alternatives(node)
+            tests = [_isinstance(part) or (_type_in(part) if len(parts) == 1 else None) for part in parts]
             found = [
                 test
                 for test in tests
@@ -65,7 +72,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             if not found or len(found) != len(tests):
                 continue
             members = [each for test in found for each in test[1]]
-            names = {syntax.code_of(each).rsplit(".", 1)[-1] for each in members}
+            names = {name for each in members for name in _named(each, constants)}
             if names.intersection(texts.several(self.beside)):
                 done |= self.member in names
                 places.append((path, members, found[0][0]))
@@ -80,6 +87,8 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
 
         def rewrite() -> cst.Module:
             old = syntax.node_at(scope.module, path)
+            if isinstance(old, cst.Comparison):
+                return sites.replace_expression(scope.module, path, _with_type(old, member), note)
             listed = old.args[1].value if isinstance(old, cst.Call) else None
             if isinstance(listed, cst.Tuple) and listed.lpar:
                 changed = syntax.replace_at(old, _MEMBERS, _with_member(listed, member))
@@ -128,12 +137,65 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             fine = isinstance(item, (Book, Film, Map))
             """,
         ),
+        Example(
+            "A constant stays as it is for those who share it.",
+            'subject = "item"\nbeside = "Book"\nmember = "Map"',
+            before="""
+            FLAT = (Book, Film)
+
+            fine = isinstance(item, FLAT)
+            """,
+            after="""
+            FLAT = (Book, Film)
+
+            # toy: so that it shows
+            fine = isinstance(item, (FLAT, Map))
+            """,
+        ),
+        Example(
+            "A test of the very class is one too.",
+            'subject = "item"\nbeside = "Book"\nmember = "Map"',
+            before="fine = type(item) in (Book, Film)",
+            after="""
+            # toy: so that it shows
+            fine = type(item) in (Book, Film, Map)
+            """,
+        ),
+        Example(
+            "So it is with a constant.",
+            'subject = "item"\nbeside = "Book"\nmember = "Map"',
+            before="""
+            FLAT = frozenset({Book, Film})
+
+            fine = type(item) in FLAT
+            """,
+            after="""
+            FLAT = frozenset({Book, Film})
+
+            # toy: so that it shows
+            fine = type(item) in (*FLAT, Map)
+            """,
+        ),
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
             "The class is accepted.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="fine = isinstance(item, Book | Map)",
+        ),
+        Example(
+            "A constant accepts it.",
+            'subject = "item"\nbeside = "Book"\nmember = "Map"',
+            before="""
+            FLAT = (Book, Map)
+
+            fine = isinstance(item, (FLAT, Film))
+            """,
+        ),
+        Example(
+            "The very class is accepted.",
+            'subject = "item"\nbeside = "Book"\nmember = "Map"',
+            before="fine = type(item) in {Book, Map}",
         ),
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
@@ -146,6 +208,23 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             fine = isinstance(item, Book)
             """,
             refusal="expected `isinstance(desk.item, Book)`",
+        ),
+        Example(
+            "What a name lists that is bound twice, nobody knows.",
+            'subject = "item"\nbeside = "Book"\nmember = "Map"',
+            before="""
+            FLAT = (Film,)
+            FLAT = (Book,)
+
+            fine = isinstance(item, FLAT)
+            """,
+            refusal="expected `isinstance(item, Book)`",
+        ),
+        Example(
+            "What is not in the list is another question.",
+            'subject = "item"\nbeside = "Book"\nmember = "Map"',
+            before="odd = type(item) not in (Book, Film)",
+            refusal="expected `isinstance(item, Book)`",
         ),
         Example(
             "A test of something else is not it.",
@@ -192,6 +271,81 @@ def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExp
     if isinstance(second, cst.Tuple):
         return node.args[0].value, [element.value for element in second.elements]
     return node.args[0].value, _united(second)
+
+
+def _type_in(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpression]] | None:
+    """Return subject and members of ``type(subject) in members``."""
+    import libcst as cst
+
+    if not (isinstance(node, cst.Comparison) and len(node.comparisons) == 1):
+        return None
+    told, (among,) = node.left, node.comparisons
+    if not (isinstance(told, cst.Call) and len(told.args) == 1 and isinstance(among.operator, cst.In)):
+        return None
+    if not (isinstance(told.func, cst.Name) and told.func.value == "type"):
+        return None
+    return told.args[0].value, [among.comparator]
+
+
+def _constants(scope: Scope) -> dict[str, cst.BaseExpression]:
+    """Return what the module's names stand for, and those of the scope's class as ``self.NAME``, if bound once."""
+    import libcst as cst
+
+    from patchkit.codemods.language import syntax
+    from patchkit.codemods.language.scope import resolve
+
+    owner = scope.name.rpartition(".")[0]
+    blocks: list[tuple[str, Sequence[cst.CSTNode]]] = [("", scope.module.body)]
+    blocks += [("self.", each.body) for each in resolve(scope.module, owner) if owner]
+    found: dict[str, list[cst.BaseExpression]] = {}
+    for prefix, block in blocks:
+        lines = (each for line in block if isinstance(line, cst.SimpleStatementLine) for each in line.body)
+        for line in lines:
+            if isinstance(line, cst.Assign):
+                for target in line.targets:
+                    found.setdefault(f"{prefix}{syntax.code_of(target.target)}", []).append(line.value)
+            elif isinstance(line, cst.AnnAssign) and line.value is not None:
+                found.setdefault(f"{prefix}{syntax.code_of(line.target)}", []).append(line.value)
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
+
+
+def _named(node: cst.BaseExpression, constants: Mapping[str, cst.BaseExpression]) -> set[str]:
+    """Return the last names of the classes that a member of a test stands for."""
+    import libcst as cst
+
+    from patchkit.codemods.language import syntax
+
+    if isinstance(node, cst.Tuple | cst.List | cst.Set):
+        return {name for each in node.elements for name in _named(each.value, constants)}
+    if isinstance(node, cst.Call) and len(node.args) == 1:
+        return _named(node.args[0].value, constants)
+    united = _united(node)
+    if len(united) > 1:
+        return {name for each in united for name in _named(each, constants)}
+    said = syntax.code_of(node)
+    if said in constants:
+        rest = {name: value for name, value in constants.items() if name != said}
+        return _named(constants[said], rest)
+    return {said.rsplit(".", 1)[-1]}
+
+
+def _with_type(test: cst.Comparison, member: cst.BaseExpression) -> cst.Comparison:
+    """Return ``type(x) in ...`` with one member more."""
+    import libcst as cst
+
+    from patchkit.codemods.language import syntax
+    from patchkit.codemods.language.precedence import as_argument
+
+    (among,) = test.comparisons
+    listed = among.comparator
+    if isinstance(listed, cst.Tuple) and listed.lpar:
+        changed: cst.BaseExpression = _with_member(listed, member)
+    elif isinstance(listed, cst.List | cst.Set):
+        elements = [syntax.typed(each, cst.Element) for each in listed.elements]
+        changed = listed.with_changes(elements=[*elements, cst.Element(as_argument(member))])
+    else:
+        changed = cst.Tuple([cst.StarredElement(as_argument(listed)), cst.Element(as_argument(member))])
+    return test.with_changes(comparisons=[among.with_changes(comparator=changed)])
 
 
 def _united(node: cst.BaseExpression) -> list[cst.BaseExpression]:

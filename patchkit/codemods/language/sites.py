@@ -51,7 +51,8 @@ def several(scope: Scope, paths: Iterable[Path]) -> str:
 def nearest(scope: Scope, wanted: str) -> str:
     """Return the line of the scope that is most like ``wanted``, for a message on what was found.
 
-    A statement that assigns to the same name is, whatever it assigns; else the line that reads most alike.
+    A statement that assigns to the same name is, whatever it assigns; else the line that reads most alike, and if
+    none does one that speaks of the same.
     """
     line = _nearest_line(scope, wanted)
     return f"the nearest line is `{line}`" if line else "no line is like it"
@@ -60,6 +61,11 @@ def nearest(scope: Scope, wanted: str) -> str:
 def closest(scope: Scope, wanted: str) -> Path | None:
     """Return the address of the innermost statement with the line that ``nearest`` names; None if there is none."""
     line = _nearest_line(scope, wanted)
+    return _holding(scope, line)
+
+
+def _holding(scope: Scope, line: str) -> Path | None:
+    """Return the address of the innermost statement with a line."""
     holding = [
         path
         for path, node in syntax.descend(scope.node, scope.path)
@@ -78,10 +84,17 @@ def _nearest_line(scope: Scope, wanted: str) -> str:
     if assigning:
         return assigning[0]
     lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
-    close = difflib.get_close_matches(first.replace("$", ""), lines, n=1, cutoff=0.4)
-    return close[0] if close else ""
+    wanted = first.replace("$", "")
+    close = difflib.get_close_matches(wanted, lines, n=1, cutoff=0.4)
+    if not close:
+        named = max(_NAMED.findall(first), key=len, default="")
+        speaking = [line for line in lines if named and named in line]
+        close = difflib.get_close_matches(wanted, speaking, n=1, cutoff=0.0)
+    where = _holding(scope, close[0]) if close else None
+    return line_of(scope, where) if where is not None else ""
 
 
+_NAMED = re.compile(r"(?<![\w$.])[A-Za-z_]\w*(?:\.\w+)+")
 _TARGET = re.compile(r"[\w$.]*\.(\w+)\s*(?::[^=]*)?[-+*/|&]?=(?!=)")
 
 
