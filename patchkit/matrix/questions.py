@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from patchkit.tree.git import GitTree
     from patchkit.tree.headers import Interest
 
-SOURCE, HOMES = "source", "homes"
+SOURCE, HOMES, VERSION = "source", "homes", "version"
 Question = tuple[str, str]
-"""``SOURCE`` and a file, answered by its blob; ``HOMES`` and a name, answered by the files that define it."""
+"""``SOURCE`` and a file, answered by its blob; ``HOMES`` and a name, answered by the files that define it;
+``VERSION`` of nothing, answered by the tree's."""
 
 Asked = tuple[Question, str]
 """A question and its answer, as one string; a file or name that is not there is answered by nothing."""
@@ -32,6 +33,8 @@ def answer(tree: GitTree, definitions: Definitions, question: Question) -> str:
     kind, name = question
     if kind == SOURCE:
         return tree.blob(name) or ""
+    if kind == VERSION:
+        return tree.version or ""
     return "\0".join(definitions.homes(tree, SERVING, name))
 
 
@@ -54,6 +57,12 @@ class AskedModules(Modules):
         if (SOURCE, file) not in self._asked:
             self._asked[SOURCE, file] = answer(self._git, self._definitions, (SOURCE, file))
         return super().source(file)
+
+    def version(self) -> str | None:
+        """Return the tree's version, ``None`` where nothing tells it."""
+        if (VERSION, "") not in self._asked:
+            self._asked[VERSION, ""] = answer(self._git, self._definitions, (VERSION, ""))
+        return self._asked[VERSION, ""] or None
 
     def defining(self, name: str) -> list[str]:
         """Return the files of the serving package that define a top-level class or function of this name."""

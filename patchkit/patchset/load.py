@@ -220,6 +220,8 @@ def patches(folders: Sequence[Path] = ()) -> PatchSet:
     loaded = {name: _patch(file, unchecked.get(name, paths[name])) for name, file in files.items()}
     for name, path in unchecked.items():
         check(loaded[name], path)
+    for name in loaded.keys() - unchecked.keys():
+        loaded[name] = msgspec.structs.replace(loaded[name], built_in=True)
     return PatchSet(_ordered(loaded, paths), digest.hexdigest())
 
 

@@ -58,7 +58,8 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     A shape is a set of facts that hold together; a tree with none of ``any_shape_of`` is not understood.
     ``applies_when`` are facts without which the patch does not apply to a tree. ``upstream_when`` are facts
     that hold where upstream's own change is in the tree; sites that upstream has since moved on from are then
-    no conflict. ``no_switch`` says why a server cannot turn the patch off by ``PATCHKIT_DISABLE``.
+    no conflict. ``no_switch`` says why a server cannot turn the patch off by ``PATCHKIT_DISABLE``; ``built_in`` that
+    nobody's folder made or extended it, so that it is for the releases that patchkit supports.
     """
 
     id: str
@@ -70,6 +71,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     upstream: str = ""
     upstream_commit: str = ""
     no_switch: str = ""
+    built_in: bool = False
     default: bool = True
     requires: tuple[str, ...] = ()
     hardens: tuple[str, ...] = ()

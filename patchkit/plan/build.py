@@ -38,10 +38,14 @@ def _run(
     space = Workspace(modules)
     touched: dict[str, list[str]] = {}
     statuses: list[PatchStatus] = []
+    old = _too_old(modules)
     for patch in patches:
         before = dict(space.edited)
         failed = {s.patch.id for s in statuses if s.state in {State.CONFLICT, State.NOT_APPLICABLE}}
         status = evaluate(space, patch, closely=closely, certain=certain)
+        if old and patch.built_in and not _is_there(status):
+            status = PatchStatus(patch, State.NOT_APPLICABLE, (), old)
+            space.edited = before
         needed = [identifier for identifier in patch.requires if identifier in failed]
         if needed and status.state is State.CONFLICT:
             space.edited = before
@@ -50,10 +54,6 @@ def _run(
             blocker = next(s for s in statuses if s.patch.id == needed[0])
             state = blocker.state
             status = replace(status, state=state, reason=f"requires {needed[0]}, which is {state.value} here")
-        if status.state is State.CONFLICT and sglang.is_too_old(modules.tree.version):
-            reason = f"sglang {modules.tree.version} is too old: patches fit {sglang.OLDEST} and later"
-            status = replace(status, state=State.NOT_APPLICABLE, reason=reason)
-            space.edited = before
         statuses.append(status)
         for file, module in space.edited.items():
             if before.get(file) is not module:
@@ -66,6 +66,21 @@ def _run(
         if watch is not None:
             watch(patch, space)
     return space, tuple(statuses), touched
+
+
+def _too_old(modules: Modules) -> str:
+    """Say that a tree is older than the releases that patches are made for; nothing of another."""
+    # The version may be git's to tell, which takes longer than a look at the files.
+    if sglang.is_later(modules.source) or not sglang.is_too_old(version := modules.version()):
+        return ""
+    return f"sglang {version} is too old: patches fit {sglang.OLDEST} and later"
+
+
+def _is_there(status: PatchStatus) -> bool:
+    """Tell whether a tree has a patch, or a part of it that patchkit wrote."""
+    return status.state in {State.APPLIED, State.UPSTREAM} or any(
+        edit.state is State.APPLIED for edit in status.edits
+    )
 
 
 @collector.paused()

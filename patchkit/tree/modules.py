@@ -63,6 +63,10 @@ class Modules:
             self._sources[file] = self.tree.read(file)
         return self._sources[file]
 
+    def version(self) -> str | None:
+        """Return the tree's version, ``None`` where nothing tells it."""
+        return self.tree.version
+
     def get(self, file: str) -> cst.Module | None:
         """Return a file's syntax tree, ``None`` if there is no such file; TreeError if it does not parse."""
         if file not in self._parsed:

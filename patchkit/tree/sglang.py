@@ -16,6 +16,13 @@ SERVING = "srt"
 PLACES = (f"python/{NAME}", NAME)
 OLDEST = "0.5.11"
 """The first release that patches are made for and tried on."""
+_SINCE = (
+    "srt/managers/communicator.py",
+    "srt/mem_cache/unified_radix_cache.py",
+    "srt/model_executor/pool_configurator.py",
+    "srt/speculative/dflash_info.py",
+)
+"""Files that no release before it has."""
 VENDORED_RUNTIME = "_patchkit"
 """Where in the package folder a tree carries patchkit's runtime, if it does."""
 
@@ -29,6 +36,11 @@ def stated_version(read: Callable[[str], bytes | None], project: bytes | None) -
         if stated:
             return stated[1].decode()
     return project_version(project)
+
+
+def is_later(read: Callable[[str], bytes | None]) -> bool:
+    """Tell whether a tree has files that no release before the first supported one has, whatever its number is."""
+    return any(read(file) is not None for file in _SINCE)
 
 
 def is_too_old(version: str | None) -> bool:

@@ -259,3 +259,13 @@ def test_links_are_followed_inside_the_package(fork: CheckoutTree) -> None:
         tree = GitTree(repository, "release/2")
         assert tree.read(MIRROR) == tree.read("srt/real.py") != None  # noqa: E711
         assert MIRROR in tree.files("srt")
+
+
+def test_a_ref_that_is_too_old_says_so_whatever_is_known_of_the_same_files(fork: CheckoutTree) -> None:
+    commit(fork, "release/0", {"version.py": '__version__ = "0.5.10.post1"\n'})
+    reason = "sglang 0.5.10.post1 is too old: patches fit 0.5.11 and later"
+    for _ in range(2):
+        matrix = surveyed(fork)
+        old, new = matrix.rows
+        assert {(cell.state, cell.reason) for cell in old.patches} == {("not-applicable", reason)}
+        assert "not-applicable" not in {cell.state for cell in new.patches}

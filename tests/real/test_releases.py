@@ -16,6 +16,7 @@ from support.releases import (
     OWN,
     PATCHES,
     REFERENCE,
+    TOO_OLD,
     UPSTREAM,
     Releases,
     after,
@@ -587,3 +588,96 @@ def test_a_tree_whose_comments_were_removed_is_reverted_to_the_byte(
     was = releases.tree(REFERENCE)
     files = texts(releases.patched(REFERENCE))
     assert {file: tree.read(file) for file in files} == {file: was.read(file) for file in files}
+
+
+LATER = (
+    "srt/managers/communicator.py",
+    "srt/mem_cache/unified_radix_cache.py",
+    "srt/model_executor/pool_configurator.py",
+    "srt/speculative/dflash_info.py",
+)
+
+
+def too_old(version: str) -> str:
+    return f"sglang {version} is too old: patches fit 0.5.11 and later"
+
+
+def numbered(tree: CheckoutTree, version: str, *, later: bool) -> CheckoutTree:
+    """Have a tree state another version; without ``later`` it lacks what came with the first supported release."""
+    (tree.package / "_version.py").write_text(f'__version__ = "{version}"\n')
+    for file in () if later else LATER:
+        (tree.package / file).unlink()
+    return open_tree(tree.root)
+
+
+@pytest.mark.parametrize("version", TOO_OLD)
+def test_a_release_before_the_first_supported_one_is_too_old_and_nothing_else_is_said(
+    releases: Releases, version: str
+) -> None:
+    tree = releases.tree(version)
+    for reply in (answer("status", tree.root), answer("apply", tree.root, "--all", "--dry-run")):
+        assert {patch["id"] for patch in reply["patches"]} >= {patch.id for patch in PATCHES if patch.default}
+        said = {(patch["state"], patch["reason"]) for patch in reply["patches"]}
+        assert said == {("not-applicable", too_old(version))}
+        assert not any(patch["edits"] for patch in reply["patches"])
+    told = run("status", tree.root).stdout
+    assert too_old(version) in told
+    assert "expected `" not in told
+    assert "Next:" not in told
+
+
+def test_a_fork_of_an_old_release_is_too_old_although_its_sites_are_there(
+    releases: Releases, tmp_path: Path
+) -> None:
+    tree = numbered(releases.copy(REFERENCE, tmp_path), "0.5.9.post2", later=False)
+    before = fingerprints(tree.package)
+    reply = answer("apply", tree.root)
+    assert {patch["reason"] for patch in reply["patches"]} == {too_old("0.5.9.post2")}
+    assert reply["changed_files"] == []
+    assert fingerprints(tree.package) == before
+
+
+def test_a_fork_that_numbers_its_releases_itself_is_as_old_as_its_files(
+    releases: Releases, tmp_path: Path
+) -> None:
+    tree = numbered(releases.copy(REFERENCE, tmp_path), "0.3.1", later=True)
+    assert states(tree) == states(releases.tree(REFERENCE))
+
+
+def test_what_an_old_fork_has_stays_what_it_is(releases: Releases, tmp_path: Path) -> None:
+    tree = releases.copy(REFERENCE, tmp_path)
+    run("apply", tree.root, "25002", "25925")
+    had = {name for name, state in states(tree).items() if state == "applied"}
+    old = numbered(tree, "0.5.10", later=False)
+    assert {name for name, state in states(old).items() if state == "applied"} == had >= {"25002", "25925"}
+    assert {state for name, state in states(old).items() if name not in had} == {"not-applicable"}
+    run("revert", old.root)
+    assert set(states(old).values()) == {"not-applicable"}
+
+
+def test_a_patch_of_ones_own_is_for_the_trees_that_its_author_says(
+    releases: Releases, tmp_path: Path
+) -> None:
+    tree = numbered(releases.copy(REFERENCE, tmp_path / "tree"), "0.5.9", later=False)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "patch.toml").write_text(OWN_PATCH)
+    own = load.patches([tmp_path / "own"])
+    found = states(tree, tuple(own))
+    assert found.pop("own-flag") == "pending"
+    assert set(found.values()) == {"not-applicable"}
+
+
+OWN_PATCH = """
+schema = 1
+id = "own-flag"
+title = "A flag"
+why = "to see it"
+risk = "none"
+verify = "look"
+
+[edit.flag]
+kind = "class-attribute"
+why = "to see it"
+at = "srt/layers/attention/base_attn_backend.py::AttentionBackend"
+code = "seen = True"
+"""

@@ -41,6 +41,8 @@ LACKING = ("0.5.11", "0.5.12", "0.5.12.post1")
 """Releases that have none of upstream's pull requests."""
 HAVING = ("0.5.13", "0.5.13.post1", "0.5.14")
 """Releases that have all of them."""
+TOO_OLD = ("0.5.4", "0.5.10")
+"""Releases before those that patches are made for."""
 LATEST = "0.5.23"
 REFERENCE = "0.5.12.post1"
 UPSTREAM = ("25002", "25925", "26128", "26241", "26738", "26824")

@@ -58,9 +58,11 @@ def check(subject: Subject) -> Found:
             for status in statuses
             if status.patch.default and status.state is not State.NOT_APPLICABLE
         ]
-        message = f"no patch is in the tree; {', '.join(pending)} could be"
+        could = f"{', '.join(pending)} could be" if pending else "and none is for it"
+        message = f"no patch is in the tree; {could}"
         notes = [note for note in notes if "patchkit apply" not in note]
-        findings.append(broken(PENDING, "__init__.py", 1, message, "patchkit apply"))
+        remedy = "patchkit apply" if pending else "patchkit status says why not"
+        findings.append(broken(PENDING, "__init__.py", 1, message, remedy))
     edits = sum(edit.state in _DONE for status in statuses for edit in status.edits)
     summary = f"{present} of {len(statuses)} patches, {edits} edits"
     return Found(summary, tuple(findings), tuple(notes), obstacle=obstacle)
