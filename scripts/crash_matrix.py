@@ -10,6 +10,7 @@ what is recorded has to agree, and ``revert`` has to lead back. Prints the count
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -52,6 +53,7 @@ from patchkit.plan import vendor  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
 from patchkit.transaction.apply import Transaction  # noqa: E402
 from patchkit.transaction.recover import recover  # noqa: E402
+from patchkit.transaction.resolve import by_hand  # noqa: E402
 from patchkit.transaction.revert import recorded, revert  # noqa: E402
 from patchkit.transaction.store import Store  # noqa: E402
 from patchkit.tree.tree import open_tree  # noqa: E402
@@ -77,6 +79,19 @@ WITH_RUNTIME = PatchSet(
     ),
     "toys",
 )
+NEIGHBOURS = PatchSet(
+    (
+        toy("one", attribute(MIRROR, "Mirror", "one = 1")),
+        toy("two", attribute(MIRROR, "Mirror", "two = 2"), attribute(CRLF, "Backend", "too = 2")),
+    ),
+    "toys",
+)
+COPY = toy(
+    "copy",
+    attribute(MIRROR, "Mirror", "sure = True"),
+    rewriting("copy", f"{MIRROR}::Mirror.host", "return self.copies.cpu()", "return self.copies.numpy()"),
+)
+HALF = PatchSet((COPY, SECOND), "toys")
 MODES = ("kill", "torn", *ERRORS, "interrupt")
 
 
@@ -127,6 +142,37 @@ def committed(tree: CheckoutTree) -> None:
     git(tree.root, "commit", "-qm", "As upstream has it")
 
 
+def committed_later(tree: CheckoutTree) -> None:
+    """Commit the second of two patches at one place, which the first will move."""
+    committed(tree)
+    api.commit(tree, NEIGHBOURS, ("two",))
+
+
+def marked(tree: CheckoutTree) -> None:
+    """Leave a person the conflict of an edit."""
+    api.apply(tree, HALF, markers=True)
+
+
+def finished(tree: CheckoutTree) -> None:
+    """Leave a conflict, and let a person finish it."""
+    marked(tree)
+    path = tree.package / MIRROR
+    head, _, rest = path.read_bytes().partition(b"<<<<<<<")
+    tail = rest.partition(b">>>>>>>")[2].partition(b"\n")[2]
+    path.write_bytes(head + b"        return self.copies.numpy()\n" + tail)
+
+
+def resolve(tree: CheckoutTree) -> None:
+    """Record what a person finished."""
+    api.resolve(tree, HALF, "copy", "copy")
+
+
+def resolve_and_take_back(tree: CheckoutTree) -> None:
+    """Record what a person finished, again where that is done, and revert it."""
+    resolve(tree)
+    api.revert(tree, HALF)
+
+
 @dataclass(frozen=True)
 class Act:
     """Something that writes a tree, what was done to the tree before, and what takes all of it back.
@@ -160,6 +206,14 @@ ACTS = (
             for name in WITH_RUNTIME.ids
         ),
     ),
+    Act(
+        "later apply --commit",
+        committed_later,
+        partial(api.commit, patches=NEIGHBOURS),
+        partial(api.revert, patches=NEIGHBOURS),
+    ),
+    Act("apply --markers", untouched, marked, partial(api.revert, patches=HALF)),
+    Act("resolve", finished, resolve, resolve_and_take_back),
 )
 
 
@@ -187,12 +241,20 @@ def state(tree: CheckoutTree, *, times: bool) -> State:
     return found
 
 
+Known = tuple[tuple[str, ...], frozenset[tuple[str, str]]]
+
+
+def known(tree: CheckoutTree) -> Known:
+    """Return the patches that the ledger records, and the edits that it has a person's name on."""
+    return recorded(tree), by_hand(tree)
+
+
 @dataclass(frozen=True)
 class Expected:
     """A tree before an act and after each of its steps, and what its ledger records then."""
 
-    old: tuple[State, tuple[str, ...]]
-    new: tuple[tuple[State, tuple[str, ...]], ...]
+    old: tuple[State, Known]
+    new: tuple[tuple[State, Known], ...]
 
 
 class Matrix:
@@ -214,11 +276,11 @@ class Matrix:
     def expected(self, act: Act) -> Expected:
         """Return what an act that nothing stops makes of its tree."""
         tree = self._tree(act)
-        old = state(tree, times=False), recorded(tree)
+        old = state(tree, times=False), known(tree)
         new = []
         for step in act.steps or (act.do,):
             step(tree)
-            new.append((state(tree, times=False), recorded(tree)))
+            new.append((state(tree, times=False), known(tree)))
         return Expected(old, tuple(new))
 
     def run(self, act: Act, every: int, doubled: int) -> None:
@@ -264,7 +326,7 @@ class Matrix:
         try:
             if Store(tree.package).pending:
                 recover(tree)
-            now = state(tree, times=False), recorded(tree)
+            now = state(tree, times=False), known(tree)
             if now == expected.old:
                 self.tally.outcomes["old"] += 1
                 if state(tree, times=True) != before:
@@ -314,6 +376,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     one_runtime_of_few_files()
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_CACHE_HOME"] = folder  # What a person resolved is remembered there.
         matrix = Matrix(Path(folder))
         for act in ACTS:
             matrix.run(act, options.every, options.doubled)

@@ -20,6 +20,9 @@ def test_every_act_stopped_at_some_calls_leaves_the_old_tree_or_the_new_one() ->
         "partial revert",
         "apply --runtime vendored",
         "apply --commit",
+        "later apply --commit",
+        "apply --markers",
+        "resolve",
         "recover after revert",
     ):
         assert f"\n| {act} | " in ran.stdout
