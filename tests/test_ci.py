@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ import yaml
 from click.testing import CliRunner
 
 from patchkit.cli import main
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 REPOSITORY = Path(__file__).parents[1]
 ACTION = REPOSITORY / ".github" / "actions" / "verify" / "action.yml"
@@ -64,3 +70,20 @@ def test_no_input_is_pasted_into_a_script(path: Path) -> None:
     for text in (path.read_text(), ACTION.read_text()):
         for script in re.findall(r"run: \|\n((?:\s{6,}.*\n)+)", text):
             assert "${{" not in script
+
+
+def test_the_workflow_of_dependencies_runs_what_there_is() -> None:
+    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "dependencies.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    install, check = (step["run"].split() for step in job["steps"] if "run" in step)
+    assert install[-1] == '".[release]"'
+    assert (REPOSITORY / check[1]).is_file()
+    paths = workflow[True]["push"]["paths"]  # YAML takes the word `on` for a truth value.
+    assert [path for path in paths if not (REPOSITORY / path).is_file()] == []
+
+
+def test_bounds_are_checked_with_advisories_of_the_newest() -> None:
+    script = (REPOSITORY / "scripts" / "check_bounds.py").read_text()
+    extra = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    asked = {name.replace("_", "-") for name in re.findall(r'"-m", "(uv|pip_audit)"', script)}
+    assert asked == {re.split("[<>=]", each)[0] for each in extra["release"]} == {"uv", "pip-audit"}

@@ -89,3 +89,16 @@ def test_the_same_files_give_the_same_bytes_whenever_and_wherever_they_are_built
             os.utime(path, (seconds, seconds))
         built.append(build(project, target, tmp_path / f"built-{name}"))
     assert built[0].read_bytes() == built[1].read_bytes()
+
+
+@pytest.mark.parametrize("target", ["wheel", "sdist"])
+def test_what_is_built_is_what_the_package_index_takes(target: str, tmp_path: Path) -> None:
+    built = build(REPOSITORY, target, tmp_path / "built")
+    checked = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", str(built)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "PASSED" in checked.stdout
