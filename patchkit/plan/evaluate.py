@@ -11,6 +11,7 @@ import msgspec
 
 from patchkit.codemods.examination import Examination, Standing, absent, ready
 from patchkit.codemods.language.imports import Import
+from patchkit.codemods.language.scope import Scope
 from patchkit.patchset.load import codemod_of
 from patchkit.patchset.patch import Address
 from patchkit.plan.locate import Workspace
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from patchkit.codemods.kind import Kind
-    from patchkit.codemods.language.scope import Scope
     from patchkit.patchset.patch import Edit, Fact, Patch
 
 
@@ -51,8 +51,12 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
     imports = [Import(code) for code in spec.imports]
     if examined.standing is Standing.PRESENT:
         unmet = [need for need in imports if need.used_but_missing(scope)]
-    elif examined.standing is Standing.READY:
+    elif examined.standing is Standing.READY and examined.rewrite is not None:
         unmet = [need for need in imports if need.missing(scope.module)]
+        if unmet:
+            # An import may be for the code of another variant.
+            written = Scope(examined.rewrite(), scope.path, scope.name)
+            unmet = [need for need in unmet if need.spoken_of(written)]
     else:
         return examined
     if not unmet:

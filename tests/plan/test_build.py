@@ -553,6 +553,35 @@ def test_import_that_was_taken_away_is_brought_back() -> None:
     assert applied(without, toy).contents[DESK] == tree.contents[DESK]
 
 
+BY_VARIANT = edit(
+    "rewrite",
+    f"{DESK}::Desk.lend",
+    "fine",
+    find="$r.debt += $b.cost",
+    code="shop.charge($r, $b)",
+    variants=[{"find": "$r.debt += $b.price", "code": "$r.charge($b)"}],
+)
+
+
+@pytest.mark.parametrize("where", [{}, {"imports": ["from sglang.srt import shop"]}])
+def test_import_for_the_code_of_another_variant_stays_away(where: dict[str, Any]) -> None:
+    # Either way of saying it: with the edit, or once for the patch.
+    whole: dict[str, Any] = {} if where else {"imports": ["from sglang.srt import shop"]}
+    toy = patch({**BY_VARIANT, **where}, **whole)
+    text = after(make_plan(library(), [toy]), DESK)
+    assert "reader.charge(book)" in text
+    assert "import shop" not in text
+    other = library(desk=LIBRARY[DESK].replace("book.price", "book.cost"))
+    assert "from sglang.srt import shop\n" in after(make_plan(other, [toy]), DESK)
+    assert applied(other, toy).contents.keys() == {DESK}
+
+
+def test_import_for_an_annotation_in_quotes_comes_with_it() -> None:
+    code = "owed: 'shop.Debt' = $r.charge($b)"
+    toy = patch({**FINE, "code": code, "imports": ["from sglang.srt import shop"]})
+    assert "from sglang.srt import shop\n" in after(make_plan(library(), [toy]), DESK)
+
+
 TILL = {
     **FINE,
     "code": "Till.charge($r, $b)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -123,6 +124,16 @@ class Import:
         ]
         absent -= {bound_as(node) for node in nodes if isinstance(node, cst.ImportAlias)}
         return any(isinstance(node, cst.Name) and node.value in absent for node in nodes)
+
+    def spoken_of(self, scope: Scope) -> bool:
+        """Tell whether the scope uses one of the names, or has it in a text, as an annotation may be."""
+        word = re.compile(rf"\b(?:{'|'.join(self.names)})\b")
+        return any(
+            word.search(node.value) is not None
+            for path, node in syntax.descend(scope.node, scope.path)
+            if isinstance(node, cst.Name | cst.SimpleString)
+            and not (path and path[-1][0] in {"attr", "keyword"})
+        )
 
     @lru_cache(maxsize=256)  # noqa: B019  # An import is a value, and few are made.
     def add(self, module: cst.Module) -> cst.Module:
