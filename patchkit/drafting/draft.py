@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import difflib
 import textwrap
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _Body = list[ast.stmt]
 _Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -24,7 +26,7 @@ class Drafted:
 
     kind: str
     at: str
-    keys: Mapping[str, str]
+    keys: Mapping[str, str | Sequence[str]]
     todo: tuple[str, ...] = ()
 
 
@@ -34,6 +36,7 @@ class _File:
     before: str
     after: str
     found: list[Drafted] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
 
     def old(self, node: ast.AST) -> str:
         return _source(self.before, node)
@@ -47,19 +50,21 @@ def draft(sources: Sources) -> tuple[tuple[Drafted, ...], tuple[str, ...]]:
     found: list[Drafted] = []
     left: list[str] = []
     for name, (before, after) in sources.items():
-        if before is None or after is None:
-            left.append(
-                f"{name}: {'a new file' if before is None else 'a file that goes'} is no edit: write it by hand."
-            )
+        if after is None:
+            left.append(f"{name}: a file that goes is no edit: write it by hand.")
             continue
         try:
-            trees = ast.parse(before), ast.parse(after)
+            trees = ast.parse(before or ""), ast.parse(after)
         except SyntaxError as error:
             left.append(f"{name}:{error.lineno}: not valid Python: its edits are left out.")
+            continue
+        if before is None:
+            found.append(Drafted("new-file", name, {"code": after.rstrip("\n")}))
             continue
         file = _File(name, before, after)
         _scopes(file, "", *trees)
         found += file.found
+        left += file.left
     return tuple(found), tuple(left)
 
 
@@ -96,11 +101,7 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
             file.found.append(Drafted(kind, at, {"code": file.new(node)}, todo))
         elif _same_kind(named_old[name], node):
             _definition(file, inner, named_old[name], node)
-    for name in named_old.keys() - named_new.keys():
-        gone = "this definition goes, which a rewrite of it cannot say: use a kind that deletes, or keep it"
-        file.found.append(
-            Drafted("rewrite", at, {"find": file.old(named_old[name]), "code": "pass"}, (gone,))
-        )
+    _gone(file, at, named_old, named_new)
     rest_old = [node for node in old.body if not _is_named(node)]
     rest_new = [node for node in new.body if not _is_named(node)]
     if isinstance(new, ast.ClassDef):
@@ -108,7 +109,27 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
     elif isinstance(new, ast.Module):
         _module_statements(file, at, rest_old, rest_new)
     else:
-        _statements(file, at, *(_without_docstring(body) for body in (old.body, new.body)))
+        before, after = _without_docstring(old.body), _without_docstring(new.body)
+        _statements(file, at, (before, after), before)
+
+
+def _gone(file: _File, at: str, old: Mapping[str, _Definition], new: Mapping[str, _Definition]) -> None:
+    """Have definitions go; one that stays as it is called shows that the place is the one meant."""
+    stay = [node for name, node in old.items() if name in new and _header(node) == _header(new[name])]
+    for node in (node for name, node in old.items() if name not in new):
+        beside = sorted(stay, key=lambda other: abs(other.lineno - node.lineno))
+        if beside:
+            keys = {"find": _header(node), "context": [_header(beside[0])]}
+            file.found.append(Drafted("delete", at, keys))
+        else:
+            _rewrite(file, at, [node], [], ("this definition goes, and nothing beside it stays: by hand",))
+
+
+def _header(node: _Definition) -> str:
+    """Return a definition without decorators, and with `...` for its body."""
+    bare = copy.copy(node)
+    bare.decorator_list, bare.body = [], [ast.Expr(ast.Constant(...))]
+    return ast.unparse(bare)
 
 
 def _without_docstring(body: _Body) -> _Body:
@@ -124,6 +145,8 @@ def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
         for base in new.bases:
             if ast.unparse(base) not in bases_old:
                 file.found.append(Drafted("base-class", at, {"base": ast.unparse(base)}))
+        for gone in sorted(bases_old - {ast.unparse(base) for base in new.bases}):
+            file.left.append(f"{at}: its base {gone} goes, which no edit says: leave it, or by hand.")
     if isinstance(old, _Function) and isinstance(new, _Function):
         had = {arg.arg for arg in _parameters(old.args)}
         for arg, default in _with_defaults(new.args):
@@ -136,14 +159,21 @@ def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
                 )
                 file.found.append(Drafted("parameter", at, {"code": code}, todo))
         if [ast.dump(d) for d in old.decorator_list] != [ast.dump(d) for d in new.decorator_list]:
-            file.found.append(
-                Drafted("rewrite", at, {"find": "", "code": ""}, ("its decorators change: by hand",))
-            )
+            file.left.append(f"{at}: its decorators change: write it by hand.")
+        has = {arg.arg for arg in _parameters(new.args)}
+        for arg in _parameters(old.args):
+            if arg.arg not in has:
+                file.left.append(
+                    f"{at}: its parameter {arg.arg} goes, which no edit says: leave it, or by hand."
+                )
     _scopes(file, path, old, new)
 
 
 def _attributes(file: _File, at: str, old: _Body, new: _Body) -> None:
+    kept = _kept(old, new)
     for tag, gone, come in _opcodes(old, new):
+        if tag == "delete":
+            _delete(file, at, gone, kept, old)
         for node in come if tag != "equal" else ():
             todo = (
                 ("it replaces `" + "; ".join(map(file.old, gone)) + "`: say which value is right",)
@@ -164,21 +194,50 @@ def _module_statements(file: _File, at: str, old: _Body, new: _Body) -> None:
     for tag, gone, come in _opcodes(plain_old, plain_new):
         if tag == "insert":
             file.found += (Drafted("module-code", at, {"code": file.new(node)}) for node in come)
-        elif tag != "equal":
-            _rewrite(file, at, gone, come)
-
-
-def _statements(file: _File, at: str, old: _Body, new: _Body) -> None:
-    """Compare two bodies statement by statement; go into a compound statement of which only a body differs."""
-    done = 0
-    for tag, gone, come in _opcodes(old, new):
-        if tag == "insert":
-            _insert(file, at, old, done, come)
+        elif tag == "delete":
+            _delete(file, at, gone, _kept(plain_old, plain_new), old)
         elif tag == "replace" and len(gone) == len(come):
             for before, after in zip(gone, come, strict=True):
                 inner = _inner(before, after)
                 if inner is not None:
-                    _statements(file, at, *inner)
+                    _statements(file, at, inner, old)
+                else:
+                    _rewrite(file, at, [before], [after])
+        elif tag != "equal":
+            _rewrite(file, at, gone, come)
+    stay = {name for node in new for name in _imported(node)}
+    for node in (node for node in old if _imported(node) and stay.isdisjoint(_imported(node))):
+        _delete(file, at, [node], _kept(old, new), old)
+
+
+def _is_empty(body: _Body) -> bool:
+    return all(isinstance(node, ast.Pass) for node in body)
+
+
+def _kept(old: _Body, new: _Body) -> list[ast.stmt]:
+    """Return the statements that stay, of the first body."""
+    return [node for tag, same, _ in _opcodes(old, new) for node in same if tag == "equal"]
+
+
+def _statements(
+    file: _File, at: str, bodies: tuple[_Body, _Body], whole: _Body, around: Sequence[ast.stmt] = ()
+) -> None:
+    """Compare two bodies statement by statement; go into a compound statement of which only a body differs.
+
+    ``whole`` is the body that they are in, and ``around`` what stays of it.
+    """
+    (old, new), done = bodies, 0
+    kept = [*_kept(old, new), *around]
+    for tag, gone, come in _opcodes(old, new):
+        if tag == "insert":
+            _insert(file, at, old, done, come)
+        elif tag == "delete" or (tag == "replace" and kept and _is_empty(come)):
+            _delete(file, at, gone, kept, whole)
+        elif tag == "replace" and len(gone) == len(come):
+            for before, after in zip(gone, come, strict=True):
+                inner = _inner(before, after)
+                if inner is not None:
+                    _statements(file, at, inner, whole, kept)
                 elif not (_is_named(before) and _is_named(after)):
                     _rewrite(file, at, [before], [after])
         elif tag != "equal":
@@ -201,13 +260,40 @@ def _insert(file: _File, at: str, old: _Body, place: int, come: _Body) -> None:
     file.found.append(Drafted(kind, at, {"find": anchor, "code": code}, todo))
 
 
-def _rewrite(file: _File, at: str, gone: _Body, come: _Body) -> None:
+def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: _Body) -> None:
+    """Have statements go; what stays nearest to them, and stands once, shows that the place is the one meant."""
+    if _is_empty(gone):
+        return
+    said = [ast.dump(node) for body in whole for node in ast.walk(body) if isinstance(node, ast.stmt)]
+    first, last = gone[0].lineno, gone[-1].end_lineno or gone[-1].lineno
+    beside = sorted(
+        (node for node in kept if said.count(ast.dump(node)) == 1 and not isinstance(node, ast.Pass)),
+        key=lambda node: (
+            node.lineno != node.end_lineno,
+            min(abs(node.lineno - last), abs(first - (node.end_lineno or node.lineno))),
+        ),
+    )
+    if not beside:
+        _rewrite(file, at, gone, [], ("these statements go, and nothing beside them shows where: by hand",))
+        return
+    find = "\n".join(map(file.old, gone))
+    several = said.count(ast.dump(gone[0])) > 1
+    todo = ("these statements stand more than once there: check which go",) if several else ()
+    keys = {"find": find, "context": [file.old(beside[0])]}
+    file.found.append(Drafted("delete", at, keys, (*todo, *_long(find))))
+
+
+def _rewrite(file: _File, at: str, gone: _Body, come: _Body, todo: tuple[str, ...] = ()) -> None:
     find = "\n".join(map(file.old, gone))
     code = "\n".join(map(file.new, come))
-    todo = () if come else ("these statements go: `code` must keep something, or use a kind that deletes",)
-    if len(find.splitlines()) > 12:
-        todo = (*todo, "a long `find` ties the edit to one shape: leave out with `...` what does not matter")
+    todo = (*todo, *_long(find))
     file.found.append(Drafted("rewrite", at, {"find": find, "code": code or "pass"}, todo))
+
+
+def _long(find: str) -> tuple[str, ...]:
+    if len(find.splitlines()) > 12:
+        return ("a long `find` ties the edit to one shape: leave out with `...` what does not matter",)
+    return ()
 
 
 def _inner(old: ast.stmt, new: ast.stmt) -> tuple[_Body, _Body] | None:
@@ -251,7 +337,7 @@ def _is_named(node: ast.stmt) -> bool:
     return isinstance(node, (ast.ClassDef, *_Function))
 
 
-def _named(body: _Body) -> dict[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+def _named(body: _Body) -> dict[str, _Definition]:
     return {node.name: node for node in body if isinstance(node, (ast.ClassDef, *_Function))}
 
 

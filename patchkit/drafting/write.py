@@ -48,7 +48,9 @@ def _name(edit: Drafted, used: set[str]) -> str:
     return name
 
 
-def _toml(value: str) -> str:
+def _toml(value: str | Sequence[str]) -> str:
+    if not isinstance(value, str):
+        return f"[{', '.join(map(_toml, value))}]"
     if "\n" not in value:
         return json.dumps(value)
     return f"'''\n{value}\n'''" if "'''" not in value else json.dumps(value)

@@ -83,14 +83,96 @@ def test_a_new_method_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
     assert drafted(tree, tmp_path, after).exact
 
 
-def test_what_no_edit_can_say_is_left_to_do(tree: CheckoutTree, tmp_path: Path) -> None:
-    after = BEFORE.replace("    def other(self, batch):\n        return batch.total\n", "").replace(
-        "LIMIT = 4", "LIMIT = 5"
+@pytest.mark.parametrize(
+    "gone",
+    [
+        "            self.log(size)\n",
+        "        total = batch.total\n",
+        "        if batch.wide:\n            size = total * 2\n            self.log(size)\n",
+        "            size = total * 2\n            self.log(size)\n",
+        "LIMIT = 4\n",
+        "    flag = False\n",
+    ],
+    ids=["nested", "first", "block", "all-of-a-block", "module", "attribute"],
+)
+def test_statements_that_go_are_drafted_as_a_deletion(tree: CheckoutTree, tmp_path: Path, gone: str) -> None:
+    left = "            pass\n" if gone.count("\n") == 2 else ""
+    before = BEFORE.replace("LIMIT = 4\n", "LIMIT = 4\nWIDTH = 5\n").replace(
+        "flag = False", "flag = False\n    deep = 1"
     )
-    draft = drafted(tree, tmp_path, after)
+    draft = drafted(tree, tmp_path, before.replace(gone, left, 1), before)
+    assert (draft.exact, draft.edits, draft.todo) == (True, 1, ())
+    text = draft.file.read_text()
+    assert 'kind = "delete"' in text
+    assert "context = [" in text
+    assert "pass" not in text
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        "    def other(self, batch):\n        return batch.total\n",
+        "import os\n",
+        "    from os import sep\n",
+    ],
+    ids=["method", "import", "import-in-a-block"],
+)
+def test_a_definition_and_an_import_that_go_are_drafted_as_a_deletion(
+    tree: CheckoutTree, tmp_path: Path, gone: str
+) -> None:
+    before = f"if LATER:\n    from os import sep\n    from os import name\n{BEFORE}"
+    draft = drafted(tree, tmp_path, before.replace(gone, "", 1), before)
+    assert (draft.exact, draft.edits, draft.todo) == (True, 1, ())
+    assert 'kind = "delete"' in draft.file.read_text()
+
+
+def test_statements_that_go_from_two_places_alike_are_marked(tree: CheckoutTree, tmp_path: Path) -> None:
+    before = BEFORE.replace("        return size", "        self.log(size)\n        return size")
+    draft = drafted(
+        tree, tmp_path, before.replace("        self.log(size)\n        return", "        return"), before
+    )
+    assert any("more than once" in one for one in draft.todo)
+    assert not draft.exact
+
+
+def test_a_body_that_goes_whole_has_nothing_that_shows_where(tree: CheckoutTree, tmp_path: Path) -> None:
+    draft = drafted(tree, tmp_path, BEFORE.replace("        return batch.total\n", "        pass\n"))
+    assert draft.exact
+    assert 'kind = "rewrite"' in draft.file.read_text()
+
+
+def test_a_new_file_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
+    diff = "--- /dev/null\n+++ b/python/sglang/srt/fresh.py\n@@ -0,0 +1,3 @@\n+import os\n+\n+HOME = os.sep\n"
+    draft = api.new(tree, "own", tmp_path / "own", diff=diff)
+    assert (draft.exact, draft.edits, draft.todo) == (True, 1, ())
+    assert 'kind = "new-file"' in draft.file.read_text()
+
+
+def test_what_no_edit_can_say_is_left_to_do(tree: CheckoutTree, tmp_path: Path) -> None:
+    only = "class Backend:\n    def other(self, batch):\n        return batch.total\n"
+    draft = drafted(tree, tmp_path, "class Backend:\n    flag = True\n", only)
     assert not draft.exact
     assert any("goes" in one for one in draft.todo)
     assert "# todo:" in draft.file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("def other(self, batch)", "def other(self)", "its parameter batch goes"),
+        ("class Backend(Base)", "class Backend", "its base Base goes"),
+        ("    def other", "    @property\n    def other", "its decorators change"),
+    ],
+    ids=["parameter", "base", "decorator"],
+)
+def test_what_goes_from_a_header_is_said(
+    tree: CheckoutTree, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    draft = drafted(tree, tmp_path, BEFORE.replace(old, new).replace("LIMIT = 4", "LIMIT = 5"))
+    assert (draft.exact, draft.edits) == (False, 1)
+    assert [said in one for one in draft.todo] == [True]
+    assert said in draft.file.read_text()
+    assert "own" in load.patches((draft.file.parent,)).ids
 
 
 def test_a_draft_is_a_patch_that_loads(tree: CheckoutTree, tmp_path: Path) -> None:
