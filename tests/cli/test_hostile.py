@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 from support.releases import run
-from support.toys import MIRROR, SOURCES, git, write_package
+from support.toys import MIRROR, SOURCES, git, socket_at, write_package
 
 from patchkit.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ESCAPE = "\\u001b]0;owned\\u0007\\u001b[2J"
 PATCH = {
@@ -236,6 +240,39 @@ def test_odd_words_of_a_server_are_no_traceback(tmp_path: Path, words: str) -> N
     tree = write_package(tmp_path / "tree" / "sglang", sources).parent
     ran = CliRunner().invoke(main, ["doctor", str(tree), words])
     assert ran.exception is None or isinstance(ran.exception, SystemExit)
+
+
+def name_of_no_characters(path: Path) -> None:
+    with open(os.fsencode(path.parent) + b"/\xff\xfe.py", "wb") as file:
+        file.write(BODIES["breaks"])
+
+
+ODD: dict[str, Callable[[Path], object]] = {
+    "no UTF-8": name_of_no_characters,
+    "pipe": os.mkfifo,
+    "socket": socket_at,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "folder": Path.mkdir,
+    "loop": lambda path: path.symlink_to(path.name),
+}
+READ = (
+    *(("status",), ("status", "--json"), ("diff",), ("apply", "--keep-going"), ("revert",), ("recover",)),
+    *(("audit", "--format", form) for form in ("text", "json", "junit", "sarif", "github")),
+    *(("verify", "--format", form) for form in ("text", "json", "junit", "sarif", "github")),
+    *(("report", "--ledger"), ("doctor",)),
+)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_entry_of_a_tree_is_no_wait_and_no_traceback(
+    short_tmp: Path, patch_folder: Path, odd: str
+) -> None:
+    tree = write_package(short_tmp / "sglang").parent
+    ODD[odd](tree / "sglang" / "srt" / "managers" / "odd.py")
+    for command in READ:
+        ran = CliRunner().invoke(main, [command[0], str(tree), *command[1:]])
+        assert ran.exception is None or isinstance(ran.exception, SystemExit), (command, ran.exception)
+        assert commanded(ran.output) == []
 
 
 DEEP = {

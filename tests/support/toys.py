@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +25,7 @@ from patchkit.transaction.revert import Reverted, revert
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from patchkit.patchset.patch import Patch
     from patchkit.transaction.unwind import AtHand
@@ -209,6 +212,19 @@ def _git_without_anyones_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def _nothing_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Killing a process, unlike a power cut, loses nothing that was not flushed; flushing only takes time."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+@pytest.fixture
+def short_tmp() -> Iterator[Path]:
+    """A temporary folder with a path that a socket can have."""
+    folder = Path(tempfile.mkdtemp())
+    yield folder
+    shutil.rmtree(folder)
+
+
+def socket_at(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
 
 
 @pytest.fixture

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import socket
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
-from support.toys import COPIES, apply, everything, git, take_back, write_package
+from support.toys import COPIES, apply, everything, git, socket_at, take_back, write_package
 
 from patchkit.errors import TreeError
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Journal, Ledger, Record
@@ -19,7 +16,7 @@ from patchkit.transaction.swap import digest_of
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from patchkit.tree.tree import CheckoutTree
 
@@ -32,14 +29,6 @@ def store(tmp_path: Path) -> Store:
     store.path.mkdir()
     store.create()
     return store
-
-
-@pytest.fixture
-def short_tmp() -> Iterator[Path]:
-    """A temporary folder with a path that a socket can have."""
-    folder = Path(tempfile.mkdtemp())
-    yield folder
-    shutil.rmtree(folder)
 
 
 def patch(name: str, *files: str) -> AppliedPatch:
@@ -247,11 +236,6 @@ def test_damaged_journal_is_refused(store: Store, text: str) -> None:
     (store.path / "journal.json").write_text(text)
     with pytest.raises(TreeError, match=r"journal.json is damaged"):
         store.journal()
-
-
-def socket_at(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(path))
 
 
 @pytest.mark.parametrize(
