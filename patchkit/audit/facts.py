@@ -13,11 +13,15 @@ import re
 from patchkit.tree import mirror
 
 SPEC_INPUT_ROOT = "SpecInput"
-SPEC_WORKER_ROOTS = ("BaseSpecWorker", "BaseDraftWorker")
+SPEC_WORKER_ROOTS = ("BaseSpecWorker", "BaseDraftWorker", "EagleDraftWorkerBase")
 MODE_CLASS = "ForwardMode"
 
 MIRRORLESS_STEPS = ("DECODE", "TARGET_VERIFY", "DRAFT_EXTEND_V2")
 """Forward modes of a spec-v2 decode step; ``DRAFT_EXTEND`` is spec v1's where there is a V2 member."""
+
+DECODE = "DECODE"
+WORKER_STEP = "forward_batch_generation"
+"""What a scheduler calls of its worker. Of the steps named above its batches are decodes; a worker makes the others."""
 
 VERIFY = "TARGET_VERIFY"
 """A verify has no extend lists, with the mirror or without: they are set for what extends a request's cache."""

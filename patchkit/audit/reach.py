@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING
 from patchkit.audit import facts
 from patchkit.tree import mirror
 from patchkit.tree.backends import Backends
-from patchkit.tree.index import class_of_annotation, is_runtime, last_name
+from patchkit.tree.index import Class, class_of_annotation, is_runtime, last_name
+from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence, Set
 
     from patchkit.findings.finding import Step
-    from patchkit.tree.index import Class, Function, Module, Program
+    from patchkit.tree.index import Function, Module, Program
 
 _KNOWN = served("disaggregation", "managers", "mem_cache", "model_executor", "observability", "speculative")
 _SPECULATIVE = served("speculative")
 _HARDWARE = served("hardware_backend")
+_MODELS = served("models")
 _FEATURE = re.compile(r"^(?:enable|disable|is)_")
 _SERVING = re.compile(r"(?:GraphRunner|ModelRunner|Worker|WorkerV2)$")
 _GENERIC = 6
@@ -211,6 +213,15 @@ class Reach:
         }
         return frozenset(known & set(facts.SPEC_WORKER_ROOTS))
 
+    def steps_of(self, function: Function, steps: Sequence[str]) -> Sequence[str]:
+        """Return those of ``steps`` in which a function runs: a scheduler hands its spec-v2 worker no verify."""
+        owner = function.owner
+        if function.name != facts.WORKER_STEP or owner is None:
+            return steps
+        if not self._program.ancestors(owner) & self._v2_roots:
+            return steps
+        return [step for step in steps if step == facts.DECODE]
+
     def known(self, function: Function, self_class: str | None) -> bool:
         """Say whether a function is known to run without the mirror; False when nobody can tell."""
         names = {self_class, function.owner.name if function.owner else None}
@@ -261,9 +272,17 @@ class Reach:
             function
             for module in self._program.core
             for function in module.all_functions()
-            if is_runtime(module.file) or _tells_mode(function)
+            if is_runtime(module.file) or self._tells_mode(function)
         )
         return frozenset(found)
+
+    def _tells_mode(self, function: Function) -> bool:
+        """Say whether a function returns a batch's mode, or one of a few answers that depends on it."""
+        told = class_of_annotation(function.node.returns)
+        if told is None or told == facts.MODE_CLASS or "forward_mode" not in function.source:
+            return told == facts.MODE_CLASS
+        answer = self._program.resolve(function.module, told)
+        return told == "bool" or (isinstance(answer, Class) and self._program.is_enum(answer))
 
     @cached_property
     def in_order(self) -> list[Function]:
@@ -302,10 +321,52 @@ class Reach:
 
     def _followed(self, method: Function) -> bool:
         """Say whether a graph runner's method runs where those that are followed call it, and nowhere else."""
-        return self.held(method) and any(
-            caller in self.relevant and not self.excluded(caller, None)
-            for caller, _ in self.callers_of(method)
+        callers = [caller for caller, _ in self.callers_of(method)]
+        running = [
+            caller for caller in callers if caller in self.relevant and not self.excluded(caller, None)
+        ]
+        if self.held(method):
+            return bool(running)
+        making = [caller for caller in running if self._calls_its_own(caller, method)]
+        return bool(making) and not any(
+            self._may_call(caller, method, making) for caller in callers if caller not in making
         )
+
+    def _calls_its_own(self, caller: Function, method: Function) -> bool:
+        """Say whether a function calls a graph runner's method on what its own class made and keeps, nowhere else."""
+        runners = self._runners_called(caller, method.name).values()
+        return bool(runners) and all(
+            runner is not None and self._program.method(runner, method.name) is method for runner in runners
+        )
+
+    def _may_call(self, caller: Function, method: Function, making: Sequence[Function]) -> bool:
+        """Say whether a function can call a graph runner's method where it is not known to call another's."""
+        kept = {held for maker in making for held in self._runners_called(maker, method.name)}
+        for held, runner in self._runners_called(caller, method.name).items():
+            if runner is not None and self._program.method(runner, method.name) is not method:
+                continue
+            keeps = caller.owner is not None and any(
+                f"self.{held} = " in own.source
+                for known in self._program.mro(caller.owner)
+                for own in known.methods.values()
+            )
+            assert method.owner is not None
+            if runner is None and (
+                self._program.is_named_after_a_class(held)
+                or (keeps and method.owner.name.encode() not in caller.module.text)
+            ):
+                continue
+            if runner is not None or held.endswith("runner") or any(name in caller.source for name in kept):
+                return True
+        return False
+
+    def _runners_called(self, caller: Function, name: str) -> dict[str, Class | None]:
+        """Return what a function calls a method of that name on, by its last name, each with its class if known."""
+        return {
+            held: self._program.held_by(held) or self._program.runner_made_for(caller.owner, held)
+            for held, called in caller.received_names
+            if called == name and not held[:1].isupper()
+        }
 
     def callers_of(self, function: Function) -> list[tuple[Function, bool]]:
         """Return the functions that may call one; False beside those that only a name suggests."""
@@ -355,7 +416,11 @@ class Reach:
 
     def entry_points(self) -> list[tuple[Function, str | None]]:
         """Return the functions from which to start without knowing a caller, with the class of ``self``."""
-        found = [entry for entry in self.backend_entries() if not self._for_a_runner(entry[0])]
+        found = [
+            entry
+            for entry in self.backend_entries()
+            if not self._for_a_runner(entry[0]) and entry not in self.for_models
+        ]
         for function in self._startable:
             callers = [caller for caller, _ in self.callers_of(function)]
             running = [caller for caller in callers if not self.excluded(caller, None)]
@@ -367,6 +432,57 @@ class Reach:
             if not callers or function in self.decision or (running and unfollowed):
                 found.append((function, None))
         return _ordered(found)
+
+    @cached_property
+    def for_models(self) -> dict[tuple[Function, str | None], list[Function]]:
+        """Backends' methods that models alone call, whose calls are followed, each with its callers."""
+        found = {}
+        for method, cls in self.backend_entries():
+            # A backend that wraps another hands on what it was handed.
+            callers = [caller for caller, _ in self.callers_of(method) if not self._forwards(caller, method)]
+            asked = bool(callers) and all(self._asks(caller, method.name) for caller in callers)
+            if asked and not self._named_elsewhere(method):
+                found[method, cls] = callers
+        return found
+
+    def _forwards(self, caller: Function, method: Function) -> bool:
+        return (
+            caller.name == method.name
+            and caller.owner is not None
+            and caller.owner.name in self._backend_names
+        )
+
+    def _asks(self, caller: Function, name: str) -> bool:
+        """Say whether a function of a model calls a method of that name on its backend, and on nothing else."""
+        calls = [
+            node.func
+            for node in walk(caller.node)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name
+        ]
+        return (
+            caller.module.file.startswith(_MODELS)
+            and caller in self.relevant
+            and not self.excluded(caller, None)
+            and all(facts.BACKEND_NAME.search(last_name(function.value)) for function in calls)
+        )
+
+    def _named_elsewhere(self, method: Function) -> bool:
+        """Say whether code that is not followed names a method: in a file, or as a text that is looked up."""
+        name = method.name.encode()
+        parsed = {module.file for module in self._program.core}
+        if any(name in text for file, text in self._program.sources.items() if file not in parsed):
+            return True
+        for module in self._program.core:
+            if name in module.text:
+                asked = len(re.findall(rb'hasattr\([^"]*"%s"\)' % name, module.text))
+                forwarded = sum(
+                    function.source.encode().count(b'"%s"' % name)
+                    for function in module.all_functions()
+                    if self._forwards(function, method)
+                )
+                if module.text.count(b'"%s"' % name) > asked + forwarded:
+                    return True
+        return False
 
     def _for_a_runner(self, method: Function) -> bool:
         """Say whether a backend's method is called by graph runners alone, whose calls are followed."""
@@ -412,12 +528,6 @@ class Reach:
             and not facts.CAPTURE.search(function.name)
             and not (function.owner is not None and function.owner.name in self._backend_names)
         ]
-
-
-def _tells_mode(function: Function) -> bool:
-    """Say whether a function returns a batch's mode, or a yes or no that depends on it."""
-    told = class_of_annotation(function.node.returns)
-    return told == facts.MODE_CLASS or (told == "bool" and "forward_mode" in function.source)
 
 
 def _stem(file: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from patchkit.audit import facts
 from patchkit.audit.interpreter.context import Context
 from patchkit.audit.interpreter.flow import Interpreter
-from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, Value, join
+from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, SOME, Value, join
 from patchkit.audit.modes import Modes
 from patchkit.errors import TreeError
 from patchkit.findings.finding import Step
@@ -34,7 +34,10 @@ _SECONDS = 300
 """More than twenty times what the largest release takes."""
 
 
-Key = tuple["Function", "str | None", str, bool]
+Known = frozenset[tuple[str, str]]
+"""The parameters' attributes of the mirror that every caller of a context has filled."""
+
+Key = tuple["Function", "str | None", str, "Known | None"]
 
 
 class Solver:
@@ -77,6 +80,14 @@ class Solver:
         for function, self_class in self.reach.leftovers(entered):
             self._enter(function, self_class, known=self.reach.serves(function))
         self._settle()
+        for (function, self_class), callers in self.reach.for_models.items():
+            entered = {context.function for context in self.contexts.values()}
+            if not entered.issuperset(callers):
+                self._enter(function, self_class, known=self.reach.known(function, self_class))
+                self._settle()
+        for context in self.contexts.values():
+            owner = context.function.owner.name if context.function.owner is not None else None
+            context.known |= (context.function, context.self_class or owner) in self.reach.for_models
         pending = [context for context in self.contexts.values() if context.known]
         callees: dict[Context, list[Context]] = {}
         for context in self.contexts.values():
@@ -104,8 +115,9 @@ class Solver:
 
     def _enter(self, function: Function, self_class: str | None, known: bool) -> None:
         self_class = _distinct(function, self_class)
-        for step in self.modes.mirrorless if not self.reach.keeps else (facts.VERIFY,):
-            key = (function, self_class, step, False)
+        steps = self.modes.mirrorless if not self.reach.keeps else (facts.VERIFY,)
+        for step in self.reach.steps_of(function, steps):
+            key = (function, self_class, step, None)
             if key not in self.contexts:
                 self.contexts[key] = Context(function, self_class, step, entered=False)
                 self._run(self.contexts[key])
@@ -141,8 +153,8 @@ class Solver:
             return []
         self_class = _distinct(method, self_class)
         found = []
-        for step in steps:
-            context = self.contexts.get((method, self_class, step, False))
+        for step in self.reach.steps_of(method, steps):
+            context = self.contexts.get((method, self_class, step, None))
             if context is None:
                 return None
             context.callers[caller] = None
@@ -166,9 +178,10 @@ class Solver:
         if self._not_followed(method, self_class):
             return []
         self_class = _distinct(method, self_class)
+        filled = _filled(entry_fields)
         found = []
-        for step in steps:
-            key = (method, self_class, step, True)
+        for step in self.reach.steps_of(method, steps):
+            key = (method, self_class, step, filled)
             context = self.contexts.get(key)
             if context is None:
                 context = self.contexts[key] = Context(
@@ -455,6 +468,12 @@ class Solver:
         if name in self.forced_false:
             return False
         return True if name in self.forced_true else None
+
+
+def _filled(entry_fields: dict[tuple[str, str], Value]) -> Known:
+    return frozenset(
+        place for place, value in entry_fields.items() if place[1] in mirror.TRACKED and value.nulls == SOME
+    )
 
 
 def _distinct(function: Function, self_class: str | None) -> str | None:

@@ -22,6 +22,7 @@ _Known = TypeVar("_Known", bound="Hashable")
 _RUNTIME = f"{mirror.RUNTIME.replace('.', '/')}/"
 _RUNTIMES = (_RUNTIME, f"{sglang.VENDORED_RUNTIME}/")
 _RUNNER = "graphrunner"
+_ENUMS = frozenset({"Enum", "IntEnum", "StrEnum"})
 _HELD = re.compile(rb"\.(\w+_graph_runner)\.\w+\(")
 _CALLED = re.compile(r"(?:(\w*)(\.)|\b)([A-Za-z_]\w*)\Z")
 
@@ -387,6 +388,26 @@ class Program(Index):
         wanted = attribute.replace("_", "")
         found = [(name, cls) for name, cls in self._runners if name.endswith(wanted)]
         return found[0][1] if len(found) == 1 and found[0][0] == wanted else None
+
+    def is_enum(self, cls: Class) -> bool:
+        """Say whether a class is an enum."""
+        return not _ENUMS.isdisjoint(self.ancestors(cls))
+
+    def is_named_after_a_class(self, attribute: str) -> bool:
+        """Say whether an attribute has the name of a class in the files that matter."""
+        return attribute.replace("_", "") in self._class_names
+
+    @cached_property
+    def _class_names(self) -> frozenset[str]:
+        return frozenset(name.lower() for name in self._classes)
+
+    def runner_made_for(self, owner: Class | None, attribute: str) -> Class | None:
+        """Return the graph runner that a class makes and keeps in an attribute, None where it keeps anything else."""
+        for known in self.mro(owner) if owner is not None else ():
+            if attribute in known.attribute_classes:
+                found = self.classes_named(known.attribute_classes[attribute])
+                return found[0] if len(found) == 1 and found[0].name.lower().endswith(_RUNNER) else None
+        return None
 
     def module(self, file: str) -> Module | None:
         """Return the parsed file as ``Index`` does; TreeError for one that is too long or nests too deep to follow."""

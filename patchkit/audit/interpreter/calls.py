@@ -286,7 +286,9 @@ class Calls:
                 self._frame.hand_on(places[name], bound[name], env)
             steps = self._steps(bound, env)
             summaries = (
-                self._frame.questions.settled(self._frame.context, method, cls, steps) if plain else None
+                self._frame.questions.settled(self._frame.context, method, cls, steps)
+                if plain and not self._filled(bound, env)
+                else None
             )
             if summaries is None:
                 entry, fields = self._entry_of(method, bound, places, node, env)
@@ -302,6 +304,17 @@ class Calls:
         for result in results[1:]:
             merged = join(merged, result)
         return merged
+
+    @staticmethod
+    def _filled(bound: dict[str, Value], env: Environment) -> bool:
+        """Say whether this function filled a mirror of what it hands over, which a batch of the step has not."""
+        held = (
+            env.cells.get(("field", value.obj, name))
+            for value in bound.values()
+            if value.obj is not None
+            for name in mirror.TRACKED
+        )
+        return any(value is not None and value.nulls == SOME for value in held)
 
     def _steps(self, bound: dict[str, Value], env: Environment) -> Sequence[str]:
         """Return the kinds of step in which a callee runs: those of the mode or of the batch handed to it."""

@@ -6,13 +6,14 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from patchkit.audit.interpreter.frame import ENUM
 from patchkit.audit.interpreter.values import NONE, PRESENT, SOME, Environment, Refinement, Value
 from patchkit.audit.modes import compare_mode
 from patchkit.audit.rules import Use
 from patchkit.tree.index import last_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from patchkit.audit.interpreter.frame import Frame
 
@@ -73,7 +74,10 @@ class Conditions:
             decided = {mode: compare_mode(node, mode) for mode in left.modes}
             if None not in decided.values():
                 return self._by_mode(left, decided, env)
-        self._compare(node, env)
+        known = self._compare(node, env)
+        if single and isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and _are_members(known):
+            alike = known[0].kind == known[1].kind
+            return (env, None) if alike is positive else (None, env)
         return env, env.copy()
 
     def _split(self, value: Value, env: Environment) -> tuple[Environment | None, Environment | None]:
@@ -173,8 +177,8 @@ class Conditions:
         present, _ = self._split(value, env)
         return present, env.copy()
 
-    def _compare(self, node: ast.Compare, env: Environment) -> None:
-        """Evaluate both sides of a comparison that is no check for None."""
+    def _compare(self, node: ast.Compare, env: Environment) -> list[Value]:
+        """Evaluate and return the sides of a comparison that is no check for None."""
         sides = [node.left, *node.comparators]
         values = [self._value(side, env) for side in sides]
         for index, operator in enumerate(node.ops):
@@ -184,6 +188,13 @@ class Conditions:
                         self._frame.use(Use.COMPARISON, node, values[side], env, sides[side])
             elif isinstance(operator, (ast.In, ast.NotIn)):
                 self._frame.use(Use.ITERATION, node, values[index + 1], env, sides[index + 1])
+        return values
+
+    def implied(self, node: ast.expr, env: Environment) -> Refinement | None:
+        """Return what it says of other values whether an expression is true, None where that says nothing."""
+        holds, fails = self.condition(node, env.copy())
+        refinement = Refinement(_narrowings(env, holds), _narrowings(env, fails))
+        return refinement if refinement.when_true or refinement.when_false else None
 
     def truth_value(self, node: ast.expr, env: Environment) -> Value:
         """Evaluate a condition as a value: its truth if decided, and what it implies."""
@@ -196,6 +207,12 @@ class Conditions:
         truth = None if holds is not None and fails is not None else holds is not None
         refinement = Refinement(_narrowings(env, holds), _narrowings(env, fails))
         return Value(SOME, truth=truth, refinement=refinement)
+
+
+def _are_members(values: Sequence[Value]) -> bool:
+    """Say whether each value is one member of an enum, and of the same."""
+    members = [value.kind for value in values if value.kind is not None and value.kind.startswith(ENUM)]
+    return len(members) == len(values) and len({member.rpartition(".")[0] for member in members}) == 1
 
 
 def _narrowings(before: Environment, after: Environment | None) -> dict[int, int] | None:

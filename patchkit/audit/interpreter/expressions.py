@@ -81,6 +81,9 @@ class Expressions:
         member = mode_member(node)
         if member is not None:
             return Value(SOME, modes=frozenset({member}))
+        constant = self._frame.constant(node)
+        if constant is not None:
+            return Value(SOME, kind=constant)
         base = self.value(node.value, env)
         if is_buffer(node):
             return Value(SOME, kind=KIND)
@@ -149,7 +152,10 @@ class Expressions:
                 left_off = self._frame.merge(left_off, stop)
         if left_off is not None:
             env.cells = left_off.cells
-        return result if result is not None else PRESENT
+        if result is None:
+            return PRESENT
+        refinement = self._conditions.implied(node, env)
+        return result if refinement is None else replace(result, refinement=refinement)
 
     def _value_ifexp(self, node: ast.IfExp, env: Environment) -> Value:
         holds, fails = self.condition(node.test, env.copy())

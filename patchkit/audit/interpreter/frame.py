@@ -13,10 +13,16 @@ from patchkit.audit.interpreter.values import ANY, NONE, SOME, Cell, Environment
 from patchkit.audit.rules import Use
 from patchkit.findings.finding import Step
 from patchkit.tree import mirror
-from patchkit.tree.index import last_name
+from patchkit.tree.index import Class, last_name
 
 if TYPE_CHECKING:
     from patchkit.audit.interpreter.context import Context, Questions
+
+
+ENUM = "member "
+"""How the kind of a value begins that is one member of an enum; the rest is its name."""
+
+_AUTO = ast.dump(ast.parse("auto()", mode="eval").body)
 
 
 def dotted(node: ast.expr) -> str | None:
@@ -158,6 +164,18 @@ class Frame:
         ]
         for cell in stale:
             del env.cells[cell]
+
+    def constant(self, node: ast.Attribute) -> str | None:
+        """Return ``Class.MEMBER`` for a member of an enum of the tree, else None."""
+        if not (isinstance(node.value, ast.Name) and node.attr.isupper()) or self.is_local(node.value.id):
+            return None
+        cls = self.questions.program.resolve(self.module, node.value.id)
+        if not isinstance(cls, Class) or node.attr not in cls.fields:
+            return None
+        # Of two names for one value each is the other.
+        values = [ast.dump(value) for value in cls.fields.values() if value is not None]
+        apart = all(value == _AUTO or values.count(value) == 1 for value in values)
+        return f"{ENUM}{cls.name}.{node.attr}" if apart and self.questions.program.is_enum(cls) else None
 
     def is_local(self, name: str) -> bool:
         """Say whether the function binds a name, so that it does not mean the module's."""
