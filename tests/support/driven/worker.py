@@ -28,8 +28,10 @@ def _prepare(tree: str) -> None:
     os.environ |= {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     sys.path.insert(0, tree)
     # Compiled from these at serving time; their absence fails at import.
-    for folder in ("csrc", "include"):
-        (Path(tree) / "sglang" / "jit_kernel" / folder).mkdir(parents=True, exist_ok=True)
+    for kernels in ("jit_kernel", "kernels/jit"):
+        for folder in ("csrc", "include"):
+            if (Path(tree) / "sglang" / kernels).is_dir():
+                (Path(tree) / "sglang" / kernels / folder).mkdir(exist_ok=True)
     from patchkit.verify.stand_ins import Finder
 
     sys.meta_path.append(Finder())

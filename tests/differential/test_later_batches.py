@@ -1,0 +1,72 @@
+"""0.5.18 with the guards plans a batch without the mirror as one that has it; without the guards it raised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.driven.trees import DEFAULT, DrivenTree, ProbeError, with_patches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.releases import Releases
+
+LATER = "0.5.18"
+LENS = [[3, 7, 1], [5], [12, 12]]
+PREFIXES = [([4, 0, 6], [2, 2, 2]), ([8], [1]), ([0, 0], [3, 1])]
+
+
+@pytest.fixture(scope="module")
+def later(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+    """The release as it is."""
+    folder = tmp_path_factory.mktemp("driven")
+    tree = DrivenTree(LATER, lambda: releases.copy(LATER, folder / "later").root)
+    yield tree
+    tree.stop()
+
+
+@pytest.fixture(scope="module")
+def guarded(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+    """The release with every patch that needs no naming."""
+    tree = with_patches(releases, tmp_path_factory.mktemp("driven"), "guarded", DEFAULT, LATER)
+    yield tree
+    tree.stop()
+
+
+@pytest.mark.parametrize("lens", LENS)
+def test_the_graph_of_a_prefill_is_planned_from_lengths_that_the_batch_left_on_the_device(
+    later: DrivenTree, guarded: DrivenTree, lens: list[int]
+) -> None:
+    expected = later.ask("later_batches.prefill_graph", lens, True)
+    assert expected[: len(lens)] == lens
+    for mirror in (True, False):
+        assert guarded.ask("later_batches.prefill_graph", lens, mirror) == expected
+    with pytest.raises(ProbeError, match="TypeError"):
+        later.ask("later_batches.prefill_graph", lens, False)
+
+
+@pytest.mark.parametrize(("prefixes", "new"), PREFIXES)
+def test_context_parallelism_gathers_the_same_for_a_batch_without_its_lists(
+    later: DrivenTree, guarded: DrivenTree, prefixes: list[int], new: list[int]
+) -> None:
+    expected = later.ask("later_batches.context_parallel", prefixes, new, True)
+    assert expected["dcp_extend_prefix_lens_sum"] == sum(prefixes)
+    for mirror in (True, False):
+        assert guarded.ask("later_batches.context_parallel", prefixes, new, mirror) == expected
+    with pytest.raises(ProbeError, match="TypeError"):
+        later.ask("later_batches.context_parallel", prefixes, new, False)
+
+
+@pytest.mark.parametrize("lens", LENS)
+def test_a_shared_pool_is_translated_for_a_batch_with_the_sum_and_without_the_lengths(
+    later: DrivenTree, guarded: DrivenTree, lens: list[int]
+) -> None:
+    expected = later.ask("later_batches.shared_pool", lens, 4, True, True)
+    assert expected["reads"] == 0
+    assert guarded.ask("later_batches.shared_pool", lens, 4, True, True) == expected
+    for has_sum in (True, False):
+        told = guarded.ask("later_batches.shared_pool", lens, 4, has_sum, False)
+        assert told == expected | {"reads": 2}
+    with pytest.raises(ProbeError, match="TypeError"):
+        later.ask("later_batches.shared_pool", lens, 4, True, False)

@@ -1,0 +1,115 @@
+"""What releases after 0.5.13 plan for batches without the mirror: graphs of prefills, context parallelism, shared pools."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
+from sglang.srt.layers.dcp import planner
+from sglang.srt.model_executor.runner.prefill_cuda_graph_runner import PrefillCudaGraphRunner
+
+
+class _Launches:
+    """A kernel that notes what it is launched with."""
+
+    def __init__(self) -> None:
+        self.told: list[list[Any]] = []
+
+    def __getitem__(self, grid: Any) -> Any:
+        return lambda *given: self.told.append([_plain(each) for each in given])
+
+
+def _plain(value: Any) -> Any:
+    return [str(value.dtype), value.tolist()] if isinstance(value, torch.Tensor) else value
+
+
+def prefill_graph(lens: list[int], mirror: bool) -> list[int]:
+    """Return the lengths on the host from which a prefill's graph is planned, as its runner loads a batch."""
+    planned: list[int] = []
+    batch = SimpleNamespace(
+        input_ids=torch.zeros(sum(lens)),
+        seq_lens=torch.tensor(lens),
+        seq_lens_cpu=torch.tensor(lens) if mirror else None,
+        batch_size=len(lens),
+    )
+
+    class Loaded(Exception):  # noqa: N818 - what follows needs a GPU, and nothing has failed.
+        pass
+
+    class Runner(PrefillCudaGraphRunner):
+        def __init__(self) -> None:
+            self.capture_num_tokens = [64]
+
+        def _pad_to_bucket(self, *_: Any) -> int:
+            buffer = torch.zeros(8, dtype=torch.int64)
+            buffer[: len(lens)].copy_(batch.seq_lens_cpu)
+            planned.extend(buffer.tolist())
+            raise Loaded
+
+    try:
+        Runner().load_batch(batch)
+    except Loaded:
+        return planned
+    raise AssertionError("the runner asked for no bucket")
+
+
+def context_parallel(prefixes: list[int], new: list[int], mirror: bool) -> dict[str, Any]:
+    """Return what decode context parallelism gathers for a batch, and what its kernels are launched with."""
+    planner.get_parallel = lambda: SimpleNamespace(dcp_enabled=True, dcp_size=2, dcp_rank=1)
+    planner.get_device = lambda: SimpleNamespace(device="cpu")
+    prefix_kernel, planner.create_dcp_kv_indices = _Launches(), _Launches()
+    lens = [prefix + more for prefix, more in zip(prefixes, new, strict=True)]
+    # What is allocated is filled by the kernels.
+    planner.torch = SimpleNamespace(**vars(torch) | {"empty": torch.zeros})
+    made = planner.prepare_decode_context_parallel_metadata(
+        seq_lens=torch.tensor(lens),
+        extend_prefix_lens=torch.tensor(prefixes, dtype=torch.int32),
+        extend_prefix_lens_cpu=list(prefixes) if mirror else None,
+        extend_seq_lens=torch.tensor(new, dtype=torch.int32),
+        req_pool_indices=torch.arange(len(lens)),
+        req_to_token=torch.zeros((len(lens), 64), dtype=torch.int32),
+        seq_lens_sum=sum(lens) if mirror else None,
+        kv_buffer_shape=torch.Size((9, 1, 4)),
+        kv_cache_dtype=torch.float32,
+        kv_cache_device="cpu",
+        create_chunked_prefix_cache_kv_indices_fn=prefix_kernel,
+    )
+    fields = {name: _plain(value) for name, value in vars(made).items()}
+    return fields | {"launched": [prefix_kernel.told, planner.create_dcp_kv_indices.told]}
+
+
+def shared_pool(lens: list[int], window: int, has_sum: bool, has_lens: bool) -> dict[str, Any]:
+    """Return what a replay of Triton translates in a pool that layers share, and how often the host reads."""
+    reads = []
+
+    class Read(torch.Tensor):
+        def item(self) -> Any:
+            reads.append(1)
+            return super().item()
+
+    count, inside = sum(lens), sum(min(each, window) for each in lens)
+    backend = object.__new__(TritonAttnBackend)
+    vars(backend).update(
+        _translate_kv_loc=lambda slots: slots + 100,
+        token_to_kv_pool=SimpleNamespace(translate_loc_from_full_to_swa=lambda slots: slots + 200),
+        sliding_window_size=window,
+        kv_indptr=torch.tensor([0] * len(lens) + [count]).as_subclass(Read),
+        window_kv_indptr=torch.tensor([0] * len(lens) + [inside]).as_subclass(Read),
+        cuda_graph_kv_indices=torch.zeros(count + 3, dtype=torch.int64),
+        cuda_graph_window_kv_indices=torch.zeros(inside + 3, dtype=torch.int64),
+        cuda_graph_out_cache_loc_full_physical=torch.zeros(len(lens) + 1, dtype=torch.int64),
+    )
+    batch = SimpleNamespace(
+        seq_lens_sum=count if has_sum else None,
+        seq_lens_cpu=torch.tensor(lens) if has_lens else None,
+        out_cache_loc=torch.arange(len(lens)),
+    )
+    backend._translate_cuda_graph_shared_pool_locs(batch, len(lens))
+    names = (
+        "cuda_graph_kv_indices",
+        "cuda_graph_window_kv_indices",
+        "cuda_graph_out_cache_loc_full_physical",
+    )
+    return {name: getattr(backend, name).tolist() for name in names} | {"reads": len(reads)}
