@@ -1,4 +1,4 @@
-"""What releases after 0.5.13 plan for batches without the mirror: graphs of prefills, context parallelism, shared pools."""
+"""What later releases plan for batches without the mirror: graphs of prefills, context parallelism, shared pools."""
 
 from __future__ import annotations
 
