@@ -223,10 +223,10 @@ def _spread(spread: dict[str, float]) -> str:
 
 
 SERVERS_PATCHED = {
-    ("copies-8", "default-straight"): "copies",
+    ("chain-8", "default-straight"): "patched",
     ("triton-32", "default-straight"): "patched",
-    ("copies-8-first", "fa3-straight"): "copies",
-    ("fa3-32", "fa3-straight"): "patched",
+    ("chain-8", "fa3-straight"): "patched",
+    ("chain-32", "fa3-straight"): "patched",
     ("others-8", "fa3-long-32k"): "patched",
     ("long-32k-8", "long-32k"): "patched",
     ("long-128k-8", "fa3-long-128k"): "patched",

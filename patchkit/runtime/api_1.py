@@ -13,11 +13,13 @@ from .decision import (
     decide_with_piecewise_graphs,
     spec_v2_backends,
 )
+from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
 from .flash_attention import (
     flash_attention_needs_mirror,
     flash_attention_steps_need_mirror,
     graphs_draft_extend,
 )
+from .known_rows import last_accepted, mark_neighbours, neighbours
 from .lengths import (
     draft_extend_lens,
     host_lens,
@@ -51,7 +53,9 @@ __all__ = [
     "decide_with_piecewise_graphs",
     "decode_seq_lens",
     "decode_total_seq_lens",
+    "draft_chain",
     "draft_extend_lens",
+    "draft_top_k",
     "fill_draft_extend_v2",
     "fill_flash_attention",
     "fill_trtllm_mha",
@@ -61,16 +65,20 @@ __all__ = [
     "host_lens",
     "host_total",
     "init_draft_steps",
+    "last_accepted",
     "lens_on_device",
     "lens_sum",
     "lens_to_device",
     "longest",
     "longest_or_bound",
+    "mark_neighbours",
     "mirror_uniform_extend_lens",
+    "neighbours",
     "order_plan_stream",
     "out_graph_draft_steps",
     "padded_replay",
     "padded_total",
+    "pass_draft_tokens",
     "preallocated_mask",
     "replay_draft_steps",
     "replay_padding",

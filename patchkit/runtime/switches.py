@@ -10,14 +10,18 @@ VARIABLE = "PATCHKIT_DISABLE"
 SWITCHES = frozenset(
     {
         "26128",
+        "26397",
+        "26424",
         "26824",
         "28465",
         "28579",
         "28633",
+        "30947",
         "31364",
         "32886",
         "pk-fa3-draft-extend-graph",
         "pk-hybrid-opt-out",
+        "pk-small-launches",
         "pk-triton-replay",
         "pk-trtllm-mha-opt-out",
     }

@@ -47,10 +47,13 @@ LATEST = "0.5.23"
 REFERENCE = "0.5.12.post1"
 UPSTREAM = ("25002", "25925", "26128", "26241", "26738", "26824")
 OWN = (
+    "26397",
+    "26424",
     "27998",
     "28465",
     "28579",
     "28633",
+    "30947",
     "31364",
     "32886",
     "pk-dead-work",
@@ -59,6 +62,7 @@ OWN = (
     "pk-metrics",
     "pk-mirror-guards",
     "pk-overlap-hook",
+    "pk-small-launches",
     "pk-triton-replay",
     "pk-trtllm-mha-opt-out",
 )

@@ -1,0 +1,44 @@
+"""Rows that are known beforehand are not gathered, and what is the same in every step is not counted again."""
+
+from __future__ import annotations
+
+import torch
+
+from .constants import made_once
+from .switches import disabled
+
+_NEIGHBOURS = "patchkit_neighbours"
+
+
+def mark_neighbours(indices: torch.Tensor, start: int, stop: int) -> None:
+    """Note on ``indices``, integer, shape [rows], that they are ``start``, ``start + 1``, … up to ``stop``, without it.
+
+    What is selected from them, or joined to them, is another tensor without this note. Source: pk-small-launches.
+    """
+    if not disabled("pk-small-launches"):
+        setattr(indices, _NEIGHBOURS, slice(start, stop))
+
+
+def neighbours(indices: torch.Tensor) -> torch.Tensor | slice:
+    """Return the slice that ``indices`` were marked as, else themselves: a slice of a table is read where it lies.
+
+    Source: pk-small-launches.
+    """
+    marked: slice | None = getattr(indices, _NEIGHBOURS, None)
+    return indices if marked is None else marked
+
+
+def _before_first(rows: int, stride: int, device: torch.device) -> torch.Tensor:
+    return torch.arange(rows, device=device) * stride - 1
+
+
+def last_accepted(accept_lens: torch.Tensor, stride: int) -> torch.Tensor:
+    """Return each request's row of its last accepted token, int64, shape [batch]; a request has ``stride`` rows.
+
+    ``accept_lens``: integer, shape [batch], on the device, with the bonus token. Source: pk-small-launches.
+    """
+    rows, device = accept_lens.shape[0], accept_lens.device
+    before = None if disabled("pk-small-launches") else made_once(_before_first, rows, stride, device)
+    if before is None:
+        before = _before_first(rows, stride, device)
+    return before[:rows] + accept_lens
