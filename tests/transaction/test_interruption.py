@@ -26,10 +26,11 @@ from support.toys import (
 
 from patchkit.cli import main
 from patchkit.errors import TreeError, UnfinishedError
+from patchkit.transaction import folder as folders
 from patchkit.transaction.recover import Recovery, recover
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import digest_of
+from patchkit.transaction.swap import aside_of, digest_of
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
@@ -233,6 +234,45 @@ def test_content_is_on_disk_before_it_is_put_in_place(
     files = [Path(file).name for file in APPLIED]
     assert placed[-4:] == [*files, "ledger.json"]
     assert placed.index("journal.json") < placed.index(digest_of(SOURCES[MIRROR]))
+
+
+def test_names_are_on_disk_before_what_relies_on_them(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut keeps of each folder what it was when it was flushed last, or anything later."""
+    waiting: dict[int, set[str]] = {}
+    seen: list[tuple[str, set[str]]] = []
+
+    def changed(folder: int, name: str) -> None:
+        asides = {aside_of(each) for names in waiting.values() for each in names}
+        mine = {each for names in waiting.values() for each in names}.difference(asides)
+        seen.append((name, mine))
+        waiting.setdefault(os.fstat(folder).st_ino, set()).add(name)
+
+    def tell(module: Any, call: str, where: Callable[..., tuple[int, str]]) -> None:
+        real = getattr(module, call)
+
+        def told(*arguments: Any, **keys: Any) -> Any:
+            changed(*where(*arguments, **keys))
+            return real(*arguments, **keys)
+
+        monkeypatch.setattr(module, call, told)
+
+    tell(os, "rename", lambda _name, to, *, src_dir_fd, dst_dir_fd: (dst_dir_fd, to))
+    tell(os, "unlink", lambda name, *, dir_fd: (dir_fd, name))
+    tell(os, "mkdir", lambda name, *, dir_fd: (dir_fd, name))
+    tell(folders, "exchange", lambda handle, _name, other: (handle, other))
+    monkeypatch.setattr(os, "fsync", lambda handle: waiting.pop(os.fstat(handle).st_ino, None))
+    apply(tree)
+    before = dict(reversed(seen))  # The first time that a name changed.
+    files = [Path(file).name for file in APPLIED]
+    journal, objects = "journal.json", {digest_of(text) for text in (*SOURCES.values(), *APPLIED.values())}
+    assert not before[files[0]] & {journal, "objects", ".patchkit", *objects}
+    assert not before["ledger.json"] & {*files}
+    ended = max(at for at, (name, _) in enumerate(seen) if name == journal)
+    assert not seen[ended][1] & {"ledger.json", *files}
+    assert not any(journal in unflushed for _, unflushed in seen[ended + 1 :])
+    assert not any(journal in names for names in waiting.values())
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EROFS])

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.releases import run
+from support.toys import MIRROR, SOURCES, attribute, edit, statement, toy, write_package
 
+from patchkit import api
 from patchkit.errors import TreeError
 from patchkit.patchset import load
+from patchkit.patchset.select import PatchSet
 from patchkit.plan.build import inspect, make_plan
 from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 FILE = "srt/layers/attention/base_attn_backend.py"
@@ -104,6 +109,48 @@ def test_a_file_that_is_too_long_is_refused(tree: CheckoutTree, read: object) ->
 def test_many_blank_lines_are_read(tree: CheckoutTree) -> None:
     (tree.package / FILE).write_text("\n" * 80_000 + "class AttentionBackend:\n    pass\n")
     assert inspect(tree, PATCHES)
+
+
+def lines_run(act: Callable[[], object]) -> int:
+    """Return how many lines of Python an act runs: what it takes, told by no clock."""
+    run = 0
+
+    def count(_frame: object, event: str, _argument: object) -> Any:
+        nonlocal run
+        run += event == "line"
+        return count
+
+    sys.settrace(count)
+    try:
+        act()
+    finally:
+        sys.settrace(None)
+    return run
+
+
+def test_work_grows_with_blank_lines_and_not_with_their_square(tmp_path: Path) -> None:
+    patch = toy(
+        "toy",
+        attribute(MIRROR, "Mirror", "flag = 1"),
+        statement("insert-after", "x", MIRROR, "depth = 1", "last()"),
+    )
+    patches = PatchSet((patch,), "toys")
+
+    def work(blank: int) -> int:
+        text = SOURCES[MIRROR].replace(b"\n\n\ndepth", b"\n" * blank + b"depth")
+        there = open_tree(write_package(tmp_path / str(blank) / "sglang", SOURCES | {MIRROR: text}))
+
+        def there_and_back() -> None:
+            api.apply(there, patches)
+            edit(there, MIRROR, b"copies = 0", b"copies = 1")
+            api.revert(there, patches)
+            api.audit(there)
+
+        return lines_run(there_and_back)
+
+    work(10)  # What is made once a process is made here.
+    few, many = work(1000), work(8000)
+    assert many < 12 * few
 
 
 @pytest.mark.parametrize("command", ["status", "diff", "apply"])
