@@ -46,6 +46,8 @@ HOME = "/home/you"
 UPSTREAM_MEASURED = {
     "26241": "mean time per output token 2.47 to 2.41 ms (-2.4 %), median 2.44 to 2.38 ms (-2.5 %), accept "
     "length unchanged at 3.94: Kimi-K2.5-NVFP4, TP 4, 80K context, EAGLE3 with 3 steps",
+    "26397": "about 175 us a step of four softmax kernels, gone: the same model, TP 4, 80K context, batch 1",
+    "26424": "about 25 us of a draft's work on the GPU, the same model and server",
 }
 """What the pull requests' reports say was measured; those of the others name no figure."""
 
@@ -109,13 +111,14 @@ def quoted(file: str, language: str) -> str:
 
 
 def patch_table() -> str:
-    """Return the patches, what each brings along, and what upstream measured."""
+    """Return the patches, what each brings along, what upstream measured, and what was measured here of it alone."""
     rows = []
     for patch in load.patches():
         link = f"[{patch.id}]({patch.upstream})" if patch.upstream else patch.id
         tied = [f"requires {name}" for name in patch.requires] + [f"hardens {name}" for name in patch.hardens]
-        rows.append([link, patch.title, ", ".join(tied), UPSTREAM_MEASURED.get(patch.id, "")])
-    return _table(["patch", "what it does", "goes with", "upstream measured"], rows)
+        measured = (UPSTREAM_MEASURED.get(patch.id, ""), _measured_alone(patch.id))
+        rows.append([link, patch.title, ", ".join(tied), *measured])
+    return _table(["patch", "what it does", "goes with", "upstream measured", "measured here"], rows)
 
 
 BENCHMARKS = REPOSITORY / "docs" / "benchmarks"
@@ -268,6 +271,33 @@ def servers_gained() -> str:
     }
     rows = [[scenario, str(layers), str(batch), ratio] for (scenario, layers, batch), ratio in ratios.items()]
     return _table(["scenario", "layers", "batch", "patched over unpatched"], rows)
+
+
+LAST = ("26397", "26424", "30947", "pk-small-launches")
+"""Patches that came together."""
+ALONE: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {
+    "pk-triton-replay": (("triton-8", "patched"), ("triton-8", "replay")),
+    "28465": (("copies-8", "patched"), ("copies-8", "copies")),
+} | dict.fromkeys(LAST, (("copies-8", "copies"), ("chain-8", "patched")))
+"""Runs of a default server on Triton, and trees, that differ in a patch: without it, and with it."""
+
+
+def _measured_alone(patch: str) -> str:
+    """Return what a step launches without and with a patch, and its time where both are of one run."""
+    if patch not in ALONE:
+        return ""
+    found = {
+        (run, result["tree"], result["batch"]): result
+        for run, result in _servers()
+        if result["scenario"] == "default-straight" and result["step"]
+    }
+    without, with_ = ([found[run, tree, batch] for batch in (1, 8)] for run, tree in ALONE[patch])
+    counts = [f"{results[0]['profile']['launches']:.0f}" for results in (without, with_)]
+    said = f"launches a step {' to '.join(counts)}"
+    if patch in LAST:
+        return f"{said}, with {', '.join(other for other in LAST if other != patch)}"
+    ratios = [b["step"]["median"] / a["step"]["median"] for a, b in zip(without, with_, strict=True)]
+    return f"{said}; {ratios[0]:.3f} of the step at batch 1, {ratios[1]:.3f} at 8"
 
 
 def servers_compared() -> str:
