@@ -18,10 +18,13 @@ _made: dict[Hashable, object] = {}
 def made_once(
     make: Callable[[int, int, torch.device], Made], rows: int, width: int, device: torch.device
 ) -> Made | None:
-    """Return what ``make`` makes for at least ``rows`` rows, to be read only; None if it is not there during a capture.
+    """Return what ``make`` makes for at least ``rows`` rows, to be read only; None where the caller has to make it.
 
-    What a capture makes, each replay would fill again.
+    What a capture makes, each replay would fill again, and it would hold nothing before the first. So it is not made
+    while a graph is captured on a GPU, and not at all on a device of another kind, of which that cannot be asked.
     """
+    if device.type not in {"cpu", "cuda"}:
+        return None
     # Few sizes, so that a server whose batches vary keeps few.
     size = 1 << max(rows - 1, 0).bit_length()
     key = (make, size, width, device)
