@@ -233,11 +233,11 @@ def _without(
 def _taken_out(file: str, together: bytes | None, applied: bytes | None, alone: bytes | None) -> bytes | None:
     """Return what was ``applied`` without what the patches that stay ``alone`` do not make.
 
-    ConflictError unless it has the lines that all make ``together``, in another order as a person's edit in between
-    brings it about, and has in the end those that the others make.
+    It may have what all make ``together`` in another order, as a person's edit in between brings it about.
+    ConflictError unless it has in the end the lines that the others make.
     """
     try:
-        left = merge(file, together, applied, alone).text if _lines(together) == _lines(applied) else None
+        left = merge(file, together, applied, alone).text
     except ConflictError:
         left = None
     if left is None or _lines(left) != _lines(alone):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 FILE = "srt/speculative/eagle_info_v2.py"
 COPY = "batch.seq_lens_cpu = batch.seq_lens.cpu()"
-FORK = 'batch.seq_lens_cpu = batch.seq_lens.to("cpu", non_blocking=True)'
+FORK = "batch.seq_lens_cpu = self.lengths_of(batch)"
 DONE = "batch.seq_lens_cpu = batch.seq_lens.cpu() if batch.needs_cpu_seq_lens else None"
 
 

@@ -31,6 +31,7 @@ from support.toys import (
 )
 
 from patchkit.errors import ConflictError
+from patchkit.plan.rehearse import MemoryTree
 from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Record
 from patchkit.transaction.revert import Reverted, recorded, revert
 from patchkit.transaction.swap import digest_of
@@ -278,7 +279,7 @@ def test_uncommitted_edits_do_not_keep_a_checkout_from_reverting(checkout: Check
     assert git(checkout.root, "diff", "--numstat").split()[:2] == ["1", "1"]
 
 
-NOWHERE: Any = None
+NOWHERE: Any = MemoryTree({})
 NONE = at_hand(NOWHERE, ())
 ORIGINAL = [b"line_%d = 0\n" % number for number in range(12)]
 PATCHED = [
