@@ -20,6 +20,7 @@ from support.toys import (
     TOYS,
     apply,
     at_hand,
+    attribute,
     contents,
     edit,
     everything,
@@ -412,6 +413,18 @@ def test_edit_without_its_comment_that_a_person_took_back_too_is_no_obstacle(tre
     edit(tree, MIRROR, b"        # patchkit guard: toy\n", b"")
     take_back(tree)
     assert contents(tree) == {file: SOURCES[file] for file in APPLIED}
+
+
+def test_edit_that_a_person_made_once_more_without_its_comment_is_refused_by_place(
+    tree: CheckoutTree,
+) -> None:
+    flag = toy("flag", attribute(MIRROR, "Mirror", "flag = 1"))
+    apply(tree, flag)
+    edit(tree, MIRROR, b"    copies = 0\n", b"    copies = 0\n    flag = 1\n")
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=r"mirror.py: Mirror: flag: flag would still be in place"):
+        revert(tree, frozenset({"flag"}), at_hand(tree, (flag,)))
+    assert everything(tree.root) == before
 
 
 def test_import_that_a_person_uses_by_now_stays(tree: CheckoutTree) -> None:
