@@ -470,6 +470,34 @@ def launches() -> str:
     return _table(["mode", "contender", "launches", "microseconds", "times patchkit's"], rows)
 
 
+def many_refs() -> str:
+    """Return what ``scripts/bench_matrix.py`` measured, a row a run, and what a further ref takes."""
+    said = json.loads((BENCHMARKS / "matrix.json").read_text(encoding="utf-8"))
+    keys = ("refs", "states", "examined")
+    rows = [
+        [run["run"], *(str(run[key]) for key in keys), *(f"{run[key]:.1f}" for key in ("cpu_s", "wall_s"))]
+        for run in said["runs"]
+    ]
+    commit, day = said["last"]
+    more = said["further"]
+    besides = _besides(said["load"])
+    return (
+        f"`patchkit matrix` over the last {said['runs'][0]['refs']} commits of upstream's main up to {commit} ({day}), "
+        f"each as a branch. {said['date'][:10]}, {said['jobs']} processes on {said['cores']} cores, which "
+        f"{besides}:\n\n"
+        f"    {said['command']}\n\n"
+        + _table(["run", *keys, "CPU s", "wall s"], rows)
+        + f"\n\nA further ref whose files are known takes {1000 * more['median_s']:.1f} ms, the slowest of "
+        f"{more['refs']} {1000 * more['most_s']:.1f} ms: from its commit to its answer, each with a package folder "
+        "that no other ref has."
+    )
+
+
+def _besides(load: float) -> str:
+    """Say what else a machine did when a measurement began: as many processes as its load was."""
+    return f"had {load:.0f} other processes to run" if load >= 0.5 else "did nothing else"
+
+
 def kill_rates() -> str:
     """Return the section on mutants, nothing if no run has been kept."""
     if not (BENCHMARKS / "mutation" / "results.json").is_file():
