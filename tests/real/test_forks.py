@@ -14,6 +14,7 @@ from patchkit.audit.engine import audit
 from patchkit.codemods.language.scope import resolve
 from patchkit.findings.finding import Confidence
 from patchkit.plan.build import make_plan
+from patchkit.plan.conflict import conflicts
 from patchkit.plan.status import PatchStatus, Plan, State
 from patchkit.tree.tree import OverlayTree, Tree
 
@@ -432,3 +433,7 @@ def test_a_list_that_nobody_can_read_is_a_conflict_that_shows_where_the_backend_
     lines = [line.strip() for line in (fork.read(edit.file) or b"").decode().splitlines()]
     assert shown in lines
     assert "draft_extend_attn_backend" in shown or shown.startswith("supports_cuda_draft_extend_graph = ")
+    (conflict,) = (each for each in conflicts(fork, [status]) if each.edit == "whitelist")
+    assert "draft_extend" in conflict.found
+    assert conflict.expected.startswith("isinstance(self.draft_extend_attn_backend, ")
+    assert conflict.wanted.endswith(", TRTLLMHAAttnBackend))")

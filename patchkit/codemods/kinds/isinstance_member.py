@@ -32,6 +32,14 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
 
     writes: ClassVar[tuple[str, ...]] = ("member",)
 
+    @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """Each way in which a site may look, with what belongs there."""
+        test = f"isinstance({self.subject}, "
+        return tuple(
+            (f"{test}{known})", f"{test}({known}, {self.member}))") for known in texts.several(self.beside)
+        )
+
     def codemod(self) -> Codemod:
         """Return the edit; ValueError if one of its keys is no expression."""
         from patchkit.codemods.language.template import render_expression

@@ -1,0 +1,100 @@
+"""The week in ten commands, as the README has it, is typed in a fork of a release."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support.releases import HAVING, REFERENCE, Releases
+from support.toys import git
+
+if TYPE_CHECKING:
+    import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+CHAPTER = "## For fork maintainers: the week in ten commands"
+SMALL = "python/sglang/srt/layers/attention/base_attn_backend.py"
+
+
+def commands() -> list[str]:
+    chapter = (REPOSITORY / "README.md").read_text().partition(CHAPTER)[2].partition("\n## ")[0]
+    block = chapter.partition("```console\n")[2].partition("```")[0]
+    return [re.sub(r"\s{2,}#.*", "", line.removeprefix("$ ")) for line in block.splitlines()]
+
+
+def commit_release(releases: Releases, fork: Path, version: str) -> None:
+    """Have a commit with a release below ``python/``."""
+    for name in git(fork, "ls-files").splitlines():
+        (fork / name).unlink()
+    releases.copy(version, fork / "python")
+    (fork / "python" / "pyproject.toml").write_text(f'[project]\nname = "sglang"\nversion = "{version}"\n')
+    git(fork, "add", "-A")
+    git(fork, "commit", "-qm", f"Release {version}")
+
+
+def fork_of(releases: Releases, folder: Path, patchkit: tuple[str, ...]) -> Path:
+    """Return a fork with the branches, and with the neighbours, that the chapter speaks of."""
+    fork = folder / "fork"
+    fork.mkdir()
+    git(fork, "init", "-q", "-b", "main")
+    commit_release(releases, fork, REFERENCE)
+    git(fork, "branch", "release/a")
+    git(fork, "checkout", "-qb", "release/0.5.13-patched")
+    commit_release(releases, fork, HAVING[0])
+    git(fork, "update-ref", "refs/remotes/upstream/v0.5.13", "HEAD")
+    subprocess.run((*patchkit, "apply", "--commit"), cwd=fork, check=True, capture_output=True)
+    git(fork, "checkout", "-q", "release/a")
+    for name in ("other", "release-a", "release-b"):
+        git(folder, "clone", "-q", "-b", "release/a", str(fork), name)
+    return fork
+
+
+def own_fix(fork: Path) -> None:
+    """Commit a change as a person makes it."""
+    path = fork / SMALL
+    code = path.read_text()
+    head = re.search(r"^class AttentionBackend\(.*\n", code, re.MULTILINE)
+    assert head is not None
+    path.write_text(code.replace(head[0], f"{head[0]}    fork_flag = True\n", 1))
+    git(fork, "commit", "-qam", "A flag of our own")
+
+
+def test_each_command_of_the_week_does_what_it_says(
+    releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patchkit = (sys.executable, "-m", "patchkit")
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "patchkit"
+    program.write_text(f'#!/bin/sh\nexec {" ".join(patchkit)} "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Ann")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "ann@acme.example")
+    fork = fork_of(releases, tmp_path, patchkit)
+    week = commands()
+    assert len(week) == 10
+    said: dict[str, str] = {}
+    for command in week:
+        if "--from-commit" in command:
+            own_fix(fork)
+        done = subprocess.run(["bash", "-c", command], cwd=fork, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, (command, done.stdout[-1500:], done.stderr[-1500:])
+        said[" ".join(command.split()[1:4])] = done.stdout
+        if "apply --commit" in command:
+            assert git(fork, "rev-parse", "HEAD^{tree}") == git(
+                tmp_path / "other", "rev-parse", "HEAD^{tree}"
+            )
+    assert "release/0.5.13-patched" in said["matrix . --refs"]
+    assert "26128" in (fork / "BACKPORTS.md").read_text()
+    assert "applied" in said["rebase-check --onto upstream/v0.5.13"]
+    assert "Merged release/0.5.13-patched" in said["rebase-check --onto release/0.5.13-patched"]
+    assert (fork / "my-patches" / "my-fix" / "patch.toml").is_file()
+    assert said["test my-patches/my-fix --on"].count("pending") == 2
