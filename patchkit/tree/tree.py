@@ -159,6 +159,11 @@ def open_tree(path: Path) -> CheckoutTree:
     for package in (*(top / place for place in PLACES), top):
         if _is_package(package):
             return _checkout(package.resolve())
+    if (top / "HEAD").is_file() and (top / "objects").is_dir():
+        raise TreeError(
+            f"{path} is a bare repository, which holds no files: patchkit matrix {path} --refs HEAD reads its "
+            "objects; for anything else name a checkout or a worktree of it."
+        )
     raise TreeError(
         f"{path} is not an sglang tree: it holds neither python/sglang nor sglang; name the folder that does."
     )

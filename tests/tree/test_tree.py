@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -266,3 +267,12 @@ def test_overlay_changes_only_what_it_holds(tree: CheckoutTree) -> None:
     assert overlay.files("srt") == [CRLF, MIRROR, "srt/new.py", ABRUPT]
     assert overlay.files("srt/speculative") == [ABRUPT]
     assert (overlay.version, overlay.package_label) == (tree.version, tree.package_label)
+
+
+def test_a_bare_repository_holds_no_files_and_the_matrix_is_named(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "clone", "-q", "--bare", str(checkout.root), str(bare))
+    with pytest.raises(TreeError, match=rf"patchkit matrix {re.escape(str(bare))} --refs HEAD"):
+        open_tree(bare)
