@@ -10,6 +10,8 @@ from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
 from sglang.srt.layers.dcp import planner
 from sglang.srt.model_executor.runner.prefill_cuda_graph_runner import PrefillCudaGraphRunner
 
+from .recorders import DeviceTensor, on_device
+
 
 class _Launches:
     """A kernel that notes what it is launched with."""
@@ -22,15 +24,17 @@ class _Launches:
 
 
 def _plain(value: Any) -> Any:
-    return [str(value.dtype), value.tolist()] if isinstance(value, torch.Tensor) else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    return [str(value.dtype), value.as_subclass(torch.Tensor).tolist()]
 
 
-def prefill_graph(lens: list[int], mirror: bool) -> list[int]:
-    """Return the lengths on the host from which a prefill's graph is planned, as its runner loads a batch."""
+def prefill_graph(lens: list[int], mirror: bool) -> dict[str, Any]:
+    """Return the lengths from which a prefill's graph is planned as its runner loads a batch, and what the host reads."""
     planned: list[int] = []
     batch = SimpleNamespace(
         input_ids=torch.zeros(sum(lens)),
-        seq_lens=torch.tensor(lens),
+        seq_lens=on_device(lens),
         seq_lens_cpu=torch.tensor(lens) if mirror else None,
         batch_size=len(lens),
     )
@@ -51,7 +55,7 @@ def prefill_graph(lens: list[int], mirror: bool) -> list[int]:
     try:
         Runner().load_batch(batch)
     except Loaded:
-        return planned
+        return {"planned": planned, "reads": DeviceTensor.reads}
     raise AssertionError("the runner asked for no bucket")
 
 
@@ -64,10 +68,10 @@ def context_parallel(prefixes: list[int], new: list[int], mirror: bool) -> dict[
     # What is allocated is filled by the kernels.
     planner.torch = SimpleNamespace(**vars(torch) | {"empty": torch.zeros})
     made = planner.prepare_decode_context_parallel_metadata(
-        seq_lens=torch.tensor(lens),
-        extend_prefix_lens=torch.tensor(prefixes, dtype=torch.int32),
+        seq_lens=on_device(lens),
+        extend_prefix_lens=on_device(prefixes, torch.int32),
         extend_prefix_lens_cpu=list(prefixes) if mirror else None,
-        extend_seq_lens=torch.tensor(new, dtype=torch.int32),
+        extend_seq_lens=on_device(new, torch.int32),
         req_pool_indices=torch.arange(len(lens)),
         req_to_token=torch.zeros((len(lens), 64), dtype=torch.int32),
         seq_lens_sum=sum(lens) if mirror else None,
@@ -77,26 +81,20 @@ def context_parallel(prefixes: list[int], new: list[int], mirror: bool) -> dict[
         create_chunked_prefix_cache_kv_indices_fn=prefix_kernel,
     )
     fields = {name: _plain(value) for name, value in vars(made).items()}
-    return fields | {"launched": [prefix_kernel.told, planner.create_dcp_kv_indices.told]}
+    launched = [prefix_kernel.told, planner.create_dcp_kv_indices.told]
+    return fields | {"launched": launched, "reads": DeviceTensor.reads}
 
 
 def shared_pool(lens: list[int], window: int, has_sum: bool, has_lens: bool) -> dict[str, Any]:
-    """Return what a replay of Triton translates in a pool that layers share, and how often the host reads."""
-    reads = []
-
-    class Read(torch.Tensor):
-        def item(self) -> Any:
-            reads.append(1)
-            return super().item()
-
+    """Return what a replay of Triton translates in a pool that layers share, and what the host reads."""
     count, inside = sum(lens), sum(min(each, window) for each in lens)
     backend = object.__new__(TritonAttnBackend)
     vars(backend).update(
         _translate_kv_loc=lambda slots: slots + 100,
         token_to_kv_pool=SimpleNamespace(translate_loc_from_full_to_swa=lambda slots: slots + 200),
         sliding_window_size=window,
-        kv_indptr=torch.tensor([0] * len(lens) + [count]).as_subclass(Read),
-        window_kv_indptr=torch.tensor([0] * len(lens) + [inside]).as_subclass(Read),
+        kv_indptr=on_device([0] * len(lens) + [count]),
+        window_kv_indptr=on_device([0] * len(lens) + [inside]),
         cuda_graph_kv_indices=torch.zeros(count + 3, dtype=torch.int64),
         cuda_graph_window_kv_indices=torch.zeros(inside + 3, dtype=torch.int64),
         cuda_graph_out_cache_loc_full_physical=torch.zeros(len(lens) + 1, dtype=torch.int64),
@@ -112,4 +110,4 @@ def shared_pool(lens: list[int], window: int, has_sum: bool, has_lens: bool) -> 
         "cuda_graph_window_kv_indices",
         "cuda_graph_out_cache_loc_full_physical",
     )
-    return {name: getattr(backend, name).tolist() for name in names} | {"reads": len(reads)}
+    return {name: getattr(backend, name).tolist() for name in names} | {"reads": DeviceTensor.reads}
