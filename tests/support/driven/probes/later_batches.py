@@ -30,7 +30,7 @@ def _plain(value: Any) -> Any:
 
 
 def prefill_graph(lens: list[int], mirror: bool) -> dict[str, Any]:
-    """Return the lengths from which a prefill's graph is planned as its runner loads a batch, and what the host reads."""
+    """Return the lengths from which a prefill's graph is planned as its runner loads a batch, and the host's reads."""
     planned: list[int] = []
     batch = SimpleNamespace(
         input_ids=torch.zeros(sum(lens)),
