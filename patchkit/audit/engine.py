@@ -163,10 +163,7 @@ def _why(context: Context, hit: Hit, subject: str) -> str:
 def _confidence(context: Context, hit: Hit) -> Confidence:
     if _no_lists(hit) or not context.known or context.function.module.file.startswith(_PLACES_OF_MODELS):
         return Confidence.POSSIBLE
-    # Whether a model runs what it asks of its backend in such a step, nobody can tell from the source.
-    by_models = all(caller.function.module.file.startswith(_PLACES_OF_MODELS) for caller in context.callers)
-    followed = context.entered and not (context.callers and by_models)
-    definite = hit.value.nulls == NONE and (hit.mode_checked or followed)
+    definite = hit.value.nulls == NONE and (hit.mode_checked or (context.entered and not context.asked))
     return Confidence.CERTAIN if definite or hit.use is Use.SLOT else Confidence.LIKELY
 
 

@@ -87,7 +87,8 @@ class Solver:
                 self._settle()
         for context in self.contexts.values():
             owner = context.function.owner.name if context.function.owner is not None else None
-            context.known |= (context.function, context.self_class or owner) in self.reach.for_models
+            context.asked = (context.function, context.self_class or owner) in self.reach.for_models
+            context.known |= context.asked
         pending = [context for context in self.contexts.values() if context.known]
         callees: dict[Context, list[Context]] = {}
         for context in self.contexts.values():

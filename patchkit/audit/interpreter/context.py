@@ -45,7 +45,10 @@ class Summary:
 
 @dataclass(eq=False)
 class Context:
-    """One function for one class of ``self`` and one forward mode, with everything known of its arguments."""
+    """One function for one class of ``self`` and one forward mode, with everything known of its arguments.
+
+    A function that is ``asked`` is called by models alone, of which nobody can tell whether they run in such a step.
+    """
 
     function: Function
     self_class: str | None
@@ -57,6 +60,7 @@ class Context:
     hits: list[Hit] = field(default_factory=list)
     callers: dict[Context, None] = field(default_factory=dict)
     known: bool = False
+    asked: bool = False
     running: bool = False
     runs: int = 0
 
