@@ -18,7 +18,7 @@ from ruff.__main__ import find_ruff_bin
 from support.toys import CRLF, MIRROR, add_patch, attribute, git, write_package
 
 from patchkit import api
-from patchkit.errors import PatchkitError
+from patchkit.errors import PatchkitError, TreeError
 from patchkit.patchset.load import patches as load
 from patchkit.plan.status import State
 from patchkit.transaction.outline import Outline
@@ -72,6 +72,8 @@ class Story(RuleBasedStateMachine):
         git(self.folder, "init", "-q", "fork")
         git(root, "add", ".")
         git(root, "commit", "-qm", "As upstream has it")
+        git(root, "config", "user.name", "A Maintainer")
+        git(root, "config", "user.email", "maintainer@example.com")
         self.tree = open_tree(root)
 
     def teardown(self) -> None:
@@ -99,6 +101,26 @@ class Story(RuleBasedStateMachine):
         api.apply(self.tree, self.patches, names, allow_dirty=True)
         assert self._kept() == before
         assert {s.patch.id for s in self._statuses() if s.state is State.APPLIED} >= set(names)
+
+    @rule(ids=ids)
+    def commit_patches(self, ids: set[str]) -> None:
+        before = self._kept()
+        names = tuple(sorted(ids)) or IDS
+        try:
+            api.commit(self.tree, self.patches, names)
+        except TreeError:  # Where a person has changed something since the last commit, nothing is done.
+            assert git(self.tree.root, "status", "--porcelain")
+            return
+        assert self._kept() == before
+        assert {s.patch.id for s in self._statuses() if s.state is State.APPLIED} >= set(names)
+
+    @rule()
+    def take_back_the_last_commit(self) -> None:
+        if not git(self.tree.root, "status", "--porcelain"):
+            git(self.tree.root, "reset", "-q", "--hard", "HEAD~1" if self._depth() > 1 else "HEAD")
+
+    def _depth(self) -> int:
+        return int(git(self.tree.root, "rev-list", "--count", "HEAD"))
 
     @rule(ids=ids)
     def revert(self, ids: set[str]) -> None:
@@ -186,7 +208,7 @@ class Story(RuleBasedStateMachine):
     @rule(back=st.integers(0, 3))
     def branch(self, back: int) -> None:
         self.commit()
-        depth = int(git(self.tree.root, "rev-list", "--count", "HEAD"))
+        depth = self._depth()
         self.branches += 1
         git(self.tree.root, "switch", "-qc", f"b{self.branches}", f"HEAD~{min(back, depth - 1)}")
 
