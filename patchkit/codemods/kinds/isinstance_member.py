@@ -65,7 +65,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
         subjects = [subject, *_locals_that_hold(scope, subject)]
         constants = _constants(scope)
         places: list[tuple[Path, list[cst.BaseExpression], cst.BaseExpression]] = []
-        done = False
+        done = beside_a_helper = False
         for path, node in syntax.descend(scope.node, scope.path):
             is_inside = any(path[: len(place[0])] == place[0] for place in places)
             if is_inside or not isinstance(node, cst.BaseExpression):
@@ -77,6 +77,10 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
                 for test in tests
                 if test is not None and any(syntax.same(test[0], each) for each in subjects)
             ]
+            if found and len(found) != len(tests):
+                asked = {name for test in found for each in test[1] for name in _named(each, constants)}
+                others = (part for part, test in zip(parts, tests, strict=True) if test not in found)
+                beside_a_helper |= self.member in asked and all(_asks(each, subjects) for each in others)
             if not found or len(found) != len(tests):
                 continue
             members = [each for test in found for each in test[1]]
@@ -84,6 +88,8 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             if names.intersection(texts.several(self.beside)):
                 done |= self.member in names
                 places.append((path, members, found[0][0]))
+        if not places and beside_a_helper:
+            return examination.present()
         if not places:
             wanted = f"isinstance({self.subject}, {' or '.join(texts.several(self.beside))})"
             return examination.absent(lambda: f"expected `{wanted}`; {sites.nearest(scope, wanted)}")
@@ -192,6 +198,11 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             before="fine = isinstance(item, Book | Map)",
         ),
         Example(
+            "It is asked for beside a helper, which is asked about the same.",
+            'subject = "item"\nbeside = "Book"\nmember = "Map"',
+            before="fine = is_flat(item) or isinstance(item, Map)",
+        ),
+        Example(
             "A constant accepts it.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="""
@@ -216,6 +227,12 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             fine = isinstance(item, Book)
             """,
             refusal="expected `isinstance(desk.item, Book)`",
+        ),
+        Example(
+            "Beside a question about something else it is no list.",
+            'subject = "item"\nbeside = "Book"\nmember = "Map"',
+            before="odd = desk.is_full or isinstance(item, Map)",
+            refusal="expected `isinstance(item, Book)`",
         ),
         Example(
             "What a name lists that is bound twice, nobody knows.",
@@ -279,6 +296,16 @@ def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExp
     if isinstance(second, cst.Tuple):
         return node.args[0].value, [element.value for element in second.elements]
     return node.args[0].value, _united(second)
+
+
+def _asks(node: cst.BaseExpression, subjects: Sequence[cst.BaseExpression]) -> bool:
+    """Tell whether an expression calls something with one of the subjects."""
+    import libcst as cst
+
+    from patchkit.codemods.language import syntax
+
+    calls = (each for _, each in syntax.descend(node, ()) if isinstance(each, cst.Call))
+    return any(syntax.same(given.value, each) for call in calls for given in call.args for each in subjects)
 
 
 def _type_in(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpression]] | None:
