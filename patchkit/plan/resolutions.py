@@ -45,8 +45,13 @@ class Recalled(NamedTuple):
 
 
 def remember(conflict: Conflict, source: bytes, text: bytes) -> bool:
-    """Keep what a person wrote for a conflict in ``source``; False where there is nothing to know it by."""
+    """Keep what a person wrote for a conflict in ``source``; False where there is nothing to know it by.
+
+    What was found and left as it was is no answer: the person wrote elsewhere.
+    """
     name = _name(conflict, source)
+    if name and conflict.found.strip():
+        name = name if _meaning(conflict.found) != _meaning(text.decode(errors="surrogateescape")) else ""
     if name:
         lines = text.decode(errors="surrogateescape").splitlines()
         indent = indent_of(next((line for line in lines if line.strip()), "").encode()).decode()

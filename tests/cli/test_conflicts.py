@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from support.toys import CRLF, MIRROR, SOURCES, add_patch, attribute, edit, everything, git, write_package
 
 from patchkit.cli import answers, main
+from patchkit.plan.conflict import Conflict
+from patchkit.plan.resolutions import remember
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
@@ -355,6 +357,14 @@ def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked
     assert state(other)["reason"] == "by hand: copy"
     run("revert", other.root)
     assert everything(other.root) == before
+
+
+def test_lines_that_mean_what_was_found_are_no_resolution(checkout: CheckoutTree) -> None:
+    said = ("t-copy", "copy", "rewrite", "", MIRROR, "Mirror.host", "")
+    conflict = Conflict(*said, line=5, end=6, found="        return self.copies\n")
+    source = checkout.read(MIRROR) or b""
+    assert not remember(conflict, source, b"        # as it was\n        return (self.copies)\n")
+    assert remember(conflict, source, DONE)
 
 
 def test_a_resolution_is_not_offered_for_other_code(checkout: CheckoutTree, tmp_path: Path) -> None:

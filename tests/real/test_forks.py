@@ -435,5 +435,7 @@ def test_a_list_that_nobody_can_read_is_a_conflict_that_shows_where_the_backend_
     assert "draft_extend_attn_backend" in shown or shown.startswith("supports_cuda_draft_extend_graph = ")
     (conflict,) = (each for each in conflicts(fork, [status]) if each.edit == "whitelist")
     assert "draft_extend" in conflict.found
+    if "($x)" in own:
+        assert conflict.found.strip().startswith("supports_cuda_draft_extend_graph = ")
     assert conflict.expected.startswith("isinstance(self.draft_extend_attn_backend, ")
     assert conflict.wanted.endswith(", TRTLLMHAAttnBackend))")

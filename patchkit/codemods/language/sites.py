@@ -51,8 +51,8 @@ def several(scope: Scope, paths: Iterable[Path]) -> str:
 def nearest(scope: Scope, wanted: str) -> str:
     """Return the line of the scope that is most like ``wanted``, for a message on what was found.
 
-    A statement that assigns to the same name is, whatever it assigns; else the line that reads most alike, and if
-    none does one that speaks of the same.
+    A statement that assigns to the same name is, whatever it assigns; else one that passes the same as it does, the
+    line that reads most alike, or one that speaks of the same.
     """
     line = _nearest_line(scope, wanted)
     return f"the nearest line is `{line}`" if line else "no line is like it"
@@ -85,11 +85,13 @@ def _nearest_line(scope: Scope, wanted: str) -> str:
         return assigning[0]
     lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
     wanted = first.replace("$", "")
-    close = difflib.get_close_matches(wanted, lines, n=1, cutoff=0.4)
-    if not close:
-        named = max(_NAMED.findall(first), key=len, default="")
-        speaking = [line for line in lines if named and named in line]
-        close = difflib.get_close_matches(wanted, speaking, n=1, cutoff=0.0)
+    named = max(_NAMED.findall(first), key=len, default="")
+    asked = f"({named}"
+    asking = [line for line in lines if asked in line] if named and asked in first else []
+    close = difflib.get_close_matches(wanted, asking, n=1, cutoff=0.0)
+    close = close or difflib.get_close_matches(wanted, lines, n=1, cutoff=0.4)
+    if not close and named:
+        close = difflib.get_close_matches(wanted, [line for line in lines if named in line], n=1, cutoff=0.0)
     where = _holding(scope, close[0]) if close else None
     return line_of(scope, where) if where is not None else ""
 
