@@ -518,6 +518,17 @@ def kill_rates() -> str:
         f"{run['date'][:10]}:\n\n    {run['command']}\n\n"
         f"{_table(['file', 'mutants', 'killed', 'rate'], rows)}\n"
         + ("\nThose that no test noticed:\n\n" + "\n".join(survivors) + "\n" if survivors else "")
+        + _later_guards()
+    )
+
+
+def _later_guards() -> str:
+    """Return the rates of runs over one guard each, which the sample of all is too small for; nothing without one."""
+    kept = sorted((BENCHMARKS / "mutation").glob("*.json"))
+    runs = [json.loads(path.read_text()) for path in kept if path.stem != "results"]
+    rows = [[f"`{run['command']}`", f"{run['killed']} of {run['mutants']}"] for run in runs]
+    return (
+        f"\nEvery mutant of guards that are newer:\n\n{_table(['command', 'killed'], rows)}\n" if rows else ""
     )
 
 

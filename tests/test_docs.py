@@ -315,6 +315,9 @@ def test_mutants_are_a_section_as_soon_as_a_run_of_them_is_kept(benchmarks: Path
     assert "the first 8 that the seed 0 takes.\n\n2026-11-22:\n\n    mutate\n" in section
     assert "\n| `a.py` | 8 | 7 | 87.5% |\n| all | 8 | 7 | 87.5% |\n" in section
     assert section.endswith("\n\n- `a.py` longest: integer plus one\n")
+    newer = run | {"command": "mutate --only guard", "mutants": 5, "killed": 4}
+    (benchmarks / "mutation" / "guard.json").write_text(json.dumps(newer))
+    assert generate_docs.kill_rates().endswith("\n| `mutate --only guard` | 4 of 5 |\n")
 
 
 def test_one_fill_of_ours_is_one_launch() -> None:
