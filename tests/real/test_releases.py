@@ -219,6 +219,16 @@ def test_no_comment_says_of_code_that_reads_the_mirror_that_nobody_does(
                 ]
 
 
+@pytest.mark.parametrize("version", [*LACKING, *HAVING, LATEST])
+def test_a_plain_apply_of_a_release_meets_no_conflict(releases: Releases, version: str) -> None:
+    stuck = {
+        status.patch.id: status.reason
+        for status in releases.plan(version).patches
+        if status.patch.default and status.state is State.CONFLICT
+    }
+    assert stuck == {}
+
+
 def test_the_opt_out_of_upstream_is_recognised(releases: Releases) -> None:
     (status,) = make_plan(releases.tree(LATEST), (named("pk-trtllm-mha-opt-out"),)).patches
     assert status.state is State.UPSTREAM
