@@ -43,16 +43,16 @@ class Store:
     def opened(self) -> Iterator[Folder | None]:
         """Open the folder; None if there is none, TreeError if it is not one that patchkit made."""
         with self._refusing(self.path), Folder.open(self._package) as package:
-            if package.stat(FOLDER) is None:
-                found = None
-            else:
-                try:
-                    found = package.below(FOLDER)
-                except OSError:
-                    raise TreeError(
-                        f"{self.path} is a link or no folder: patchkit keeps what it needs in a folder of its "
-                        "own there: move that away and try again."
-                    ) from None
+            found = None
+            try:
+                found = package.below(FOLDER)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                raise TreeError(
+                    f"{self.path} is a link or no folder: patchkit keeps what it needs in a folder of its "
+                    "own there: move that away and try again."
+                ) from None
         if found is None:
             yield None
             return

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from support.toys import COPIES, apply, everything, git, socket_at, take_back, write_package
 
 from patchkit.errors import TreeError
+from patchkit.transaction.folder import Folder
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Journal, Ledger, Record
 from patchkit.transaction.recover import recover
 from patchkit.transaction.store import Store
@@ -310,6 +311,20 @@ def test_git_status_does_not_show_the_ledger(checkout: CheckoutTree) -> None:
     apply(checkout, COPIES)
     shown = git(checkout.root, "status", "--porcelain", "--untracked-files=all")
     assert ".patchkit" not in shown
+
+
+def test_a_folder_that_another_process_takes_away_while_it_is_opened_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".patchkit").mkdir()
+
+    def gone(folder: Folder, name: str) -> Folder:
+        (folder.path / name).rmdir()
+        return below(folder, name)
+
+    below = Folder.below
+    monkeypatch.setattr(Folder, "below", gone)
+    assert Store(tmp_path).read() == Ledger()
 
 
 @pytest.mark.parametrize("linked", [".patchkit", ".patchkit/objects"])
