@@ -33,7 +33,7 @@ def _make(rows: int, steps: int, device: torch.device) -> _Chain:
     return _Chain(by_step, by_step[:, : steps if steps > 1 else 0].contiguous(), order)
 
 
-class Shape(NamedTuple):
+class _Shape(NamedTuple):
     """What a worker drafts: branches a step, steps, and the tokens that it hands to the verify."""
 
     topk: int
@@ -41,7 +41,7 @@ class Shape(NamedTuple):
     tokens: int
 
 
-def _chain(patch: str, shape: Shape, rows: int, device: torch.device) -> _Chain | None:
+def _chain(patch: str, shape: _Shape, rows: int, device: torch.device) -> _Chain | None:
     """Return the chain that a draft of this shape is, None where it is none or ``patch`` is off."""
     if shape.topk != 1 or shape.tokens != shape.steps + 1 or rows == 0 or disabled(patch):
         return None
@@ -79,7 +79,7 @@ def pass_draft_tokens(
     """
     scores, tokens, hidden_states, sums = drafted
     rows = tokens.shape[0]
-    chain = _chain("30947", Shape(*shape), rows, tokens.device)
+    chain = _chain("30947", _Shape(*shape), rows, tokens.device)
     if chain is None:
         return select(step, scores, tokens, hidden_states, sums, shape[0])
     first, last = (0, 2) if step == 0 else (step + 1, step + 2)
@@ -94,7 +94,7 @@ def draft_chain(shape: tuple[int, int, int], tokens: Sequence[torch.Tensor]) -> 
     Parents and order are the same in every batch: they were made before, and must not be written to. Source: 26424.
     """
     rows, device = tokens[0].shape[0], tokens[0].device
-    chain = _chain("26424", Shape(*shape), rows, device) if len(tokens) == shape[1] else None
+    chain = _chain("26424", _Shape(*shape), rows, device) if len(tokens) == shape[1] else None
     if chain is None:
         return None
     return chain.parents[:rows], chain.order[:rows], torch.cat(list(tokens), dim=1)
