@@ -54,7 +54,7 @@ def draft(kind: str, lens: list[int], case: dict[str, Any]) -> dict[str, Any]:
         topk=1,
         speculative_num_steps=3,
         speculative_num_draft_tokens=4,
-        tree_mask_mode="mode",
+        tree_mask_mode=SimpleNamespace(name="FULL_MASK"),
     )
     batch = SimpleNamespace(
         spec_info=spec_info,
