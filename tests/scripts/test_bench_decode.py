@@ -495,6 +495,28 @@ def test_a_batch_of_someone_elses_requests_passes_whole() -> None:
     assert bench_probe.Gate().admit([batch], str) == [batch]
 
 
+@pytest.mark.parametrize(("rank", "written"), [(None, 1), (0, 1), (1, 0)])
+def test_of_the_ranks_that_launch_a_batch_one_says_when(
+    rank: int | None, written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Scheduler:
+        def __init__(self) -> None:
+            self.model_worker = SimpleNamespace(forward_batch_generation=lambda batch: None)
+
+        def process_input_requests(self, messages: Any) -> None: ...
+
+        def run_batch(self, batch: Any) -> None: ...
+
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: rank is not None)
+    monkeypatch.setattr("torch.distributed.get_rank", lambda: rank)
+    record = str(tmp_path / "launches")
+    bench_probe.instrument(Scheduler, record)
+    Scheduler().run_batch(SimpleNamespace(reqs=[1, 2], forward_mode=SimpleNamespace(is_decode=lambda: True)))
+    assert [(launch.decode, launch.size) for launch in bench_probe.read_launches(record, -1)] == [
+        (True, 2)
+    ] * written
+
+
 def test_a_request_enters_at_its_decode_step_whatever_prefills_run() -> None:
     gate, (first, late) = bench_probe.Gate(), tickets(0, 2)
     assert admitted(gate, message(first), message(late)) == [str(first)]

@@ -173,7 +173,9 @@ def instrument(scheduler: Any, record: str) -> None:
     @functools.wraps(launch)
     def run_batch(self: Any, batch: Any, *arguments: Any, **options: Any) -> Any:
         decode = bool(batch.forward_mode.is_decode())
-        os.write(file, _LAUNCH.pack(gate.run, time.monotonic_ns(), decode, len(batch.reqs)))
+        # Every rank launches each batch.
+        if not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0:
+            os.write(file, _LAUNCH.pack(gate.run, time.monotonic_ns(), decode, len(batch.reqs)))
         gate.launched(decode)
         worker = self.model_worker
         if not hasattr(worker.forward_batch_generation, "pausing"):
