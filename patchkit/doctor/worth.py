@@ -13,7 +13,7 @@ if not BENCHMARKS.is_dir():  # A source checkout keeps them with its documents; 
 
 # The scenario that runs a decode backend in a straight line, and the tree in which nobody keeps its mirror.
 _MEASURED = {
-    "triton": (("straight", "patched"),),
+    "triton": (("default-straight", "patched"), ("straight", "patched")),
     "trtllm_mha": (("trtllm-mha-straight", "opted"),),
     "fa3": (("fa3-straight", "patched"), ("fa3", "patched")),
 }

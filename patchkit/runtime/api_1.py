@@ -6,6 +6,7 @@ from ..backends.draft_extend import fill_draft_extend_v2
 from ..backends.draft_steps import init_draft_steps, out_graph_draft_steps, replay_draft_steps
 from ..backends.flash_attention import fill_flash_attention
 from ..backends.trtllm import fill_trtllm_mha
+from .attention_calls import in_place, planned_once, queries
 from .copies import copy_together
 from .decision import (
     UNDECLARED,
@@ -64,6 +65,7 @@ __all__ = [
     "graphs_draft_extend",
     "host_lens",
     "host_total",
+    "in_place",
     "init_draft_steps",
     "last_accepted",
     "lens_on_device",
@@ -79,7 +81,9 @@ __all__ = [
     "padded_replay",
     "padded_total",
     "pass_draft_tokens",
+    "planned_once",
     "preallocated_mask",
+    "queries",
     "replay_draft_steps",
     "replay_padding",
     "replay_triton_extend",

@@ -26,15 +26,14 @@ _UNLIKE = (
 )
 
 
-def is_flash_attention(backend: object) -> TypeGuard[FlashAttention]:
-    """Tell whether a backend is FlashAttention's own, of whatever version and model, and not a subclass."""
+def _is_flash_attention(backend: object) -> TypeGuard[FlashAttention]:
     return type(backend).__name__ == _CLASS
 
 
-def _is_plain(backend: object) -> bool:
+def is_plain(backend: object) -> bool:
     """Tell whether a backend is version 3 on multi-head attention over one pool, with a top-k of at most 1."""
     return (
-        is_flash_attention(backend)
+        _is_flash_attention(backend)
         and getattr(backend, "fa_impl_ver", None) == 3
         and backend.topk <= 1
         and not any(getattr(backend, name, False) for name in _UNLIKE)
@@ -49,7 +48,7 @@ def flash_attention_needs_mirror(backend: object) -> bool:
     version 4 kernels, a larger top-k and a subclass, whose overrides nobody has looked at, keep the mirror.
     Source: pull requests 29343, 29589 and 31364.
     """
-    return disabled("31364") or not _is_plain(backend)
+    return disabled("31364") or not is_plain(backend)
 
 
 def flash_attention_steps_need_mirror(draft: MultiStepDraft) -> bool:
@@ -66,5 +65,5 @@ def graphs_draft_extend(backend: object, listed: object, *, on_cuda: bool) -> bo
     """
     if os.environ.get("SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH", "").lower() in _TRUE:
         return False
-    ours = on_cuda and not disabled("pk-fa3-draft-extend-graph") and _is_plain(backend)
+    ours = on_cuda and not disabled("pk-fa3-draft-extend-graph") and is_plain(backend)
     return bool(listed) or ours

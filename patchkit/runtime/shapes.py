@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import torch
 
@@ -48,6 +48,29 @@ class FlashAttention(Protocol):
     """sglang's FlashAttention backend."""
 
     topk: int
+
+
+class FlashAttentionPlans(Protocol):
+    """A FlashAttention-3 backend that keeps the library's planner."""
+
+    forward_metadata: object
+    _get_scheduler_metadata: Callable[..., torch.Tensor]
+
+
+class Layer(Protocol):
+    """An attention layer of a model."""
+
+    layer_id: int
+
+
+class _Mode(Protocol):
+    def is_target_verify(self) -> bool: ...
+
+
+class ModeBatch(Protocol):
+    """A forward's batch."""
+
+    forward_mode: _Mode
 
 
 class _Step(Protocol):

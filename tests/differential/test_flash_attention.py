@@ -156,3 +156,72 @@ def test_a_switch_keeps_the_graph_out(
         "flash_attention.captures_draft_extend", ["triton", "plain"], cuda=True, environment=environment
     )
     assert [kind for kind, does in said.items() if does] == captured
+
+
+def attended(tree: DrivenTree, *asked: Any, **more: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    told = tree.ask("flash_attention.layers", *asked, **more)
+    assert all(call["same"] for call in told["calls"])
+    return told["calls"], told["asked"]
+
+
+def test_the_layers_of_a_verify_share_one_plan_made_from_what_the_kernel_is_given(
+    unpatched: DrivenTree, patched: DrivenTree
+) -> None:
+    before, asked = attended(unpatched, "plain", "verify", [3])
+    assert [call["plan"] for call in before] == [None] * 3
+    assert not asked
+    calls, asked = attended(patched, "plain", "verify", [3])
+    assert [call["plan"] for call in calls] == [1, 1, 1]
+    assert asked == [calls[0]["asks"]]
+    assert [call["asks"] for call in calls] == [call["asks"] for call in before]
+
+
+def test_each_forward_plans_anew_on_the_metadata_of_the_one_before(patched: DrivenTree) -> None:
+    # A capture runs a forward twice before it records one, all on the same metadata; a draft may have one layer.
+    calls, asked = attended(patched, "plain", "verify", [3, 3, 1, 1, 2])
+    assert [call["plan"] for call in calls] == [1, 1, 1, 2, 2, 2, 3, 4, 5, 5]
+    assert len(asked) == 5
+
+
+@pytest.mark.parametrize("mode", ["extend", "extend v2", "decode"])
+def test_nothing_but_a_verify_gets_that_plan(patched: DrivenTree, mode: str) -> None:
+    calls, asked = attended(patched, "plain", mode, [2])
+    assert [call["plan"] for call in calls] == [None, None]
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"disable": "pk-fa3-verify-schedule"},
+        {"dp": True},
+        {"more": {"sliding_window_size": 16}},
+    ],
+    ids=str,
+)
+def test_a_verify_that_the_planner_does_not_know_is_planned_in_each_layer(
+    patched: DrivenTree, more: dict[str, Any]
+) -> None:
+    calls, asked = attended(patched, "plain", "verify", [2], **more)
+    assert [call["plan"] for call in calls] == [None, None]
+    assert not asked
+
+
+@pytest.mark.parametrize("kind", ["window", "version 4", "fork"])
+def test_a_backend_that_is_not_known_gets_packed_queries_and_a_plan_in_each_layer(
+    unpatched: DrivenTree, patched: DrivenTree, kind: str
+) -> None:
+    calls, asked = attended(patched, kind, "verify", [2])
+    assert [(call["plan"], call["copied"]) for call in calls] == [(None, True)] * 2
+    assert not asked
+    assert calls == attended(unpatched, kind, "verify", [2])[0]
+
+
+@pytest.mark.parametrize("mode", ["verify", "extend", "extend v2", "decode"])
+def test_queries_are_read_where_the_projection_left_them(
+    unpatched: DrivenTree, patched: DrivenTree, mode: str
+) -> None:
+    assert [call["copied"] for call in attended(unpatched, "plain", mode, [2])[0]] == [True, True]
+    assert [call["copied"] for call in attended(patched, "plain", mode, [2])[0]] == [False, False]
+    off, _ = attended(patched, "plain", mode, [2], disable="pk-attention-views")
+    assert [call["copied"] for call in off] == [True, True]

@@ -202,3 +202,16 @@ def test_target_and_draft_say_that_they_read_no_mirror(
 ) -> None:
     answers = [tree.ask("triton_attention.flags") for tree in (unpatched, patched, upstream)]
     assert answers == [(None, None), (False, False), (False, False)]
+
+
+@pytest.mark.parametrize("mode", WITHOUT_A_MIRROR)
+def test_keys_and_values_are_read_where_the_projection_left_them(
+    unpatched: DrivenTree, patched: DrivenTree, mode: str
+) -> None:
+    assert set(unpatched.ask("triton_attention.extended", "rows", mode).values()) == {True}
+    assert set(patched.ask("triton_attention.extended", "rows", mode).values()) == {False}
+
+
+@pytest.mark.parametrize(("kind", "disable"), [("heads", ""), ("fork", ""), ("rows", "pk-attention-views")])
+def test_other_keys_and_values_are_packed_as_before(patched: DrivenTree, kind: str, disable: str) -> None:
+    assert set(patched.ask("triton_attention.extended", kind, "verify", disable).values()) == {True}

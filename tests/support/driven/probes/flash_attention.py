@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from sglang.srt.layers.attention.flashattention_backend import (
     FlashAttentionBackend,
     FlashAttentionMultiStepBackend,
 )
+from sglang.srt.layers.radix_attention import AttentionType
 from sglang.srt.speculative import eagle_worker_v2
 
 from . import attention_backends as backends
@@ -111,8 +113,112 @@ def eager(
     return planned_fields | {"host_reads": reads.count}
 
 
-def made(kind: str, server: dict[str, Any]) -> Any:
-    """Return a backend of a kind that its metadata depends on."""
+def layers(
+    kind: str,
+    mode: str,
+    forwards: list[int],
+    *,
+    disable: str = "",
+    dp: bool = False,
+    more: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Let layers attend, and tell what the kernel and its planner were given.
+
+    ``forwards``: how many layers each forward on one and the same metadata has. ``dp``: under data-parallel attention.
+    ``more``: what the layers differ in.
+    """
+    _disable(disable)
+    backend = _made(kind)
+    server = {"draft_tokens": 4, "topk": backend.topk}
+    batch = backends.eager_batch(
+        backend, server, mode, {"rows": [3, 9, 5], "lens": [40, 51, 17], "accepted": [4, 4, 4]}
+    )
+    batch.encoder_lens = None
+    with backends.OnCpu():
+        backend.init_forward_metadata(batch)
+    # The plan of a plain decode is made with the metadata, which is not what this is about.
+    backend._disable_scheduler_metadata_precompute = dp
+    asked: list[dict[str, Any]] = []
+
+    def planner(**arguments: Any) -> torch.Tensor:
+        asked.append({name: _told(value) for name, value in arguments.items()})
+        return torch.tensor([len(asked)])
+
+    backend._get_scheduler_metadata = planner
+    cache = torch.zeros(2, 4096, backends.HEADS, backends.HEAD_DIM, dtype=torch.bfloat16)
+    batch.token_to_kv_pool = backend.token_to_kv_pool = SimpleNamespace(
+        get_kv_buffer=lambda layer: cache, set_kv_buffer=lambda *_: None
+    )
+    calls: list[dict[str, Any]] = []
+    width = backends.HEADS * backends.HEAD_DIM
+    rows = batch.input_ids.shape[0] if mode != "decode" else 3
+    projection = torch.arange(rows * 3 * width).reshape(rows, 3 * width).to(torch.bfloat16)
+    query, key, value = projection.split(width, dim=1)
+
+    def kernel(**arguments: Any) -> torch.Tensor:
+        given = arguments["q"]
+        plan = arguments.get("scheduler_metadata")
+        calls.append(
+            {
+                "copied": given.data_ptr() != projection.data_ptr(),
+                "same": torch.equal(given.flatten(1), query),
+                "plan": None if plan is None else int(plan),
+                "asks": {
+                    "batch_size": arguments["cache_seqlens"].shape[0],
+                    "max_seqlen_q": arguments["max_seqlen_q"],
+                    "max_seqlen_k": arguments["page_table"].shape[1] * arguments["k_cache"].shape[1],
+                    "num_heads": given.shape[1],
+                    "num_heads_k": arguments["k_cache"].shape[2],
+                    "headdim": given.shape[2],
+                    "qkv_dtype": str(given.dtype),
+                    "page_size": arguments["k_cache"].shape[1],
+                    "causal": arguments["causal"],
+                    "has_softcap": arguments["softcap"] > 0,
+                    "num_splits": arguments["num_splits"],
+                    "cache_seqlens": _told(arguments["cache_seqlens"]),
+                    "cu_seqlens_q": _told(arguments["cu_seqlens_q"]),
+                },
+            }
+        )
+        return torch.zeros_like(given)
+
+    module: Any = sys.modules[FlashAttentionBackend.__module__]
+    module.flash_attn_with_kvcache = kernel
+    attend = backend.forward_decode if mode == "decode" else backend.forward_extend
+    for count in forwards:
+        for number in range(count):
+            attend(query, key, value, _layer(number, **(more or {})), batch)
+    return {"calls": calls, "asked": asked}
+
+
+def _told(value: Any) -> Any:
+    return (
+        value.tolist()
+        if isinstance(value, torch.Tensor)
+        else str(value)
+        if isinstance(value, torch.dtype)
+        else value
+    )
+
+
+def _layer(number: int, **more: Any) -> Any:
+    heads = dict.fromkeys(("tp_q_head_num", "tp_k_head_num", "tp_v_head_num"), backends.HEADS)
+    dims = dict.fromkeys(("head_dim", "qk_head_dim", "v_head_dim"), backends.HEAD_DIM)
+    plain = {
+        "layer_id": number,
+        "sliding_window_size": -1,
+        "is_cross_attention": False,
+        "attn_type": AttentionType.DECODER,
+        "scaling": 1.0,
+        "logit_cap": 0.0,
+        "k_scale": None,
+        "v_scale": None,
+    }
+    return SimpleNamespace(**heads | dims | plain | more)
+
+
+def _made(kind: str) -> Any:
+    server: dict[str, Any] = {"context": 64, "page_size": 16}
     if kind == "top-k 4":
         return _backend(server | {"topk": 4})
     if kind == "latent":
@@ -127,14 +233,10 @@ def made(kind: str, server: dict[str, Any]) -> Any:
         return _backend(server, is_encoder_decoder=True)
     if kind == "fork":
         return Fork(_runner(server))
-    backend = _backend(server)
+    made = _backend(server)
     if kind == "version 4":
-        backend.fa_impl_ver = 4
-    return backend
-
-
-def _made(kind: str) -> Any:
-    return made(kind, {"context": 64, "page_size": 16})
+        made.fa_impl_ver = 4
+    return made
 
 
 def keeps_mirror(kinds: list[str], disable: str = "") -> dict[str, Any]:

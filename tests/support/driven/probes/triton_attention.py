@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
+import torch
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend, TritonMultiStepDraftBackend
 
 from . import attention_backends as backends
-
-if TYPE_CHECKING:
-    import torch
 
 FIELDS = (
     "max_extend_len",
@@ -48,6 +47,51 @@ def eager(
     with reads:
         backend.init_forward_metadata(planned)
     return _planned(backend.forward_metadata) | {"host_reads": reads.count}
+
+
+class Fork(TritonAttnBackend):
+    """A fork's subclass, which may have a kernel of its own."""
+
+
+def extended(kind: str, mode: str, disable: str = "") -> dict[str, bool]:
+    """Let a layer attend, and tell of keys and values that the kernel was given whether each was copied.
+
+    ``kind``: ``rows`` of a projection, ``heads`` that lie apart, or rows that a ``fork``'s backend is given.
+    """
+    os.environ["PATCHKIT_DISABLE"] = disable
+    server: dict[str, Any] = {"context": 64, "page_size": 1, "draft_tokens": 4}
+    backend = (Fork if kind == "fork" else TritonAttnBackend)(backends.model_runner(**server))
+    batch = backends.eager_batch(
+        backend, server, mode, {"rows": [3, 9], "lens": [40, 17], "accepted": [4, 4]}
+    )
+    backend.init_forward_metadata(batch)
+    pool = SimpleNamespace(get_key_buffer=lambda layer: None, get_value_buffer=lambda layer: None)
+    batch.token_to_kv_pool = backend.token_to_kv_pool = pool
+    shape = (backends.HEADS, backends.HEAD_DIM)
+    projection = torch.arange(8 * 3 * backends.HEADS * backends.HEAD_DIM).to(torch.bfloat16).reshape(8, -1)
+    query, *given = (part.unflatten(1, shape) for part in projection.chunk(3, dim=1))
+    if kind == "heads":
+        given = [part.transpose(0, 1).contiguous().transpose(0, 1) for part in given]
+    got: list[torch.Tensor] = []
+    backend.extend_attention_fwd = lambda query, keys, values, *_, **more: got.extend([keys, values])
+    layer = SimpleNamespace(
+        layer_id=0,
+        qk_head_dim=backends.HEAD_DIM,
+        v_head_dim=backends.HEAD_DIM,
+        tp_q_head_num=backends.HEADS,
+        sliding_window_size=-1,
+        is_cross_attention=False,
+        attn_type=None,
+        logit_capping_method="tanh",
+        logit_cap=0.0,
+        scaling=1.0,
+        k_scale=None,
+        xai_temperature_len=-1,
+    )
+    backend.forward_extend(query.flatten(1), *given, layer, batch, save_kv_cache=False)
+    assert all(torch.equal(one, other) for one, other in zip(got, given, strict=True))
+    names = ("keys", "values")
+    return {n: one.data_ptr() != other.data_ptr() for n, one, other in zip(names, got, given, strict=True)}
 
 
 def replays(session: dict[str, Any], mirror: bool, disable: str = "") -> list[dict[str, Any]]:
