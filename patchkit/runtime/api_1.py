@@ -15,11 +15,9 @@ from .decision import (
     spec_v2_backends,
 )
 from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
-from .flash_attention import (
-    flash_attention_needs_mirror,
-    flash_attention_steps_need_mirror,
-    graphs_draft_extend,
-)
+from .draft_extend_graphs import graphs_draft_extend
+from .flash_attention import flash_attention_needs_mirror, flash_attention_steps_need_mirror
+from .flashinfer import capture_flashinfer_draft_extend, replay_flashinfer_draft_extend
 from .known_rows import last_accepted, mark_neighbours, neighbours
 from .lengths import (
     draft_extend_lens,
@@ -49,6 +47,7 @@ from .triton_attention import replay_triton_extend, replay_triton_verify
 __all__ = [
     "UNDECLARED",
     "await_event",
+    "capture_flashinfer_draft_extend",
     "copy_together",
     "decide_needs_cpu_seq_lens",
     "decide_with_piecewise_graphs",
@@ -85,6 +84,7 @@ __all__ = [
     "preallocated_mask",
     "queries",
     "replay_draft_steps",
+    "replay_flashinfer_draft_extend",
     "replay_padding",
     "replay_triton_extend",
     "replay_triton_verify",

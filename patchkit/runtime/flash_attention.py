@@ -1,8 +1,7 @@
-"""A FlashAttention backend says for itself whether it reads the mirror and whether its draft-extend has a graph."""
+"""A FlashAttention backend says for itself whether it reads the mirror."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from .switches import disabled
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from .shapes import FlashAttention, MultiStepDraft
 
 _CLASS = "FlashAttentionBackend"
-# What sglang's own switches take for yes.
-_TRUE = {"true", "1", "yes", "y"}
 # What a backend has where its metadata is made in a way that backends.flash_attention does not know.
 _UNLIKE = (
     "use_mla",
@@ -54,16 +51,3 @@ def flash_attention_needs_mirror(backend: object) -> bool:
 def flash_attention_steps_need_mirror(draft: MultiStepDraft) -> bool:
     """Tell whether a step of a multi-step FlashAttention draft reads the host's lengths. Source: 31364."""
     return any(step.needs_cpu_seq_lens for step in draft.attn_backends)
-
-
-def graphs_draft_extend(backend: object, listed: object, *, on_cuda: bool) -> bool:
-    """Tell whether a v2 worker captures its draft-extend in a graph.
-
-    ``listed`` is what the tree's own list of backends says. On CUDA, FlashAttention-3 has a graph as well, where it
-    is known to give the same tokens: on multi-head attention over one pool, with a top-k of at most 1. The
-    environment's ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` keeps every backend's out. Source: pull request 30944.
-    """
-    if os.environ.get("SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH", "").lower() in _TRUE:
-        return False
-    ours = on_cuda and not disabled("pk-fa3-draft-extend-graph") and is_plain(backend)
-    return bool(listed) or ours

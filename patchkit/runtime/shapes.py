@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import torch
 
@@ -94,6 +94,52 @@ class TritonBackend(Protocol):
     mask_indptr: torch.Tensor
     cuda_graph_kv_indices: torch.Tensor
     cuda_graph_custom_mask: torch.Tensor
+
+
+class PrefillPlanner(Protocol):
+    """What fills and plans a prefill's wrappers."""
+
+    def update(
+        self,
+        req_pool_indices: torch.Tensor,
+        seq_lens: torch.Tensor,
+        seq_lens_cpu: torch.Tensor | None,
+        seq_lens_sum: int,
+        **named: object,
+    ) -> object:
+        """Plan ``prefill_wrappers`` for requests of these lengths."""
+
+
+class FlashInfer(Protocol):
+    """sglang's FlashInfer backend, with the buffers that its graphs read."""
+
+    prefill_backend: str
+    workspace_buffer: torch.Tensor
+    cuda_graph_qo_indptr: Sequence[torch.Tensor]
+    kv_indptr: Sequence[torch.Tensor]
+    cuda_graph_kv_indices: Sequence[torch.Tensor]
+    kv_last_page_len: torch.Tensor
+    indices_updater_prefill: PrefillPlanner
+    forward_metadata: object
+
+
+class Mode(Protocol):
+    """A forward's mode."""
+
+    def is_draft_extend_v2(self) -> bool:
+        """Tell whether it is a draft-extend of the v2 worker."""
+
+
+class _DraftArgs(Protocol):
+    speculative_token_map: str | None
+
+
+class DraftWorker(Protocol):
+    """A v2 worker that drafts, with the backend of its draft-extend."""
+
+    server_args: _DraftArgs
+    draft_extend_attn_backend: object
+    speculative_num_draft_tokens: int
 
 
 class SizedBatch(Protocol):

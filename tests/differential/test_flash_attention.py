@@ -141,6 +141,17 @@ def test_the_v2_draft_extend_has_a_graph_on_cuda(unpatched: DrivenTree, patched:
     assert not any(patched.ask(ask, kinds, cuda=False, environment={}).values())
 
 
+def test_a_draft_over_a_part_of_the_vocabulary_has_no_further_graph(patched: DrivenTree) -> None:
+    said = patched.ask(
+        "flash_attention.captures_draft_extend",
+        ["triton", "plain"],
+        cuda=True,
+        environment={},
+        token_map="tokens.pt",
+    )
+    assert said == {"triton": True, "plain": False}
+
+
 @pytest.mark.parametrize(
     ("environment", "captured"),
     [

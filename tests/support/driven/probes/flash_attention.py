@@ -251,7 +251,9 @@ def keeps_mirror(kinds: list[str], disable: str = "") -> dict[str, Any]:
     return said
 
 
-def captures_draft_extend(kinds: list[str], *, cuda: bool, environment: dict[str, str]) -> dict[str, bool]:
+def captures_draft_extend(
+    kinds: list[str], *, cuda: bool, environment: dict[str, str], token_map: str | None = None
+) -> dict[str, bool]:
     """Tell of each kind of draft-extend backend whether a v2 worker captures it in a graph."""
     os.environ.update(environment)
     eagle_worker_v2._is_cuda = cuda
@@ -268,6 +270,9 @@ def captures_draft_extend(kinds: list[str], *, cuda: bool, environment: dict[str
                 model_impl="auto",
                 decode_attention_backend=None,
                 cuda_graph_config=None,
+                speculative_num_steps=1,
+                speculative_num_draft_tokens=2,
+                speculative_token_map=token_map,
             ),
             speculative_num_steps=1,
             speculative_num_draft_tokens=2,

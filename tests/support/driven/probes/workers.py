@@ -88,8 +88,14 @@ def captured(kinds: list[str | None], *, cuda: bool = True) -> list[bool]:
     for kind in kinds:
         worker = bare(EagleDraftWorker)
         vars(worker).update(
-            server_args=SimpleNamespace(disable_cuda_graph=False, model_impl="auto"),
+            server_args=SimpleNamespace(
+                disable_cuda_graph=False,
+                model_impl="auto",
+                speculative_num_steps=1,
+                speculative_num_draft_tokens=2,
+            ),
             speculative_num_steps=1,
+            speculative_num_draft_tokens=2,
             target_worker=SimpleNamespace(device="cuda"),
             device="cpu",
             gpu_id=0,

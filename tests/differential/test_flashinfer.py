@@ -1,0 +1,149 @@
+"""FlashInfer's draft-extend graph: planned as upstream's own is, by the host only where that is the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.driven import trees
+from support.driven.graph_sessions import examples, sessions
+from support.driven.trees import ProbeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.driven.trees import DrivenTree
+    from support.releases import Releases
+
+EXAMPLES = examples(12)
+SESSIONS = st.lists(sessions(["extend v2"], [1], named=True), min_size=3)
+UNLIKE = ["window", "cross", "multimodal", "deterministic", "fork", "latent", "version 3"]
+COPIES = 3
+"""What FlashInfer takes to the host for a plan: where queries start, where keys do, how full last pages are."""
+
+Sessions = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def having(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+    """The first release that has upstream's own graph."""
+    folder = tmp_path_factory.mktemp("driven")
+    tree = trees.DrivenTree("having", lambda: releases.copy("0.5.14", folder / "having").root)
+    yield tree
+    tree.stop()
+
+
+def driven(
+    tree: DrivenTree, drawn: Sessions, mirror: str = "true", *, off: str = "", **how: Any
+) -> tuple[Sessions, list[list[int]]]:
+    """Return what each session's captures and replays left for the kernels, and the copies of each replay."""
+    asked = [((session, mirror, {"PATCHKIT_DISABLE": off}), how) for session in drawn]
+    told = tree._worker.ask("flashinfer.replays", asked)
+    waits = [[replay.pop("waits") for replay in session["replayed"]] for session in told]
+    for session in told:
+        for capture in session["captured"]:
+            capture.pop("waits")
+    return told, waits
+
+
+@EXAMPLES
+@given(drawn=SESSIONS)
+def test_a_graph_is_planned_as_upstreams_own(
+    patched: DrivenTree, hardened: DrivenTree, having: DrivenTree, drawn: Sessions
+) -> None:
+    expected, waits = driven(having, drawn, listed=False)
+    assert not any(map(sum, waits))
+    for tree in (patched, hardened):
+        assert driven(tree, drawn)[0] == expected
+
+
+@EXAMPLES
+@given(drawn=SESSIONS)
+def test_a_graph_is_planned_as_one_of_v1_in_which_every_token_was_accepted(
+    unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions
+) -> None:
+    expected = driven(unpatched, drawn, all_accepted=True)
+    assert driven(patched, drawn)[0] == expected[0]
+    assert driven(patched, drawn, all_accepted=True) == expected
+
+
+@EXAMPLES
+@given(drawn=SESSIONS)
+def test_the_host_waits_for_the_first_plan_of_each_graph_alone(patched: DrivenTree, drawn: Sessions) -> None:
+    _, waits = driven(patched, drawn)
+    for session, told in zip(drawn, waits, strict=True):
+        sizes = [batch["graph"] for batch in session["batches"]]
+        assert told == [0 if size in sizes[:number] else COPIES for number, size in enumerate(sizes)]
+
+
+@EXAMPLES
+@given(drawn=SESSIONS, mirror=st.sampled_from(["none", "stale", "wrong"]))
+def test_lengths_that_the_host_does_not_know_are_planned_from_the_device(
+    patched: DrivenTree, drawn: Sessions, mirror: str
+) -> None:
+    told, waits = driven(patched, drawn, mirror)
+    assert told == driven(patched, drawn)[0]
+    assert {wait for session in waits for wait in session} == {COPIES}
+
+
+@EXAMPLES
+@given(drawn=SESSIONS, behaviour=st.sampled_from(["refuses", "otherwise"]))
+def test_a_flashinfer_that_plans_otherwise_from_the_host_plans_as_ever(
+    patched: DrivenTree, drawn: Sessions, behaviour: str
+) -> None:
+    told, waits = driven(patched, drawn, behaviour=behaviour)
+    assert told == driven(patched, drawn)[0]
+    for session, waited in zip(drawn, waits, strict=True):
+        sizes = [batch["graph"] for batch in session["batches"]]
+        # The first of each is planned, compared, and planned again.
+        assert waited == [COPIES * (1 if size in sizes[:at] else 2) for at, size in enumerate(sizes)]
+
+
+@EXAMPLES
+@given(drawn=SESSIONS)
+def test_the_switch_has_every_replay_planned_from_the_device(patched: DrivenTree, drawn: Sessions) -> None:
+    told, waits = driven(patched, drawn, off="28854")
+    assert told == driven(patched, drawn)[0]
+    assert {wait for session in waits for wait in session} == {COPIES}
+
+
+def test_a_backend_that_no_worker_has_asked_for_takes_no_such_graph(
+    unpatched: DrivenTree, patched: DrivenTree
+) -> None:
+    session = {"server": {"context": 64, "page_size": 1, "draft_tokens": 4}, "graphs": [1], "batches": []}
+    for tree in (unpatched, patched):
+        with pytest.raises(ProbeError, match="Invalid mode"):
+            tree.ask("flashinfer.replays", session, "true", {}, listed=False)
+
+
+def test_the_v2_draft_extend_has_a_graph_on_cuda(unpatched: DrivenTree, patched: DrivenTree) -> None:
+    kinds = ["plain", *UNLIKE]
+    assert not any(unpatched.ask("flashinfer.captures", kinds, {}).values())
+    assert patched.ask("flashinfer.captures", kinds, {}) == {kind: kind == "plain" for kind in kinds}
+    assert not any(patched.ask("flashinfer.captures", kinds, {}, cuda=False).values())
+
+
+@pytest.mark.parametrize(
+    ("environment", "server_args", "captured"),
+    [
+        ({"SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH": "1"}, {}, False),
+        ({"SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH": "false"}, {}, True),
+        ({"PATCHKIT_DISABLE": "28782"}, {}, False),
+        ({"PATCHKIT_DISABLE": "pk-fa3-draft-extend-graph,28854"}, {}, True),
+        ({}, {"token_map": "tokens.pt"}, False),
+    ],
+)
+def test_a_switch_or_a_part_of_the_vocabulary_keeps_the_graph_out(
+    patched: DrivenTree, environment: dict[str, str], server_args: dict[str, Any], captured: bool
+) -> None:
+    said = patched.ask("flashinfer.captures", ["plain"], environment, **server_args)
+    assert said == {"plain": captured}
+
+
+def test_a_graph_is_as_wide_as_what_a_request_extends_by(patched: DrivenTree, hardened: DrivenTree) -> None:
+    # A tree of several branches: a runner that counts the draft's steps captures less than there is.
+    assert patched.ask("flashinfer.captures", ["plain"], {}, tokens=8, steps=3) == {"plain": False}
+    assert hardened.ask("flashinfer.captures", ["plain"], {}, tokens=8, steps=3) == {"plain": True}
+    assert hardened.ask("flashinfer.captures", ["plain"], {}, tokens=8, draft_tokens=4) == {"plain": False}
