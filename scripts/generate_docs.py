@@ -48,8 +48,8 @@ UPSTREAM_MEASURED = {
     "length unchanged at 3.94: Kimi-K2.5-NVFP4, TP 4, 80K context, EAGLE3 with 3 steps",
     "26397": "about 175 us a step of four softmax kernels, gone: the same model, TP 4, 80K context, batch 1",
     "26424": "about 25 us of a draft's work on the GPU, the same model and server",
-    "28782": "about 10 % of the median end-to-end latency, accept length unchanged: Llama-2-7B, EAGLE with a top-k of 4, "
-    "8 requests a second",
+    "28782": "about 10 % of the median end-to-end latency, accept length unchanged: Llama-2-7B, EAGLE with a top-k "
+    "of 4, 8 requests a second",
 }
 """What the pull requests' reports say was measured; those of the others name no figure."""
 

@@ -203,6 +203,7 @@ _TRTLLM_MHA: Mapping[str, Option] = {
 # What sglang does unless it is told not to.
 _PIECEWISE: Mapping[str, Option] = {"disable_piecewise_cuda_graph": False}
 _FA3: Mapping[str, Option] = {"attention_backend": "fa3"}
+_FLASHINFER: Mapping[str, Option] = {"attention_backend": "flashinfer"}
 _FA3_PREFILL: Mapping[str, Option] = {
     "attention_backend": None,
     "prefill_attention_backend": "fa3",
@@ -289,6 +290,9 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         Scenario("fa3-no-graph", _mixture("fa3-no-graph"), Server({**_FA3, "disable_cuda_graph": True})),
         *_straight_on("fa3-default-straight", {**_FA3, **_PIECEWISE}, batches),
         Scenario("fa3-prefill", _mixture("fa3-prefill"), Server(_FA3_PREFILL)),
+        *_straight_on("flashinfer-straight", _FLASHINFER, batches),
+        Scenario("flashinfer", _mixture("flashinfer"), Server(_FLASHINFER)),
+        Scenario("flashinfer-delayed", _mixture("flashinfer-delayed"), Server(_FLASHINFER), pause=PAUSE),
         Scenario("top-k-4", _mixture("top-k-4"), Server(_TOP_K_4)),
         Scenario("fa3-top-k-4", _mixture("fa3-top-k-4"), Server({**_FA3, **_TOP_K_4})),
         Scenario("standalone", _mixture("standalone"), Server(_STANDALONE)),

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven import trees
+from support.backdated import backdate, lay_out
 from support.driven.graph_sessions import examples, sessions
-from support.driven.trees import ProbeError
+from support.driven.trees import DrivenTree, ProbeError
+from support.releases import REFERENCE, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from support.driven.trees import DrivenTree
     from support.releases import Releases
 
 EXAMPLES = examples(12)
@@ -30,7 +31,22 @@ Sessions = list[dict[str, Any]]
 def having(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
     """The first release that has upstream's own graph."""
     folder = tmp_path_factory.mktemp("driven")
-    tree = trees.DrivenTree("having", lambda: releases.copy("0.5.14", folder / "having").root)
+    tree = DrivenTree("having", lambda: releases.copy("0.5.14", folder / "having").root)
+    yield tree
+    tree.stop()
+
+
+@pytest.fixture(scope="module")
+def capturing_by_replay(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+    """The patched release with the capture that main had for ten days."""
+    folder = tmp_path_factory.mktemp("driven")
+
+    def make() -> Path:
+        root = lay_out(backdate(releases.tree(REFERENCE), ("replayed-capture",)), releases, folder).root
+        run("apply", root, "28854")
+        return root
+
+    tree = DrivenTree("capturing by replay", make)
     yield tree
     tree.stop()
 
@@ -67,6 +83,14 @@ def test_a_graph_is_planned_as_one_of_v1_in_which_every_token_was_accepted(
     expected = driven(unpatched, drawn, all_accepted=True)
     assert driven(patched, drawn)[0] == expected[0]
     assert driven(patched, drawn, all_accepted=True) == expected
+
+
+@EXAMPLES
+@given(drawn=SESSIONS)
+def test_a_capture_that_the_tree_has_planned_by_its_replay_is_planned_as_any(
+    patched: DrivenTree, capturing_by_replay: DrivenTree, drawn: Sessions
+) -> None:
+    assert driven(capturing_by_replay, drawn) == driven(patched, drawn)
 
 
 @EXAMPLES
