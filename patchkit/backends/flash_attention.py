@@ -1,16 +1,30 @@
-"""A FlashAttention-3 backend's metadata for a graph's replay is one ``fill``, from what the batch has on the device."""
+"""FlashAttention-3's metadata for a graph's replay, of all steps for a draft's, is one ``fill`` from device lengths."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .metadata import Batch, Lengths, PageTables
 from .paged import fill
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
-    from .shapes import FlashAttention, Mode, SpecInfo
+    from .shapes import FlashAttention, FlashAttentionDraft, FlashAttentionStep, Mode, SpecInfo
+
+_SHARED = "patchkit_steps"
+# The size of the graph that a step need not fill any more.
+_PLANNED = "patchkit_planned"
+
+
+class _Shared(NamedTuple):
+    """What all steps' graphs read: a row of lengths and one of their prefix sums for each, and the captured sizes."""
+
+    keys: torch.Tensor
+    offsets: torch.Tensor
+    sizes: set[int]
 
 
 def fill_flash_attention(
@@ -35,8 +49,11 @@ def fill_flash_attention(
     in a tree of which it is so (26512).
     """
     queries = accepted = None
+    planned = False
     if forward_mode.is_decode_or_idle():
         metadata = backend.decode_cuda_graph_metadata[bs]
+        planned = getattr(backend, _PLANNED, None) == bs
+        setattr(backend, _PLANNED, None)
         extra = backend.speculative_step_id + 1
     elif forward_mode.is_target_verify():
         metadata = backend.target_verify_metadata[bs]
@@ -51,17 +68,72 @@ def fill_flash_attention(
             extra = metadata.max_seq_len_q if adds_written else 0
         else:
             accepted = spec_info.num_accept_tokens
-    fill(
-        Batch(seq_lens, req_pool_indices, bs, extra),
-        Lengths(
-            keys=metadata.cache_seqlens_int32,
-            key_offsets=metadata.cu_seqlens_k,
-            query_offsets=queries,
-            query_stride=metadata.max_seq_len_q,
-            accepted=accepted,
-        ),
-        PageTables(backend.req_to_token, backend.page_size, metadata.page_table),
-    )
+    if not planned:
+        fill(
+            Batch(seq_lens, req_pool_indices, bs, extra),
+            Lengths(
+                keys=metadata.cache_seqlens_int32,
+                key_offsets=metadata.cu_seqlens_k,
+                query_offsets=queries,
+                query_stride=metadata.max_seq_len_q,
+                accepted=accepted,
+            ),
+            PageTables(backend.req_to_token, backend.page_size, metadata.page_table),
+        )
     metadata.max_seq_len_k = backend.max_context_len
     backend.forward_metadata = metadata
     backend.forward_metadata_spec_decode_expand = None
+
+
+def _steps(draft: FlashAttentionDraft) -> Sequence[FlashAttentionStep]:
+    """Return the backends of all steps but the last, whose tokens need no forward."""
+    return draft.attn_backends[: draft.speculative_num_steps - 1]
+
+
+def share_flash_attention_steps(draft: FlashAttentionDraft, bs: int) -> None:
+    """Have all steps of a draft's graph of ``bs`` requests, which is about to be captured, read common buffers.
+
+    Their page tables are equal up to a step's own length, at which it ends, and lie in the first step's buffer then.
+    Does nothing where a step reads the mirror, or is not the one that follows the step before it. Source: 31364.
+    """
+    steps = _steps(draft)
+    ids = [step.speculative_step_id for step in steps]
+    if (
+        len(steps) < 2
+        or any(step.needs_cpu_seq_lens for step in steps)
+        or ids != list(range(ids[0], ids[0] + len(ids)))
+    ):
+        return
+    metadata = [step.decode_cuda_graph_metadata[bs] for step in steps]
+    shared: _Shared | None = getattr(draft, _SHARED, None)
+    # The largest graph is captured first.
+    if shared is None or shared.keys.shape[1] < bs:
+        keys, offsets = (metadata[0].cache_seqlens_int32.new_zeros(len(steps), bs + more) for more in (0, 1))
+        setattr(draft, _SHARED, shared := _Shared(keys, offsets, set()))
+    for row, own in enumerate(metadata):
+        own.cache_seqlens_int32 = shared.keys[row, :bs].copy_(own.cache_seqlens_int32)
+        own.cu_seqlens_k = shared.offsets[row, : bs + 1].copy_(own.cu_seqlens_k)
+        own.page_table = metadata[0].page_table
+    shared.sizes.add(bs)
+
+
+def fill_flash_attention_steps(
+    draft: FlashAttentionDraft, bs: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor
+) -> None:
+    """Fill the buffers of all steps for the replay of a draft's graph of ``bs`` requests, so that no step has to.
+
+    The arguments are those of ``fill_flash_attention``, which each step calls next. Does nothing for a graph whose
+    steps share no buffers. Source: 31364.
+    """
+    shared: _Shared | None = getattr(draft, _SHARED, None)
+    if shared is None or bs not in shared.sizes:
+        return
+    steps = _steps(draft)
+    first = steps[0]
+    fill(
+        Batch(seq_lens, req_pool_indices, bs, first.speculative_step_id + 1),
+        Lengths(keys=shared.keys, key_offsets=shared.offsets, steps=len(steps)),
+        PageTables(first.req_to_token, first.page_size, first.decode_cuda_graph_metadata[bs].page_table),
+    )
+    for step in steps:
+        setattr(step, _PLANNED, bs)

@@ -27,6 +27,9 @@ class Lengths(NamedTuple):
     ``keys`` [>= size] gets the tokens that each request attends to, and ``key_offsets`` [>= size + 1] their
     prefix sums from 0. ``query_offsets`` [>= size + 1], None where a graph's never change, gets the prefix sums,
     from 0, of ``accepted`` (integer, [>= size]) or, where that is None, of ``query_stride``.
+
+    Where a draft plans several ``steps`` at once, ``keys`` and ``key_offsets`` have a row for each, [steps, ...]; each
+    request attends to one token more than in the step before.
     """
 
     keys: torch.Tensor
@@ -34,6 +37,7 @@ class Lengths(NamedTuple):
     query_offsets: torch.Tensor | None = None
     query_stride: int = 0
     accepted: torch.Tensor | None = None
+    steps: int = 1
 
 
 class PageTables(NamedTuple):

@@ -33,9 +33,13 @@ def fill(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
 
 def fill_by_torch(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
     """Do what ``fill`` promises by torch operations."""
-    keys = batch.seq_lens[: batch.size].to(torch.int32) + batch.extra
-    lengths.keys[: batch.size] = keys
-    _write_offsets(lengths.key_offsets, keys)
+    first_keys = batch.seq_lens[: batch.size].to(torch.int32) + batch.extra
+    keys = first_keys + lengths.steps - 1
+    # A fill of one step may have rows of its own or none.
+    own, offsets = (rows.view(lengths.steps, -1) for rows in (lengths.keys, lengths.key_offsets))
+    for step in range(lengths.steps):
+        own[step, : batch.size] = first_keys + step
+        _write_offsets(offsets[step], first_keys + step)
     if lengths.query_offsets is not None:
         stride = torch.full_like(keys, lengths.query_stride)
         taken = stride if lengths.accepted is None else lengths.accepted[: batch.size]

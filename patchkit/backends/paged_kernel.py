@@ -46,6 +46,9 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     query_stride,
     slots_per_request,
     pages_per_request,
+    keys_per_step,
+    offsets_per_step,
+    STEPS: tl.constexpr,  # noqa: N803
     PAGE_SIZE: tl.constexpr,  # noqa: N803
     PAGE_BLOCK: tl.constexpr,  # noqa: N803
     BATCH_BLOCK: tl.constexpr,  # noqa: N803
@@ -59,8 +62,11 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
                 request = start + tl.arange(0, BATCH_BLOCK)
                 live = request < bs
                 lens = tl.load(seq_lens + request, mask=live, other=0).to(tl.int32) + extra
-                tl.store(key_lens + request, lens, mask=live)
-                tl.store(key_offsets + 1 + request, keys_before + tl.cumsum(lens, 0), mask=live)
+                sums = keys_before + tl.cumsum(lens, 0)
+                for step in tl.static_range(STEPS):
+                    tl.store(key_lens + step * keys_per_step + request, lens + step, mask=live)
+                    step_sums = sums + step * (request + 1)
+                    tl.store(key_offsets + step * offsets_per_step + 1 + request, step_sums, mask=live)
                 keys_before += tl.sum(lens, 0)
                 if query_offsets is not None:
                     if accepted is not None:
@@ -69,12 +75,13 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
                         queries_before += tl.sum(taken, 0)
                     else:
                         tl.store(query_offsets + 1 + request, (request + 1) * query_stride, mask=live)
-            tl.store(key_offsets, 0)
+            for step in tl.static_range(STEPS):
+                tl.store(key_offsets + step * offsets_per_step, 0)
             if query_offsets is not None:
                 tl.store(query_offsets, 0)
     else:
         request = tl.program_id(0) - 1
-        length = tl.load(seq_lens + request).to(tl.int32) + extra
+        length = tl.load(seq_lens + request).to(tl.int32) + extra + STEPS - 1
         most = tl.minimum(pages_per_request, tl.cdiv(slots_per_request, PAGE_SIZE))
         pages = tl.minimum(tl.cdiv(length, PAGE_SIZE), most)
         # A pool for many long requests has more slots than 32 bits can count.
@@ -110,6 +117,9 @@ def fill_by_kernel(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
         lengths.query_stride,
         tables.req_to_token.stride(0),
         pages_per_request,
+        lengths.keys.stride(0) if lengths.steps > 1 else 0,
+        lengths.key_offsets.stride(0) if lengths.steps > 1 else 0,
+        lengths.steps,
         tables.page_size,
         _PAGE_BLOCK,
         _BATCH_BLOCK,

@@ -75,6 +75,19 @@ class FlashAttention(_PagedBackend[Metadata], Protocol):
     speculative_num_draft_tokens: int
 
 
+class FlashAttentionStep(FlashAttention, Protocol):
+    """The same as a draft's step, patched to say whether it reads the mirror."""
+
+    needs_cpu_seq_lens: bool
+
+
+class FlashAttentionDraft(Protocol):
+    """sglang's FlashAttention backend of a draft of several steps, the last of which needs none."""
+
+    speculative_num_steps: int
+    attn_backends: Sequence[FlashAttentionStep]
+
+
 class _WindowPool(Protocol):
     full_to_swa_index_mapping: torch.Tensor
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from ..backends.draft_extend import fill_draft_extend_v2
 from ..backends.draft_steps import init_draft_steps, out_graph_draft_steps, replay_draft_steps
-from ..backends.flash_attention import fill_flash_attention
+from ..backends.flash_attention import (
+    fill_flash_attention,
+    fill_flash_attention_steps,
+    share_flash_attention_steps,
+)
 from ..backends.trtllm import fill_trtllm_mha
 from .attention_calls import in_place, planned_once, queries
 from .copies import copy_together
@@ -58,6 +62,7 @@ __all__ = [
     "draft_top_k",
     "fill_draft_extend_v2",
     "fill_flash_attention",
+    "fill_flash_attention_steps",
     "fill_trtllm_mha",
     "flash_attention_needs_mirror",
     "flash_attention_steps_need_mirror",
@@ -91,6 +96,7 @@ __all__ = [
     "require_overlap_hook",
     "restore_host_lens",
     "row_length",
+    "share_flash_attention_steps",
     "size_or_bound",
     "spec_v2_backends",
     "total_or_bound",

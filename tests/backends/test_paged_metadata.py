@@ -255,6 +255,51 @@ def test_offsets_begin_at_0_and_a_stale_slot_is_not_looked_up(interpreter: Proce
     assert interpreter.submit(first_offsets_and_stale_slots_interpreted).result() == expected
 
 
+def steps_filled(call: Any, size: int, steps: int) -> list[list[int]]:
+    """Return lengths, their sums and the table of several steps of one draft."""
+    width = size + 3
+    keys, offsets = (torch.full((steps, width + more), DIRT, dtype=torch.int32) for more in (0, 1))
+    pages = torch.full((width, 20), DIRT, dtype=torch.int32)
+    slots = torch.arange(40 * 76, dtype=torch.int32).reshape(40, 76)
+    lens = (torch.arange(width) * 7) % 64
+    rows = torch.arange(width).flip(0)
+    call(
+        Batch(lens, rows, size, 1),
+        Lengths(keys=keys, key_offsets=offsets, steps=steps),
+        PageTables(slots, 4, pages),
+    )
+    return [*keys.tolist(), *offsets.tolist(), *pages.tolist()]
+
+
+def steps_interpreted(size: int, steps: int, blocks: tuple[int, int, int]) -> list[list[int]]:
+    from patchkit.backends import paged_kernel
+
+    shipped = (paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS)
+    paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS = blocks
+    try:
+        return steps_filled(paged_kernel.fill_by_kernel, size, steps)
+    finally:
+        paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS = shipped
+
+
+def step_by_step(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
+    for step in range(lengths.steps):
+        paged.fill_by_torch(
+            batch._replace(extra=batch.extra + step),
+            Lengths(lengths.keys[step], lengths.key_offsets[step]),
+            tables,
+        )
+
+
+@pytest.mark.parametrize(("size", "steps"), [(1, 1), (1, 2), (5, 3), (9, 4)])
+def test_several_steps_are_filled_at_once_as_one_after_the_other(
+    interpreter: ProcessPoolExecutor, size: int, steps: int
+) -> None:
+    expected = steps_filled(step_by_step, size, steps)
+    assert steps_filled(paged.fill_by_torch, size, steps) == expected
+    assert interpreter.submit(steps_interpreted, size, steps, SMALL_BLOCKS).result() == expected
+
+
 def test_lengths_may_be_rewritten_in_place_where_nothing_is_added() -> None:
     scenario = Scenario("decode", (5, 70, 1), dtype=torch.int32)
     backend, (rows, lens) = mha_backend(scenario), inputs(scenario)

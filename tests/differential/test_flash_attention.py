@@ -169,6 +169,64 @@ def test_a_switch_keeps_the_graph_out(
     assert [kind for kind, does in said.items() if does] == captured
 
 
+def assert_steps_planned(drawn: Sessions, ours: list[Any], theirs: list[Any], fills: int) -> None:
+    for session, replayed, expected in zip(drawn, ours, theirs, strict=True):
+        for batch, actual, own in zip(session["batches"], replayed, expected, strict=True):
+            assert actual["in_place"]
+            assert (actual["host_reads"], actual["fills"]) == (0, fills)
+            one = {"replayed": [{**step, "host_reads": 0} for step in actual["steps"]]}
+            other = {"replayed": own["steps"]}
+            for step in range(len(own["steps"])):
+                assert_filled(
+                    {**session, "batches": [batch]},
+                    {"replayed": one["replayed"][step : step + 1]},
+                    {"replayed": other["replayed"][step : step + 1]},
+                )
+
+
+@EXAMPLES
+@given(
+    drawn=several("draft decode"), count=st.integers(3, 6), mirror=st.sampled_from(["true", "none", "stale"])
+)
+def test_all_steps_of_a_draft_are_planned_by_one_launch(
+    unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions, count: int, mirror: str
+) -> None:
+    theirs = unpatched.ask_many("flash_attention.steps", [(session, count, "true") for session in drawn])
+    ours = patched.ask_many("flash_attention.steps", [(session, count, mirror) for session in drawn])
+    assert_steps_planned(drawn, ours, theirs, fills=1)
+
+
+@EXAMPLES
+@given(drawn=several("draft decode"))
+def test_all_steps_are_planned_by_one_launch_in_the_successor_where_only_that_is_patched(
+    upstream: DrivenTree, hardened: DrivenTree, drawn: Sessions
+) -> None:
+    asked = [(session, 4, "true") for session in drawn]
+    theirs, ours = (tree.ask_many("flash_attention.steps", asked) for tree in (upstream, hardened))
+    assert_steps_planned(drawn, ours, theirs, fills=1)
+
+
+@EXAMPLES
+@given(drawn=several("draft decode"))
+def test_steps_with_the_mirror_are_planned_as_before(
+    unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions
+) -> None:
+    asked = [(session, 4, "true") for session in drawn]
+    theirs = unpatched.ask_many("flash_attention.steps", asked)
+    off = patched.ask_many("flash_attention.steps", [(*one, "31364") for one in asked])
+    assert off == theirs
+
+
+def test_a_draft_of_a_single_forward_shares_nothing(unpatched: DrivenTree, patched: DrivenTree) -> None:
+    session = {
+        "server": SERVERS[0],
+        "graphs": [4],
+        "batches": [{"graph": 4, "rows": [3, 9, 5], "lens": [40, 65, 17], "stride": 4}],
+    }
+    theirs, ours = (tree.ask("flash_attention.steps", session, 2, "true") for tree in (unpatched, patched))
+    assert_steps_planned([session], [ours], [theirs], fills=1)
+
+
 def attended(tree: DrivenTree, *asked: Any, **more: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     told = tree.ask("flash_attention.layers", *asked, **more)
     assert all(call["same"] for call in told["calls"])

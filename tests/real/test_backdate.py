@@ -30,6 +30,7 @@ ONLY_HERE = {
     "26241": {"out-graph"},
     "28579": {"padding-of-replays"},
     "28782": {"capture-or-replay", "list-of-draft-tokens"},
+    "31364": {"fill-steps-of-view", "share-steps-of-view"},
     "pk-dead-work": {"mirror-buffers"},
     "pk-mirror-guards": {"view-mirror.1", "view-mirror.2", "view-mirror.3"},
     "pk-overlap-hook": {"plan-order.1", "plan-order.2", "plan-order.3", "plan-order.4"},

@@ -49,7 +49,7 @@ def replays(kind: str, session: dict[str, Any], mirror: bool) -> dict[str, Any]:
     with backends.OnCpu():
         draft.init_cuda_graph_state(largest, largest)
     for bs in sorted(graphs, reverse=True):
-        _prepare(draft, backends.GraphInputs(steps[0], largest), bs, mirror=True, in_capture=True)
+        prepare(draft, backends.GraphInputs(steps[0], largest), bs, in_capture=True)
     told = []
     for batch in session["batches"]:
         bs = batch["graph"]
@@ -57,7 +57,7 @@ def replays(kind: str, session: dict[str, Any], mirror: bool) -> dict[str, Any]:
         launches.count = 0
         reads = backends.HostReads()
         with reads:
-            _prepare(draft, state, bs, mirror=mirror, in_capture=False)
+            prepare(draft, state, bs, mirror=mirror)
         told.append(
             {
                 "steps": [_fields(kind, step.decode_cuda_graph_metadata[bs]) for step in steps],
@@ -68,7 +68,9 @@ def replays(kind: str, session: dict[str, Any], mirror: bool) -> dict[str, Any]:
     return {"replayed": told}
 
 
-def _prepare(draft: Any, state: backends.GraphInputs, bs: int, *, mirror: bool, in_capture: bool) -> None:
+def prepare(
+    draft: Any, state: backends.GraphInputs, bs: int, *, mirror: bool = True, in_capture: bool = False
+) -> None:
     """Let a draft prepare a graph, through whichever methods the tree's drafts have."""
     batch = backends.forward_batch(
         "decode",

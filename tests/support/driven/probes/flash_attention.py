@@ -16,6 +16,7 @@ from sglang.srt.layers.radix_attention import AttentionType
 from sglang.srt.speculative import eagle_worker_v2
 
 from . import attention_backends as backends
+from . import draft_steps
 
 FIELDS = (
     "cache_seqlens_int32",
@@ -95,6 +96,47 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str
         reads = backends.reads_of_replay(backend, mode, bs, state, spec, lens_cpu=lens[mirror])
         told.append(made.replayed(bs, backend.forward_metadata, reads))
     return {"captured": made.captured, "replayed": told}
+
+
+def steps(session: dict[str, Any], count: int, mirror: str, disable: str = "") -> list[dict[str, Any]]:
+    """Capture graphs of a draft of so many steps, replay the batches, and tell what each step's graph was given.
+
+    ``mirror`` and ``disable`` are as in `replays`. The last step has no forward.
+    """
+    _disable(disable)
+    server, graphs = session["server"], session["graphs"]
+    with backends.OnCpu():
+        draft = FlashAttentionMultiStepBackend(_runner(server), 1, count)
+        draft.init_cuda_graph_state(max(graphs), max(graphs))
+    made = draft.attn_backends[: count - 1]
+    captured = {}
+    for bs in sorted(graphs, reverse=True):
+        draft_steps.prepare(draft, backends.GraphInputs(made[0], max(graphs)), bs, in_capture=True)
+        captured[bs] = [backends.pointers(step.forward_metadata, FIELDS) for step in made]
+    fills = []
+    module: Any = sys.modules.get("patchkit.backends.flash_attention")
+    if module is not None:
+        fill = module.fill
+        module.fill = lambda *given: fills.append(fill(*given))
+    told = []
+    for batch in session["batches"]:
+        state = backends.GraphInputs(made[0], max(graphs), batch)
+        if mirror == "stale":
+            state.lens_cpu.fill_(STALE)
+        fills.clear()
+        reads = backends.HostReads()
+        with reads:
+            draft_steps.prepare(draft, state, batch["graph"], mirror=mirror != "none")
+        metadata = [step.forward_metadata for step in made]
+        told.append(
+            {
+                "steps": [backends.fields_of(one, FIELDS) for one in metadata],
+                "in_place": [backends.pointers(one, FIELDS) for one in metadata] == captured[batch["graph"]],
+                "fills": len(fills),
+                "host_reads": reads.count,
+            }
+        )
+    return told
 
 
 def eager(
