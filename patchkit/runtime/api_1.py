@@ -21,7 +21,12 @@ from .decision import (
 from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
 from .draft_extend_graphs import graphs_draft_extend
 from .flash_attention import flash_attention_needs_mirror, flash_attention_steps_need_mirror
-from .flashinfer import capture_flashinfer_draft_extend, replay_flashinfer_draft_extend
+from .flashinfer import (
+    capture_flashinfer_draft_extend,
+    plan_extend_from_host,
+    plan_verify_from_host,
+    replay_flashinfer_draft_extend,
+)
 from .known_rows import last_accepted, mark_neighbours, neighbours
 from .lengths import (
     draft_extend_lens,
@@ -85,6 +90,8 @@ __all__ = [
     "padded_replay",
     "padded_total",
     "pass_draft_tokens",
+    "plan_extend_from_host",
+    "plan_verify_from_host",
     "planned_once",
     "preallocated_mask",
     "queries",

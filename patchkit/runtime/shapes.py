@@ -129,6 +129,18 @@ class Mode(Protocol):
     def is_draft_extend_v2(self) -> bool:
         """Tell whether it is a draft-extend of the v2 worker."""
 
+    def is_target_verify(self) -> bool:
+        """Tell whether it is a target's verify."""
+
+
+class PlannedExtend(Protocol):
+    """A forward batch of an extend, with what the host knows of it."""
+
+    forward_mode: Mode
+    seq_lens_cpu: torch.Tensor | None
+    seq_lens_sum: int | None
+    extend_seq_lens_cpu: list[int] | None
+
 
 class _DraftArgs(Protocol):
     speculative_token_map: str | None

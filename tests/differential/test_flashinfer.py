@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from support.releases import Releases
 
-EXAMPLES = examples(12)
+EXAMPLES = examples(8)
 SESSIONS = st.lists(sessions(["extend v2"], [1], named=True), min_size=3)
 UNLIKE = ["window", "cross", "multimodal", "deterministic", "fork", "latent", "version 3"]
 COPIES = 3
@@ -171,3 +171,65 @@ def test_a_graph_is_as_wide_as_what_a_request_extends_by(patched: DrivenTree, ha
     assert patched.ask("flashinfer.captures", ["plain"], {}, tokens=8, steps=3) == {"plain": False}
     assert hardened.ask("flashinfer.captures", ["plain"], {}, tokens=8, steps=3) == {"plain": True}
     assert hardened.ask("flashinfer.captures", ["plain"], {}, tokens=8, draft_tokens=4) == {"plain": False}
+
+
+def verified(
+    tree: DrivenTree, drawn: Sessions, mirror: str = "true", *, off: str = "", behaviour: str = ""
+) -> tuple[list[Any], list[list[int]]]:
+    """Return what replays of each session's verify left for the kernels, and the copies of each replay."""
+    asked = [(session, mirror, {"PATCHKIT_DISABLE": off}, behaviour) for session in drawn]
+    told = tree.ask_many("flashinfer.latent_verifies", asked)
+    return told, [[replay.pop("waits") for replay in session] for session in told]
+
+
+def plans(drawn: Sessions, of_first: int, of_next: int) -> list[list[int]]:
+    """Return the copies of each replay where the first of each graph has its own."""
+    sizes = [[batch["graph"] for batch in session["batches"]] for session in drawn]
+    return [
+        [of_next if size in before[:at] else of_first for at, size in enumerate(before)] for before in sizes
+    ]
+
+
+VERIFIES = st.lists(sessions(["verify"], [1], named=True), min_size=3)
+
+
+@EXAMPLES
+@given(drawn=VERIFIES)
+def test_a_multi_latent_verify_is_planned_as_before_and_waited_for_once(
+    unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions
+) -> None:
+    expected, waits = verified(unpatched, drawn)
+    assert waits == plans(drawn, COPIES, COPIES)
+    assert verified(patched, drawn) == (expected, plans(drawn, COPIES, 0))
+    for mirror, how in (("wrong", {}), ("none", {}), ("true", {"off": "27689"})):
+        assert verified(patched, drawn, mirror, **how) == (expected, waits)
+    for behaviour in ("refuses", "otherwise"):
+        assert verified(patched, drawn, behaviour=behaviour) == (expected, plans(drawn, 2 * COPIES, COPIES))
+
+
+@EXAMPLES
+@given(drawn=VERIFIES)
+def test_a_multi_latent_verify_of_the_successor_is_planned_as_before(
+    upstream: DrivenTree, hardened: DrivenTree, drawn: Sessions
+) -> None:
+    # Its capture goes the way of the replay, and is the first plan.
+    assert verified(hardened, drawn) == (verified(upstream, drawn)[0], plans(drawn, 0, 0))
+
+
+def test_a_multi_latent_draft_extend_is_planned_as_before_and_waited_for_once(
+    unpatched: DrivenTree, patched: DrivenTree
+) -> None:
+    server = {"context": 200, "page_size": 1, "draft_tokens": 4}
+    batch = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [4, 4, 4]}
+    modes = ["extend v2", "extend", "extend v2", "extend v2"]
+    expected = unpatched.ask("flashinfer.latent_extends", server, modes, batch, {})
+    assert [each.pop("waits") for each in expected] == [COPIES] * 4
+    for off, behaviour, waits in (
+        ("", "", [COPIES, COPIES, 0, 0]),
+        ("27689", "", [COPIES] * 4),
+        ("", "refuses", [2 * COPIES, *[COPIES] * 3]),
+    ):
+        asked = ({"PATCHKIT_DISABLE": off}, behaviour)
+        told = patched.ask("flashinfer.latent_extends", server, modes, batch, *asked)
+        assert [each.pop("waits") for each in told] == waits
+        assert told == expected

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from patchkit.runtime import flashinfer
+from patchkit.runtime import host_plans
 from patchkit.runtime.api_1 import (
     capture_flashinfer_draft_extend,
     graphs_draft_extend,
+    plan_extend_from_host,
     replay_flashinfer_draft_extend,
 )
 
@@ -38,7 +39,8 @@ class Wrapper:
 
     def __init__(self, notes: list[str], device: torch.Tensor, read: tuple[torch.Tensor, ...]) -> None:
         self._device = device
-        self._notes, self._read = notes, read
+        self._notes = notes
+        self._qo_indptr_buf, self._paged_kv_indptr_buf, self._paged_kv_last_page_len_buf = self._read = read
         self._plan_info: list[int] | None = None
 
     def begin_forward(self, starts: Any, keys: Any, slots: Any, last_pages: Any, **named: Any) -> None:
@@ -83,7 +85,7 @@ class Server:
             speculative_num_draft_tokens=TOKENS,
         )
         assert graphs_draft_extend(worker, False, on_cuda=True, flashinfer_tokens=TOKENS)
-        monkeypatch.setattr(flashinfer, "_behind", self._behind)
+        monkeypatch.setattr(host_plans, "_behind", self._behind)
         capture = capture_flashinfer_draft_extend
         assert self._forwarded(capture, make_wrapper=self._wrapper, make_metadata=lambda *made: made)
         self.notes.clear()
@@ -142,7 +144,7 @@ def test_a_flashinfer_that_refuses_lengths_on_the_host_is_said_once_and_not_aske
     server.wrapper.begin_forward = refusing  # type: ignore[method-assign]
     assert server.replay() == ["by device", "record", "wait", "by device", "record"]
     assert server.replay() == ["by device", "record"]
-    assert caplog.text.count("refuses to plan a draft-extend from the host's lengths") == 1
+    assert caplog.text.count("refuses to plan from lengths on the host") == 1
 
 
 def test_a_flashinfer_that_leaves_another_layout_plans_as_ever(
@@ -158,7 +160,7 @@ def test_a_flashinfer_that_leaves_another_layout_plans_as_ever(
     server.wrapper.begin_forward = ignoring  # type: ignore[method-assign]
     assert server.replay()[-2:] == server.replay() == ["by device", "record"]
     assert server.backend.kv_indptr[0].tolist() == [0, 9, 14, 21]
-    assert caplog.text.count("plans a draft-extend otherwise") == 1
+    assert caplog.text.count("plans otherwise from lengths on the host") == 1
 
 
 def test_a_wrapper_that_does_not_tell_its_plan_is_planned_as_ever(server: Server) -> None:
@@ -167,8 +169,8 @@ def test_a_wrapper_that_does_not_tell_its_plan_is_planned_as_ever(server: Server
     for _ in range(2):
         server.wrapper._plan_info = None
         assert server._replayed(torch.tensor([9, 5, 7]), 21)
-    graph = server.backend.patchkit_draft_extend_graphs.by_size[SIZE]
-    assert graph.by_host is False
+    plans: Any = vars(server.wrapper)["patchkit_plans"]
+    assert plans.by_host is False
 
 
 def test_what_is_not_a_draft_extend_of_a_backend_that_was_asked_for_is_left_to_the_tree(
@@ -187,8 +189,34 @@ def test_what_is_not_a_draft_extend_of_a_backend_that_was_asked_for_is_left_to_t
 
 
 def test_an_event_is_behind_what_is_queued_on_a_stream_and_where_there_is_none_nothing_is() -> None:
-    assert flashinfer._behind(torch.device("cpu"), None) is None
+    assert host_plans._behind(torch.device("cpu"), None) is None
     notes: list[str] = []
     event: Any = Event(notes)
-    assert flashinfer._behind(torch.device("cuda"), event) is event
+    assert host_plans._behind(torch.device("cuda"), event) is event
     assert notes == ["record"]
+
+
+def test_a_fork_that_plans_by_keywords_plans_as_ever() -> None:
+    told: list[dict[str, Any]] = []
+    wrapper = SimpleNamespace(plan=lambda **named: told.append(named))
+    each = torch.ones(SIZE, dtype=torch.int32)
+    layout = host_plans.Layout(host_plans.ends(each), host_plans.ends(each), each)
+    for _ in range(2):
+        host_plans.HostPlanner(wrapper, layout).plan(qo_indptr="device", page_size=1)
+    assert told == [{"qo_indptr": "device", "page_size": 1}] * 2
+
+
+@pytest.mark.parametrize("wrong", [[9, 5], [9, 5, 8]])
+def test_a_mirror_that_does_not_fit_the_batch_is_left_alone(wrong: list[int]) -> None:
+    wrapper = object.__new__(Wrapper)
+    batch: Any = SimpleNamespace(
+        forward_mode=MODE,
+        seq_lens_cpu=torch.tensor(wrong),
+        seq_lens_sum=sum(wrong) + (wrong[-1] == 8),
+        extend_seq_lens_cpu=[TOKENS] * SIZE,
+    )
+    planner: Any = plan_extend_from_host(wrapper, batch)
+    assert planner._layout is None
+    batch.seq_lens_cpu, batch.seq_lens_sum = torch.tensor([9, 5, 7]), 21
+    fitting: Any = plan_extend_from_host(wrapper, batch)
+    assert [each.tolist() for each in fitting._layout] == [[0, 4, 8, 12], [0, 9, 14, 21], [9, 5, 7]]

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from sglang.srt.layers.attention import flashinfer_backend
+from sglang.srt.layers.attention import flashinfer_backend, flashinfer_mla_backend
 from sglang.srt.layers.attention.flashinfer_backend import FlashInferAttnBackend
 from sglang.srt.speculative import eagle_worker_v2
+from sglang.srt.speculative.eagle_info import EagleVerifyInput
 
 from . import attention_backends as backends
 
@@ -105,6 +106,137 @@ class Wrapper:
             False,
             0,
         )
+
+
+class LatentWrapper:
+    """A wrapper for multi-latent attention, which copies, and takes to the host, what FlashInfer's own does."""
+
+    def __init__(self, workspace: torch.Tensor, *, use_cuda_graph: bool = False, **given: Any) -> None:
+        self._qo_indptr_buf, self._kv_indptr_buf = given.get("qo_indptr"), given.get("kv_indptr")
+        self._kv_indices_buf, self._kv_len_arr_buf = given.get("kv_indices"), given.get("kv_len_arr")
+        self._workspace, self._use_cuda_graph = workspace, use_cuda_graph
+        self._plan_info: Any = None
+        self.planned: list[Any] = []
+        self.waits = 0
+
+    def plan(self, *given: Any) -> None:
+        """Plan."""
+        (starts, keys, slots, lens), more = given[:4], given[4:]
+        waits = len((starts, keys, lens)) if starts.data_ptr() in Wrapper.on_device else 0
+        self.waits += waits
+        if not waits and Wrapper.behaviour == "refuses":
+            raise ValueError("a layout on the host")
+        if self._use_cuda_graph:
+            buffers: Any = (
+                self._qo_indptr_buf,
+                self._kv_indptr_buf,
+                self._kv_len_arr_buf,
+                self._kv_indices_buf,
+            )
+            for buffer, value in zip(buffers, (starts, keys, lens, slots[: int(keys[-1])]), strict=True):
+                buffer[: len(value)].copy_(value)
+        else:
+            self._qo_indptr_buf, self._kv_indptr_buf, self._kv_len_arr_buf = starts, keys, lens
+            self._kv_indices_buf = slots
+        otherwise = int(not waits and Wrapper.behaviour == "otherwise")
+        self.planned = [backends.plain(each) for each in (starts, keys, lens.to(torch.int32))] + [
+            str(each) for each in more
+        ]
+        self._plan_info = [len(starts), int(starts[-1]) + otherwise, int(keys[-1])]
+
+    def told(self) -> dict[str, Any]:
+        """Return what its kernels read, how it was planned, and how often the host waited for that."""
+        read: Any = (self._qo_indptr_buf, self._kv_indptr_buf, self._kv_len_arr_buf)
+        slots: Any = self._kv_indices_buf
+        return {
+            "read": [backends.plain(each) for each in read],
+            "slots": backends.plain(slots[: int(read[1][-1])]),
+            "plan": self.planned,
+            "waits": self.waits,
+        }
+
+
+def _latent(server: dict[str, Any], environment: dict[str, str], behaviour: str) -> Any:
+    os.environ.update(environment)
+    Wrapper.behaviour = behaviour
+    flashinfer_mla_backend.BatchMLAPagedAttentionWrapper = LatentWrapper
+    backend = backends.target("flashinfer mla", server, None)
+    Wrapper.on_device = (backend.indices_updater_prefill.qo_indptr.data_ptr(),)
+    return backend
+
+
+def latent_verifies(
+    session: dict[str, Any], mirror: str, environment: dict[str, str], behaviour: str = ""
+) -> list[dict[str, Any]]:
+    """Capture a multi-latent verify of each size, then replay the batches one after the other."""
+    backend = _latent(session["server"], environment, behaviour)
+    tokens, largest, told = session["server"]["draft_tokens"], max(session["graphs"]), []
+    with backends.OnCpu():
+        backend.init_cuda_graph_state(largest, largest * tokens)
+    made = EagleVerifyInput.generate_attn_arg_prefill
+
+    def generated(self: Any, *given: Any) -> Any:
+        slots, keys, starts, mask = made(self, *given)
+        Wrapper.on_device = (starts.data_ptr(),)
+        return slots, keys, starts, mask
+
+    EagleVerifyInput.generate_attn_arg_prefill = generated
+
+    def spec() -> Any:
+        verify = backends.spec_info("verify", stride=tokens)
+        verify.custom_mask = torch.ones(
+            tokens * largest * (session["server"]["context"] + tokens), dtype=torch.bool
+        )
+        return verify
+
+    wrappers = {}
+    for bs in sorted(session["graphs"], reverse=True):
+        state = backends.GraphInputs(backend, largest)
+        backends.capture(
+            backend, "verify", bs=bs, num_tokens=bs * tokens, rows=state.rows, lens=state.lens, spec=spec()
+        )
+        wrappers[bs] = backend.forward_metadata.prefill_wrapper
+    for batch in session["batches"]:
+        bs = batch["graph"]
+        state = backends.GraphInputs(backend, largest, batch)
+        lens_cpu, total = {
+            "true": (state.lens_cpu, state.total),
+            "none": (None, state.total),
+            "wrong": (state.lens_cpu + 1, state.total),
+        }[mirror]
+        wrappers[bs].waits = 0
+        backends.replay(
+            backend,
+            "verify",
+            bs=bs,
+            rows=state.rows,
+            lens=state.lens,
+            lens_cpu=lens_cpu,
+            total=total,
+            spec=spec(),
+        )
+        told.append(wrappers[bs].told())
+    return told
+
+
+def latent_extends(
+    server: dict[str, Any],
+    modes: list[str],
+    batch: dict[str, Any],
+    environment: dict[str, str],
+    behaviour: str = "",
+) -> list[dict[str, Any]]:
+    """Plan extends of a multi-latent backend without a graph, one after the other, on one wrapper."""
+    backend = _latent(server, environment, behaviour)
+    backend.req_to_token = backend.indices_updater_prefill.req_to_token
+    told = []
+    for mode in modes:
+        planned = backends.eager_batch(backend, server, mode, batch)
+        with backends.OnCpu():
+            backend.init_forward_metadata(planned)
+        told.append(backend.prefill_wrapper_paged.told())
+        backend.prefill_wrapper_paged.waits = 0
+    return told
 
 
 def _runner(server: dict[str, Any], **more: Any) -> Any:
