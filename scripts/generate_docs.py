@@ -21,7 +21,7 @@ import textwrap
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import plots
@@ -228,10 +228,12 @@ def _spread(spread: dict[str, float]) -> str:
 
 
 SERVERS_PATCHED = {
-    ("chain-8", "default-straight"): "patched",
+    ("views-8", "default-straight"): "patched",
     ("triton-32", "default-straight"): "patched",
-    ("chain-8", "fa3-straight"): "patched",
-    ("chain-32", "fa3-straight"): "patched",
+    ("fa3-steps-8", "fa3-straight"): "patched",
+    ("views-32", "fa3-straight"): "patched",
+    ("flashinfer-8", "flashinfer-straight"): "patched",
+    ("tensor-parallel-8", "tensor-parallel"): "patched",
     ("others-8", "fa3-long-32k"): "patched",
     ("long-32k-8", "long-32k"): "patched",
     ("long-128k-8", "fa3-long-128k"): "patched",
@@ -275,31 +277,64 @@ def servers_gained() -> str:
     return _table(["scenario", "layers", "batch", "patched over unpatched"], rows)
 
 
-LAST = ("26397", "26424", "30947", "pk-small-launches")
-"""Patches that came together."""
-ALONE: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {
-    "pk-triton-replay": (("triton-8", "patched"), ("triton-8", "replay")),
-    "28465": (("copies-8", "patched"), ("copies-8", "copies")),
-} | dict.fromkeys(LAST, (("copies-8", "copies"), ("chain-8", "patched")))
-"""Runs of a default server on Triton, and trees, that differ in a patch: without it, and with it."""
+class _Alone(NamedTuple):
+    """Runs of one scenario, and their trees, that differ in a patch and in those ``beside`` it."""
+
+    scenario: str
+    without: tuple[str, str]
+    with_it: tuple[str, str]
+    beside: tuple[str, ...] = ()
+
+
+def _together(
+    scenario: str, without: tuple[str, str], with_it: tuple[str, str], *ids: str
+) -> dict[str, _Alone]:
+    return {i: _Alone(scenario, without, with_it, tuple(other for other in ids if other != i)) for i in ids}
+
+
+CHAIN = ("26397", "26424", "30947", "pk-small-launches")
+ALONE: dict[str, _Alone] = {
+    "pk-triton-replay": _Alone("default-straight", ("triton-8", "patched"), ("triton-8", "replay")),
+    "28465": _Alone("default-straight", ("copies-8", "patched"), ("copies-8", "copies")),
+    **_together("default-straight", ("copies-8", "copies"), ("chain-8", "patched"), *CHAIN),
+    **_together(
+        "fa3-straight",
+        *(("chain-32", "patched"), ("views-32", "patched")),
+        *("pk-attention-views", "pk-fa3-verify-schedule"),
+    ),
+    **dict.fromkeys(
+        ("28782", "28854"),
+        _Alone(
+            "flashinfer-straight",
+            ("flashinfer-8", "unpatched"),
+            ("flashinfer-8", "patched"),
+            ("every other patch",),
+        ),
+    ),
+}
 
 
 def _measured_alone(patch: str) -> str:
-    """Return what a step launches without and with a patch, and its time where both are of one run."""
+    """Return what a step launches without and with a patch, or its time, where runs differ in nothing else."""
     if patch not in ALONE:
         return ""
+    scenario, *places, beside = ALONE[patch]
     found = {
         (run, result["tree"], result["batch"]): result
         for run, result in _servers()
-        if result["scenario"] == "default-straight" and result["step"]
+        if result["scenario"] == scenario and result["step"]
     }
-    without, with_ = ([found[run, tree, batch] for batch in (1, 8)] for run, tree in ALONE[patch])
-    counts = [f"{results[0]['profile']['launches']:.0f}" for results in (without, with_)]
-    said = f"launches a step {' to '.join(counts)}"
-    if patch in LAST:
-        return f"{said}, with {', '.join(other for other in LAST if other != patch)}"
-    ratios = [b["step"]["median"] / a["step"]["median"] for a, b in zip(without, with_, strict=True)]
-    return f"{said}; {ratios[0]:.3f} of the step at batch 1, {ratios[1]:.3f} at 8"
+    without, with_it = ([found[run, tree, batch] for batch in (1, 8)] for run, tree in places)
+    counts = [f"{results[0]['profile']['launches']:.0f}" for results in (without, with_it)]
+    said = [] if counts[0] == counts[1] else [f"launches a step {' to '.join(counts)}"]
+    if places[0][0] == places[1][0]:
+        ratios = [b["step"]["median"] / a["step"]["median"] for a, b in zip(without, with_it, strict=True)]
+        said.append(f"{ratios[0]:.3f} of the step at batch 1, {ratios[1]:.3f} at 8")
+    elif not said:
+        pairs = zip(without, with_it, strict=True)
+        ratios_of_both = [f"{a['ratio']['median']:.3f} to {b['ratio']['median']:.3f}" for a, b in pairs]
+        said.append(f"of the unpatched step {ratios_of_both[0]} at batch 1, {ratios_of_both[1]} at 8")
+    return "; ".join(said) + (f", with {', '.join(beside)}" if beside else "")
 
 
 def servers_compared() -> str:

@@ -69,7 +69,7 @@ def _say(diagnosis: Diagnosis) -> None:
     for note in diagnosis.notes:
         console.say(f"\n{escaped(note)}")
     if diagnosis.worth:
-        console.say("\nTime per step over the unpatched release's, where freeing it was measured:")
+        console.say("\nTime per step over the unpatched release's, as it was measured with every patch:")
     for case in diagnosis.worth:
         console.say(
             f"  {case.layers} layers, batch {case.batch}: {case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "

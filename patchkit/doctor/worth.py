@@ -15,6 +15,7 @@ if not BENCHMARKS.is_dir():  # A source checkout keeps them with its documents; 
 _MEASURED = {
     "triton": (("default-straight", "patched"), ("straight", "patched")),
     "trtllm_mha": (("trtllm-mha-straight", "opted"),),
+    "flashinfer": (("flashinfer-straight", "patched"),),
     "fa3": (("fa3-straight", "patched"), ("fa3", "patched")),
 }
 
