@@ -23,14 +23,15 @@ _UNLIKE = (
 )
 
 
-def _is_flash_attention(backend: object) -> TypeGuard[FlashAttention]:
+def is_flash_attention(backend: object) -> TypeGuard[FlashAttention]:
+    """Tell whether a backend is FlashAttention's own, of whatever version and model, and not a subclass."""
     return type(backend).__name__ == _CLASS
 
 
 def is_plain(backend: object) -> bool:
     """Tell whether a backend is version 3 on multi-head attention over one pool, with a top-k of at most 1."""
     return (
-        _is_flash_attention(backend)
+        is_flash_attention(backend)
         and getattr(backend, "fa_impl_ver", None) == 3
         and backend.topk <= 1
         and not any(getattr(backend, name, False) for name in _UNLIKE)

@@ -33,19 +33,21 @@ def reads_full_mask(backend: object) -> bool:
     if _is_hybrid(backend):
         decodes = backend.model_runner.server_args.speculative_attention_mode == "decode"
         return reads_full_mask(backend.decode_backend if decodes else backend.prefill_backend)
-    name = type(backend).__name__
-    if name == "FlashAttentionBackend":
-        return not flash_attention.is_plain(backend)
-    return name not in _UNREAD
+    if flash_attention.is_flash_attention(backend):
+        return backend.topk > 1
+    return type(backend).__name__ not in _UNREAD
 
 
-def verify_mask(backend: object, mode: _Mode, buffer: _Buffer) -> tuple[_Mode, _Buffer | None]:
+def verify_mask(
+    backend: object, mode: _Mode, buffer: _Buffer, top_k: int = 1
+) -> tuple[_Mode, _Buffer | None]:
     """Return how to build a verify's tree mask and the buffer for it, if any.
 
     ``mode`` is a member of upstream's ``TreeMaskMode``. A full mask that nobody reads becomes one over the draft
-    tokens, [requests, tokens, tokens], which is made anew: filling the large buffer is what it saves. Source: pull
-    requests 32886, 32920 and 33127.
+    tokens, [requests, tokens, tokens], which is made anew: filling the large buffer is what it saves. A tree with
+    branches, of a ``top_k`` above 1, keeps its mask on every backend: a chain is what all of them attend to without
+    one. Source: pull requests 32886, 32920 and 33127.
     """
-    if mode.name != "FULL_MASK" or disabled("32886") or reads_full_mask(backend):
+    if mode.name != "FULL_MASK" or top_k > 1 or disabled("32886") or reads_full_mask(backend):
         return mode, buffer
     return type(mode)["QLEN_ONLY"], None

@@ -194,10 +194,10 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
     tree = releases.copy(REFERENCE, tmp_path)
     run("apply", tree.root)
     unnamed = states_in(answer("status", tree.root, "--check"))
-    off = {"32886", "pk-trtllm-mha-opt-out"}
+    off = {"pk-trtllm-mha-opt-out"}
     assert {name for name, state in unnamed.items() if state == "pending"} == off
     said = run("status", tree.root).stdout
-    assert "\nOff until it is named:\n  o 32886 " in said
+    assert "\nOff until it is named:\n  o pk-trtllm-mha-opt-out " in said
     assert "Next: patchkit revert" in said
     run("apply", tree.root, *sorted(off))
     assert set(states_in(answer("status", tree.root, "--check")).values()) == {"applied"}
@@ -231,6 +231,27 @@ def test_a_plain_apply_of_a_release_meets_no_conflict(releases: Releases, versio
 
 def test_the_opt_out_of_upstream_is_recognised(releases: Releases) -> None:
     (status,) = make_plan(releases.tree(LATEST), (named("pk-trtllm-mha-opt-out"),)).patches
+    assert status.state is State.UPSTREAM
+
+
+def test_a_fork_that_reads_the_mask_where_upstream_does_not_keeps_the_full_one(releases: Releases) -> None:
+    tree = releases.tree(REFERENCE)
+    file = "srt/layers/attention/trtllm_mha_backend.py"
+    source = tree.read(file)
+    assert source is not None
+    method = b"    def init_forward_metadata(self"
+    reading = b"    def tree_of(self, batch):\n        return batch.spec_info.custom_mask\n\n" + method
+    fork = OverlayTree(tree, {file: source.replace(method, reading, 1)})
+    (status,) = make_plan(fork, (named("32886"),)).patches
+    assert status.state is State.NOT_APPLICABLE
+    assert "custom_mask" in status.reason
+
+
+@pytest.mark.parametrize("version", ["0.5.18", LATEST])
+def test_a_release_whose_backends_say_what_their_mask_is_has_the_small_one(
+    releases: Releases, version: str
+) -> None:
+    (status,) = make_plan(releases.tree(version), (named("32886"),)).patches
     assert status.state is State.UPSTREAM
 
 

@@ -36,7 +36,10 @@ def hybrid(prefill: str, decode: str, verifies: str) -> Any:
         (backend("FlashMLABackend"), False),
         (backend("FlashAttentionBackend", fa_impl_ver=3, topk=1), False),
         (backend("FlashAttentionBackend", fa_impl_ver=3, topk=4), True),
-        (backend("FlashAttentionBackend", fa_impl_ver=3, topk=1, has_swa=True), True),
+        (backend("FlashAttentionBackend", fa_impl_ver=4, topk=0), False),
+        (backend("AcmeFlashAttentionBackend", topk=1), True),
+        (backend("HybridLinearAttnBackend"), True),
+        (backend("FlashAttentionBackend", fa_impl_ver=3, topk=1, has_swa=True), False),
         (backend("TritonAttnBackend"), True),
         (backend("FlashInferAttnBackend"), True),
         (backend("TboAttnBackend"), True),
@@ -51,6 +54,12 @@ def test_only_what_is_known_not_to_read_the_mask_does_without_it(target: Any, re
     assert reads_full_mask(target) is reads
     mode, buffer = verify_mask(target, TreeMaskMode.FULL_MASK, "large")
     assert (mode, buffer) == ((TreeMaskMode.FULL_MASK, "large") if reads else (TreeMaskMode.QLEN_ONLY, None))
+
+
+def test_a_tree_with_branches_keeps_its_mask() -> None:
+    full = (TreeMaskMode.FULL_MASK, "large")
+    assert verify_mask(backend("TRTLLMMLABackend"), *full, 4) == full
+    assert verify_mask(backend("TRTLLMMLABackend"), *full, 1) == (TreeMaskMode.QLEN_ONLY, None)
 
 
 def test_another_mode_and_a_switch_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:

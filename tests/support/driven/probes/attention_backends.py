@@ -76,6 +76,8 @@ for _module in (flashinfer_backend, flashinfer_mla_backend):
 for _module in (trtllm_mha_backend, trtllm_mla_backend):
     _module.global_zero_init_workspace_buffer = torch.empty(1, dtype=torch.uint8)
 
+# Graphs of a server with parallel ranks have padding of their own, in later trees.
+flashinfer_backend._cuda_graph_capture_max_bs = lambda _, count: count
 parallel_state._ATTN_TP = parallel_state._TP = SimpleNamespace(world_size=1, rank_in_group=0)
 
 
@@ -168,6 +170,7 @@ def model_runner(
     """Return as much of a model runner as backends look at."""
     server_args = SimpleNamespace(
         chunked_prefill_size=8192,
+        cuda_graph_config=None,
         disable_chunked_prefix_cache=False,
         disable_cuda_graph=False,
         disable_piecewise_cuda_graph=True,

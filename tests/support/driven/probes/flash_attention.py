@@ -259,8 +259,8 @@ def _layer(number: int, **more: Any) -> Any:
     return SimpleNamespace(**heads | dims | plain | more)
 
 
-def _made(kind: str) -> Any:
-    server: dict[str, Any] = {"context": 64, "page_size": 16}
+def made(kind: str, server: dict[str, Any]) -> Any:
+    """Return a backend of a kind that its metadata depends on."""
     if kind == "top-k 4":
         return _backend(server | {"topk": 4})
     if kind == "latent":
@@ -275,10 +275,14 @@ def _made(kind: str) -> Any:
         return _backend(server, is_encoder_decoder=True)
     if kind == "fork":
         return Fork(_runner(server))
-    made = _backend(server)
+    backend = _backend(server)
     if kind == "version 4":
-        made.fa_impl_ver = 4
-    return made
+        backend.fa_impl_ver = 4
+    return backend
+
+
+def _made(kind: str) -> Any:
+    return made(kind, {"context": 64, "page_size": 16})
 
 
 def keeps_mirror(kinds: list[str], disable: str = "") -> dict[str, Any]:

@@ -41,19 +41,22 @@ def drafted(
     cls, module = WORKERS[worker]
     count, tokens, topk, steps = len(lens), server["draft_tokens"], server["topk"], server["steps"]
     results = (torch.zeros(count, topk), torch.zeros(count, tokens - 1), torch.ones(count, tokens - 1))
+    prepared = SimpleNamespace(forward_mode=backends.MODES["decode"]), True
     batch = SimpleNamespace(
         forward_mode=backends.MODES["decode"],
         seq_lens=torch.tensor(lens, dtype=torch.int64),
         seq_lens_sum=total,
         spec_info=SimpleNamespace(
             bonus_tokens=torch.ones(count),
-            prepare_for_v2_draft=lambda *_: (SimpleNamespace(forward_mode=backends.MODES["decode"]), True),
+            prepare_for_v2_draft=lambda *_: prepared,
         ),
     )
     drafting = object.__new__(cls)
     drafting.__dict__ |= {
+        # The worker's own in later trees.
+        "prepare_for_draft": lambda *_, **__: prepared,
         "req_to_token_pool": None,
-        "cuda_graph_runner": SimpleNamespace(replay=lambda _: results),
+        "cuda_graph_runner": SimpleNamespace(replay=lambda _: results, execute=lambda _: (*results, None)),
         "draft_forward": lambda _: results,
         "draft_runner": SimpleNamespace(canary_manager=None),
         "draft_runner_list": [None],
