@@ -48,6 +48,12 @@ from .lengths import (
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook
 from .replays import padded_replay, replay_padding
+from .sparse_attention import (
+    has_no_requests,
+    restore_sparse_lens,
+    sparse_columns,
+    sparse_extend_lens,
+)
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
 from .tree_mask import verify_mask
@@ -72,6 +78,7 @@ __all__ = [
     "flash_attention_needs_mirror",
     "flash_attention_steps_need_mirror",
     "graphs_draft_extend",
+    "has_no_requests",
     "host_lens",
     "host_total",
     "in_place",
@@ -102,9 +109,12 @@ __all__ = [
     "replay_triton_verify",
     "require_overlap_hook",
     "restore_host_lens",
+    "restore_sparse_lens",
     "row_length",
     "share_flash_attention_steps",
     "size_or_bound",
+    "sparse_columns",
+    "sparse_extend_lens",
     "spec_v2_backends",
     "total_or_bound",
     "tree_mask_total",

@@ -20,10 +20,14 @@ _SIDES = ("prefill_backend", "decode_backend", "full_attn_backend", "linear_attn
 
 # Classes whose flag is a constant: who turns the patch that set it off has it read as before.
 _OPTED_OUT_BY = {
+    "DeepseekSparseAttnBackend": "29413",
+    "DeepseekSparseAttnMultiStepBackend": "29413",
     "GDNAttnBackend": "28579",
     "HybridAttnBackend": "pk-hybrid-opt-out",
     "HybridLinearAttnBackend": "28579",
     "Mamba2AttnBackend": "28579",
+    "NativeSparseAttnBackend": "29413",
+    "NativeSparseAttnMultiStepBackend": "29413",
     "TRTLLMHAAttnBackend": "pk-trtllm-mha-opt-out",
     "TRTLLMHAAttnMultiStepDraftBackend": "pk-trtllm-mha-opt-out",
     "TRTLLMMLABackend": "26824",

@@ -73,6 +73,12 @@ class ModeBatch(Protocol):
     forward_mode: _Mode
 
 
+class SparseAttention(Protocol):
+    """sglang's backend of DeepSeek Sparse Attention."""
+
+    topk: int
+
+
 class _Step(Protocol):
     needs_cpu_seq_lens: bool
 
@@ -182,6 +188,17 @@ class MirroredBatch(Protocol):
 
     seq_lens: torch.Tensor
     seq_lens_cpu: torch.Tensor | None
+
+
+class SparseBatch(ExtendBatch, MirroredBatch, SizedBatch, Protocol):
+    """A forward batch that DeepSeek Sparse Attention plans on the host."""
+
+
+class DraftMode(Protocol):
+    """What a forward does."""
+
+    def is_draft_extend_v2(self) -> bool:
+        """Tell whether it extends the draft's cache by every token of a draft."""
 
 
 class _Request(Protocol):

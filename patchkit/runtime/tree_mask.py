@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from . import flash_attention
+from . import flash_attention, sparse_attention
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def reads_full_mask(backend: object) -> bool:
         return reads_full_mask(backend.decode_backend if decodes else backend.prefill_backend)
     if flash_attention.is_flash_attention(backend):
         return backend.topk > 1
-    return type(backend).__name__ not in _UNREAD
+    return type(backend).__name__ not in _UNREAD and not sparse_attention.does_without_mirror(backend)
 
 
 def verify_mask(

@@ -40,6 +40,8 @@ def hybrid(prefill: str, decode: str, verifies: str) -> Any:
         (backend("AcmeFlashAttentionBackend", topk=1), True),
         (backend("HybridLinearAttnBackend"), True),
         (backend("FlashAttentionBackend", fa_impl_ver=3, topk=1, has_swa=True), False),
+        (backend("NativeSparseAttnBackend", needs_cpu_seq_lens=False), False),
+        (backend("NativeSparseAttnBackend"), True),
         (backend("TritonAttnBackend"), True),
         (backend("FlashInferAttnBackend"), True),
         (backend("TboAttnBackend"), True),

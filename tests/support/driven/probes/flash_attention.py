@@ -301,6 +301,22 @@ def captures_draft_extend(
     kinds: list[str], *, cuda: bool, environment: dict[str, str], token_map: str | None = None
 ) -> dict[str, bool]:
     """Tell of each kind of draft-extend backend whether a v2 worker captures it in a graph."""
+
+    def backend(kind: str) -> Any:
+        return (
+            backends.target("triton", {"context": 64, "page_size": 1}, None)
+            if kind == "triton"
+            else _made(kind)
+        )
+
+    extends = {kind: backend(kind) for kind in kinds}
+    return captures(extends, cuda=cuda, environment=environment, token_map=token_map)
+
+
+def captures(
+    extends: dict[str, Any], *, cuda: bool, environment: dict[str, str], token_map: str | None = None
+) -> dict[str, bool]:
+    """Tell of each draft-extend backend, which has a name, whether a v2 worker captures it in a graph."""
     os.environ.update(environment)
     eagle_worker_v2._is_cuda = cuda
     eagle_worker_v2._is_musa = eagle_worker_v2._is_hip = eagle_worker_v2._is_npu = False
@@ -308,7 +324,7 @@ def captures_draft_extend(
         setattr(eagle_worker_v2, name, lambda worker: "graph")
     eagle_worker_v2.get_available_gpu_memory = lambda *_: 1.0
     said = {}
-    for kind in kinds:
+    for kind, backend in extends.items():
         worker = object.__new__(eagle_worker_v2.EagleDraftWorker)
         vars(worker).update(
             server_args=SimpleNamespace(
@@ -326,9 +342,7 @@ def captures_draft_extend(
             gpu_id=0,
             target_worker=SimpleNamespace(device="cuda"),
             draft_attn_backend=None,
-            draft_extend_attn_backend=backends.target("triton", {"context": 64, "page_size": 1}, None)
-            if kind == "triton"
-            else _made(kind),
+            draft_extend_attn_backend=backend,
         )
         worker.init_cuda_graphs()
         said[kind] = worker.cuda_graph_runner_for_draft_extend == "graph"

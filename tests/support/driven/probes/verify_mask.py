@@ -10,7 +10,7 @@ import torch
 from sglang.srt.layers.attention import flashmla_backend
 
 from . import attention_backends as backends
-from . import flash_attention
+from . import flash_attention, sparse_attention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,8 @@ def _sm_parts(lens: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, tor
 def _made(kind: str, server: dict[str, Any]) -> Any:
     if kind.startswith("flash "):
         return flash_attention.made(kind.removeprefix("flash "), server)
+    if kind == "sparse":
+        return sparse_attention.made(server)
     if kind != "flashmla":
         return backends.target(kind, server, None)
     flashmla_backend.get_mla_metadata = _sm_parts
