@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.graph_sessions import CONTEXT, REQUESTS, WIDTH, examples, sessions
-from support.driven.trees import ProbeError
+from support.driven.trees import DEFAULT, OPTIONAL, DrivenTree, ProbeError, with_patches
 
 if TYPE_CHECKING:
-    from support.driven.trees import DrivenTree
+    from collections.abc import Iterator
 
+    from support.releases import Releases
+
+LATER = "0.5.14"
 PAGE_SIZES = (1, 64)
 TOKENS = 4
 SERVER = {
@@ -30,10 +33,31 @@ EXAMPLES = examples(10)
 Plan = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=["0.5.12.post1", "0.5.13"])
+@pytest.fixture(scope="module")
+def later(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+    """A release whose draft-extend has one form, as it is."""
+    folder = tmp_path_factory.mktemp("driven")
+    tree = DrivenTree(LATER, lambda: releases.copy(LATER, folder / "later").root)
+    yield tree
+    tree.stop()
+
+
+@pytest.fixture(scope="module")
+def later_opted_out(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+    folder = tmp_path_factory.mktemp("driven")
+    tree = with_patches(releases, folder, "later opted out", (*DEFAULT, *OPTIONAL), LATER)
+    yield tree
+    tree.stop()
+
+
+@pytest.fixture(scope="module", params=["0.5.12.post1", "0.5.13", LATER])
 def trees(request: pytest.FixtureRequest) -> tuple[DrivenTree, DrivenTree]:
     """A tree as it is, and with every patch."""
-    names = {"0.5.12.post1": ("unpatched", "opted_out"), "0.5.13": ("upstream", "hardened_opted_out")}
+    names = {
+        "0.5.12.post1": ("unpatched", "opted_out"),
+        "0.5.13": ("upstream", "hardened_opted_out"),
+        LATER: ("later", "later_opted_out"),
+    }
     before, after = (request.getfixturevalue(name) for name in names[request.param])
     return before, after
 

@@ -323,6 +323,7 @@ def captures(
     for name in ("EAGLEDraftCudaGraphRunner", "EAGLEDraftExtendCudaGraphRunner"):
         setattr(eagle_worker_v2, name, lambda worker: "graph")
     eagle_worker_v2.get_available_gpu_memory = lambda *_: 1.0
+    eagle_worker_v2.get_batch_sizes_to_capture = lambda *_: ([1], [1])
     said = {}
     for kind, backend in extends.items():
         worker = object.__new__(eagle_worker_v2.EagleDraftWorker)
@@ -331,10 +332,10 @@ def captures(
                 disable_cuda_graph=False,
                 model_impl="auto",
                 decode_attention_backend=None,
-                cuda_graph_config=None,
                 speculative_num_steps=1,
                 speculative_num_draft_tokens=2,
                 speculative_token_map=token_map,
+                cuda_graph_config=SimpleNamespace(decode=SimpleNamespace(backend="full")),
             ),
             speculative_num_steps=1,
             speculative_num_draft_tokens=2,
@@ -342,8 +343,10 @@ def captures(
             gpu_id=0,
             target_worker=SimpleNamespace(device="cuda"),
             draft_attn_backend=None,
+            draft_runner=None,
             draft_extend_attn_backend=backend,
         )
-        worker.init_cuda_graphs()
+        # Later trees capture other graphs first, by what a GPU has.
+        getattr(worker, "_capture_cuda_graphs", worker.init_cuda_graphs)()
         said[kind] = worker.cuda_graph_runner_for_draft_extend == "graph"
     return said
