@@ -194,10 +194,10 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
     tree = releases.copy(REFERENCE, tmp_path)
     run("apply", tree.root)
     unnamed = states_in(answer("status", tree.root, "--check"))
-    off = {"29413", "pk-trtllm-mha-opt-out"}
+    off = {"27689", "29413", "pk-trtllm-mha-opt-out"}
     assert {name for name, state in unnamed.items() if state == "pending"} == off
     said = run("status", tree.root).stdout
-    assert "\nOff until it is named:\n  o 29413 " in said
+    assert "\nOff until it is named:\n  o 27689 " in said
     assert "Next: patchkit revert" in said
     run("apply", tree.root, *sorted(off))
     assert set(states_in(answer("status", tree.root, "--check")).values()) == {"applied"}
