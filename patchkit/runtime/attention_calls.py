@@ -92,7 +92,8 @@ def planned_once(
     The plan is made by the library's own planner from the arguments of the call, by the first layer of each forward,
     so that a graph has it among its kernels. What the planner is not told of, such as a window, a mask or another
     batch than the forward's, is attended to without a plan, and so is everything under data-parallel attention, where
-    upstream met plans that did not fit (24632). Source: pk-fa3-verify-schedule; for a decode, pull request 21104.
+    upstream met plans that did not fit (24632), and in a tree from before that, which cannot tell. Source:
+    pk-fa3-verify-schedule; for a decode, pull request 21104.
     """
     if (
         disabled(PLAN)
@@ -100,7 +101,7 @@ def planned_once(
         or not batch.forward_mode.is_target_verify()
         or not is_plain(backend)
         or getattr(backend, "_get_scheduler_metadata", None) is None
-        or getattr(backend, "_disable_scheduler_metadata_precompute", False)
+        or getattr(backend, "_disable_scheduler_metadata_precompute", True)
     ):
         return attend
 

@@ -22,6 +22,7 @@ class FlashAttentionBackend:
 
     fa_impl_ver = 3
     topk = 1
+    _disable_scheduler_metadata_precompute = False
 
 
 def projection(tokens: int, *widths: int, skip: int = 0) -> tuple[torch.Tensor, ...]:
@@ -107,6 +108,18 @@ def planned(**changed: Any) -> dict[str, Any]:
     layer: Any = SimpleNamespace(layer_id=0)
     got: dict[str, Any] = planned_once(backend, batch, layer, attend)(**usual | changed)
     return got
+
+
+@pytest.mark.parametrize("tells", [True, None], ids=["so", "nothing"])
+def test_a_tree_that_says_so_or_nothing_of_data_parallel_attention_gets_no_plan(
+    tells: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(FlashAttentionBackend, "_disable_scheduler_metadata_precompute")
+    if tells is not None:
+        monkeypatch.setattr(
+            FlashAttentionBackend, "_disable_scheduler_metadata_precompute", tells, raising=False
+        )
+    assert "scheduler_metadata" not in planned()
 
 
 def test_a_call_that_the_metadata_describes_gets_the_plan() -> None:
