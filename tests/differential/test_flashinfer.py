@@ -196,28 +196,28 @@ VERIFIES = st.lists(sessions(["verify"], [1], named=True), min_size=3)
 @EXAMPLES
 @given(drawn=VERIFIES)
 def test_a_multi_latent_verify_is_planned_as_before_and_waited_for_once(
-    unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions
+    unpatched: DrivenTree, opted_out: DrivenTree, drawn: Sessions
 ) -> None:
     expected, waits = verified(unpatched, drawn)
     assert waits == plans(drawn, COPIES, COPIES)
-    assert verified(patched, drawn) == (expected, plans(drawn, COPIES, 0))
+    assert verified(opted_out, drawn) == (expected, plans(drawn, COPIES, 0))
     for mirror, how in (("wrong", {}), ("none", {}), ("true", {"off": "27689"})):
-        assert verified(patched, drawn, mirror, **how) == (expected, waits)
+        assert verified(opted_out, drawn, mirror, **how) == (expected, waits)
     for behaviour in ("refuses", "otherwise"):
-        assert verified(patched, drawn, behaviour=behaviour) == (expected, plans(drawn, 2 * COPIES, COPIES))
+        assert verified(opted_out, drawn, behaviour=behaviour) == (expected, plans(drawn, 2 * COPIES, COPIES))
 
 
 @EXAMPLES
 @given(drawn=VERIFIES)
 def test_a_multi_latent_verify_of_the_successor_is_planned_as_before(
-    upstream: DrivenTree, hardened: DrivenTree, drawn: Sessions
+    upstream: DrivenTree, hardened_opted_out: DrivenTree, drawn: Sessions
 ) -> None:
     # Its capture goes the way of the replay, and is the first plan.
-    assert verified(hardened, drawn) == (verified(upstream, drawn)[0], plans(drawn, 0, 0))
+    assert verified(hardened_opted_out, drawn) == (verified(upstream, drawn)[0], plans(drawn, 0, 0))
 
 
 def test_a_multi_latent_draft_extend_is_planned_as_before_and_waited_for_once(
-    unpatched: DrivenTree, patched: DrivenTree
+    unpatched: DrivenTree, opted_out: DrivenTree
 ) -> None:
     server = {"context": 200, "page_size": 1, "draft_tokens": 4}
     batch = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [4, 4, 4]}
@@ -230,6 +230,6 @@ def test_a_multi_latent_draft_extend_is_planned_as_before_and_waited_for_once(
         ("", "refuses", [2 * COPIES, *[COPIES] * 3]),
     ):
         asked = ({"PATCHKIT_DISABLE": off}, behaviour)
-        told = patched.ask("flashinfer.latent_extends", server, modes, batch, *asked)
+        told = opted_out.ask("flashinfer.latent_extends", server, modes, batch, *asked)
         assert [each.pop("waits") for each in told] == waits
         assert told == expected
