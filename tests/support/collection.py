@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 _TOGETHER = {
     "tests/differential/test_backdated.py": "the backdated trees",
-    # These modules share the trees of `support.driven.fixtures`.
+    # These modules share the trees of `support.driven.fixtures`; a worker that made them for all would be the last.
+    **dict.fromkeys(
+        (f"tests/differential/test_{name}.py" for name in ("flashinfer", "sparse_attention", "verify_mask")),
+        "the driven trees of later patches",
+    ),
     "tests/differential/": "the driven trees",
 }
 _LONGEST = ("tests/differential/", "tests/real/", "tests/verify/", "tests/audit/")
