@@ -35,7 +35,7 @@ def fill_by_torch(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
     """Do what ``fill`` promises by torch operations."""
     first_keys = batch.seq_lens[: batch.size].to(torch.int32) + batch.extra
     keys = first_keys + lengths.steps - 1
-    # A fill of one step may have rows of its own or none.
+    # A single step has no dimension for them.
     own, offsets = (rows.view(lengths.steps, -1) for rows in (lengths.keys, lengths.key_offsets))
     for step in range(lengths.steps):
         own[step, : batch.size] = first_keys + step

@@ -11,7 +11,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 if not BENCHMARKS.is_dir():  # A source checkout keeps them with its documents; the wheel carries them inside.
     BENCHMARKS = Path(__file__).parents[2] / "docs" / "benchmarks"
 
-# The scenario that runs a decode backend in a straight line, and the tree in which nobody keeps its mirror.
+# The scenario that runs a decode backend in a straight line, and the tree that has every patch that it gains by.
 _MEASURED = {
     "triton": (("default-straight", "patched"), ("straight", "patched")),
     "trtllm_mha": (("trtllm-mha-straight", "opted"),),

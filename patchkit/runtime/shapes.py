@@ -63,14 +63,20 @@ class Layer(Protocol):
     layer_id: int
 
 
-class _Mode(Protocol):
-    def is_target_verify(self) -> bool: ...
+class Mode(Protocol):
+    """A forward's mode."""
+
+    def is_draft_extend_v2(self) -> bool:
+        """Tell whether it is a draft-extend of the v2 worker."""
+
+    def is_target_verify(self) -> bool:
+        """Tell whether it is a target's verify."""
 
 
 class ModeBatch(Protocol):
     """A forward's batch."""
 
-    forward_mode: _Mode
+    forward_mode: Mode
 
 
 class SparseAttention(Protocol):
@@ -129,20 +135,9 @@ class FlashInfer(Protocol):
     forward_metadata: object
 
 
-class Mode(Protocol):
-    """A forward's mode."""
-
-    def is_draft_extend_v2(self) -> bool:
-        """Tell whether it is a draft-extend of the v2 worker."""
-
-    def is_target_verify(self) -> bool:
-        """Tell whether it is a target's verify."""
-
-
-class PlannedExtend(Protocol):
+class PlannedExtend(ModeBatch, Protocol):
     """A forward batch of an extend, with what the host knows of it."""
 
-    forward_mode: Mode
     seq_lens_cpu: torch.Tensor | None
     seq_lens_sum: int | None
     extend_seq_lens_cpu: list[int] | None
@@ -192,13 +187,6 @@ class MirroredBatch(Protocol):
 
 class SparseBatch(ExtendBatch, MirroredBatch, SizedBatch, Protocol):
     """A forward batch that DeepSeek Sparse Attention plans on the host."""
-
-
-class DraftMode(Protocol):
-    """What a forward does."""
-
-    def is_draft_extend_v2(self) -> bool:
-        """Tell whether it extends the draft's cache by every token of a draft."""
 
 
 class _Request(Protocol):

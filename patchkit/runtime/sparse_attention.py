@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeGuard
 
-    from .shapes import DraftMode, MirroredBatch, SparseAttention, SparseBatch
+    from .shapes import MirroredBatch, Mode, SparseAttention, SparseBatch
 
 _CLASSES = {"DeepseekSparseAttnBackend", "NativeSparseAttnBackend"}
 
@@ -50,7 +50,7 @@ def sparse_columns(
 
 
 def sparse_extend_lens(
-    mode: DraftMode, accepted: torch.Tensor, count: int, stride: int, like: torch.Tensor
+    mode: Mode, accepted: torch.Tensor, count: int, stride: int, like: torch.Tensor
 ) -> tuple[torch.Tensor, Sequence[int]]:
     """Return what each of ``count`` requests of a draft-extend extends by, on the device of ``like`` and on the host.
 
@@ -69,8 +69,8 @@ def restore_sparse_lens(forward_batch: SparseBatch) -> None:
     The batch gets its mirror, and a draft-extend what each request extends by. Source: pull request 29798.
     """
     if forward_batch.seq_lens_cpu is None:
-        forward_batch.seq_lens_cpu = forward_batch.seq_lens.cpu()
-        forward_batch.seq_lens_sum = lens_sum(forward_batch.seq_lens_cpu)
+        mirror = forward_batch.seq_lens.cpu()
+        forward_batch.seq_lens_cpu, forward_batch.seq_lens_sum = mirror, lens_sum(mirror)
     mirror_uniform_extend_lens(forward_batch)
 
 
