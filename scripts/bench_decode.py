@@ -2,18 +2,21 @@
 
 usage: python scripts/bench_decode.py --tree unpatched=A --tree patched=REPOSITORY@REF [--tree ...] --out FOLDER
 
-Every tree has an EAGLE3 engine of its own, up at the same time as the others' on the same GPU, and they take
-turns run by run, A B A B. The first tree is the reference. The folder gets ``results.json`` and
-``table.txt``, both rewritten after every scenario, and each engine's log and traces. Exits 0 only if every
-tree gave the reference's tokens in every scenario and every faulty copy did not in at least one.
+Every tree has an engine of its own, up at the same time as the others' on the same GPU, and they take turns run
+by run, A B A B. The first tree is the reference; of trees named FIELD/NAME, such as 0.5.14/patched, the first of
+each field is that of its field. The folder gets ``results.json`` and ``table.txt``, both rewritten after every
+scenario, and each engine's log and traces. Exits 0 only if every tree gave its reference's tokens in every scenario
+and every faulty copy did not in at least one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import os
 import platform
+import re
 import shlex
 import signal
 import subprocess
@@ -24,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from decode_bench import models
 from decode_bench.engines import Engine, EngineError
 from decode_bench.figures import read_run
 from decode_bench.results import WARM_UP, Measured, Result, passed, result, table, write
@@ -37,7 +41,7 @@ from patchkit.errors import PatchkitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# Engines up at the same time, at most, where nothing is timed: what an H200's memory holds at eight layers.
+# Engines up at the same time, at most: what an H200's memory holds at eight layers.
 ENGINES = 10
 # Runs of a scenario that is not timed: the second shows whether the first can be repeated.
 UNTIMED_RUNS = 2
@@ -45,8 +49,9 @@ UNTIMED_RUNS = 2
 
 @dataclass
 class Group:
-    """Scenarios that one set of engines can serve, one engine a tree."""
+    """Scenarios that one set of engines can serve, one engine a tree of a field."""
 
+    field: str
     layers: int
     server: Server
     scenarios: list[Scenario] = field(default_factory=list)
@@ -59,17 +64,19 @@ class Group:
     @property
     def name(self) -> str:
         """Name of the group's folder."""
-        return f"{self.layers}-layers-{self.scenarios[0].name}"
+        return "-".join(filter(None, (self.field, f"{self.layers}-layers", self.scenarios[0].name)))
 
 
-def grouped(chosen: Sequence[Scenario], layers: Sequence[int]) -> list[Group]:
-    """Return the scenarios by number of layers and server; groups with something to time come first."""
+def grouped(chosen: Sequence[Scenario], layers: Sequence[int], fields: Sequence[str] = ("",)) -> list[Group]:
+    """Return the scenarios by field, number of layers and server; groups with something to time come first."""
     groups: list[Group] = []
-    for count in layers:
-        for scenario in chosen:
-            group = next((g for g in groups if (g.layers, g.server) == (count, scenario.server)), None)
+    for name, count, scenario in itertools.product(fields, layers, chosen):
+        own = scenario.server.layers
+        if own is None or count == layers[0]:
+            key = (name, own or count, scenario.server)
+            group = next((g for g in groups if (g.field, g.layers, g.server) == key), None)
             if group is None:
-                groups.append(group := Group(count, scenario.server))
+                groups.append(group := Group(*key))
             group.scenarios.append(scenario)
     return sorted(groups, key=lambda group: not group.timed)
 
@@ -82,9 +89,13 @@ class Field:
     engines: dict[Contender, Engine]
     step_events: dict[Contender, str] = field(default_factory=dict)
     failures: dict[Contender, str] = field(default_factory=dict)
+    awaited: bool = False
 
     def await_start(self, report: Callable[[str], None], about: dict[str, Any]) -> None:
-        """Wait until every engine answers or has failed."""
+        """Wait until every engine answers or has failed, the first time that it is called."""
+        if self.awaited:
+            return
+        self.awaited = True
         for tree, engine in self.engines.items():
             try:
                 start = engine.await_start()
@@ -119,6 +130,7 @@ class Field:
             with engine.log.open(errors="replace") as log:
                 log.seek(marks[tree])
                 measured[tree].log = log.read()
+            measured[tree].reached = engine.reached()
         return list(measured.values())
 
     def stop(self) -> None:
@@ -135,34 +147,32 @@ class Field:
             self.failures.setdefault(tree, f"{scenario.label}: {failure}")
 
 
-def fits(group: Group, up: Sequence[Field], trees: int) -> bool:
-    """Whether the group's engines may start beside those of the groups that are up."""
-    if not up:
-        return True
-    if group.timed or any(other.group.timed for other in up):
-        return False
-    return (len(up) + 1) * trees <= ENGINES
-
-
 def compare(
     groups: Sequence[Group],
     start: Callable[[Group], Field],
     *,
-    trees: int,
+    trees: Callable[[Group], int],
     repeats: int,
     report: Callable[[str], None],
     about: dict[str, Any],
 ) -> Iterator[list[Result]]:
-    """Yield each scenario's results, one a tree, as soon as it has run in all of them."""
+    """Yield each scenario's results, one a tree, as soon as it has run in all of them.
+
+    While something is timed every other engine is idle: none starts, none serves. ``trees`` says of how many trees a
+    group starts an engine.
+    """
     waiting, up = deque(groups), deque[Field]()
     try:
         while waiting or up:
-            while waiting and fits(waiting[0], up, trees):
+            while waiting and not any(each.group.timed and each.awaited for each in up):
+                if up and sum(len(each.engines) for each in up) + trees(waiting[0]) > ENGINES:
+                    break
                 up.append(start(waiting.popleft()))
             current = up[0]
-            current.await_start(report, about)
+            for each in up if current.group.timed else [current]:
+                each.await_start(report, about)
             for scenario in current.group.scenarios:
-                report(f"{current.group.layers} layers, {scenario.label}")
+                report(f"{current.group.name}: {scenario.label}")
                 measured = current.measure(scenario, repeats)
                 yield [result(scenario, current.group.layers, one, measured[0]) for one in measured]
             up.popleft().stop()
@@ -187,7 +197,7 @@ def named_tree(context: click.Context, parameter: click.Parameter, values: tuple
         name, separator, place = value.partition("=")
         if not separator:
             raise click.BadParameter(f"{value} is not NAME=PATH or NAME=REPOSITORY@REF.")
-        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        if not re.fullmatch(r"[\w.-]*\w[\w.-]*(/[\w.-]*\w[\w.-]*)?", name):
             raise click.BadParameter(f"{name!r} names a folder: use letters, digits, '.', '_' and '-'.")
         if name in found:
             raise click.BadParameter("two trees have the same name.")
@@ -265,16 +275,31 @@ def main(
         "command": shlex.join(sys.orig_argv),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
-        "trees": [{"name": tree.name, "version": tree.version, "control": tree.control} for tree in trees],
+        "trees": [
+            {
+                "name": tree.name,
+                "version": tree.version,
+                "control": tree.control,
+                "patches": tree.patches(),
+            }
+            for tree in trees
+        ],
         "seconds_to_start": {},
     }
     checkpoint = {}
-    for count in layers:
+    for count in layers if any(scenario.server.model is None for scenario in chosen) else ():
         console.log(f"checkpoint of {count} layers")
         checkpoint[count] = write_checkpoint(checkpoints, count)
 
+    def entered(group: Group) -> list[Contender]:
+        return [tree for tree in trees if tree.field == group.field]
+
     def start(group: Group) -> Field:
-        options = group.server.settings(*checkpoint[group.layers])
+        if group.server.model is None:
+            folders = checkpoint[group.layers]
+        else:
+            folders = models.write(models.MODELS[group.server.model], checkpoints)
+        options = group.server.settings(*folders)
         environment = group.server.environment
         return Field(
             group,
@@ -288,15 +313,15 @@ def main(
                     start_limit=start_limit,
                     run_limit=run_limit,
                 )
-                for tree in trees
+                for tree in entered(group)
             },
         )
 
     results: list[Result] = []
     for fresh in compare(
-        grouped(chosen, layers),
+        grouped(chosen, layers, list(dict.fromkeys(tree.field for tree in trees))),
         start,
-        trees=len(trees),
+        trees=lambda group: len(entered(group)),
         repeats=repeats,
         report=console.log,
         about=about,

@@ -70,6 +70,7 @@ class Engine:
         folder.mkdir(parents=True, exist_ok=True)
         self.tree = tree
         self.log = folder / "log.txt"
+        self._reached = folder / "reached"
         self._start_limit, self._run_limit = start_limit, run_limit
         self._began = time.monotonic()
         settings = folder / "settings.json"
@@ -133,6 +134,10 @@ class Engine:
         except BrokenPipeError:
             raise self._failure("The engine ended without an answer.") from None
         return self._reply(time.monotonic(), self._run_limit)
+
+    def reached(self) -> tuple[str, ...]:
+        """Return the patches of which the engine's processes have run a statement."""
+        return tuple(sorted({*self._reached.read_text().split()})) if self._reached.exists() else ()
 
     def stop(self) -> None:
         """End the engine and every process that it started, at once: none holds anything worth keeping."""

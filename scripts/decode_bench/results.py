@@ -42,6 +42,10 @@ class Result:
     """One tree in one scenario."""
 
     scenario: str
+    # Of the model, the attention backend, and the speculative algorithm.
+    family: str
+    backend: str
+    algorithm: str
     batch: int | None
     layers: int
     tree: str
@@ -74,6 +78,8 @@ class Result:
     # steps without it.
     gpu_busy: float | None
     profile: StepProfile | None
+    # Patches of which the engine has run a statement since it started.
+    reached: tuple[str, ...]
 
 
 @dataclass
@@ -87,6 +93,7 @@ class Measured:
     profile: StepProfile | None = None
     # The engine's log during the scenario.
     log: str = ""
+    reached: tuple[str, ...] = ()
 
 
 def result(scenario: Scenario, layers: int, measured: Measured, reference: Measured) -> Result:
@@ -110,6 +117,9 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         error = "No request was taken back, which this scenario is for: leave the server less room."
     return Result(
         scenario=scenario.name,
+        family=scenario.server.family,
+        backend=scenario.server.backend,
+        algorithm=scenario.server.algorithm,
         batch=scenario.batch,
         layers=layers,
         tree=measured.tree.name,
@@ -130,6 +140,7 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         retracted=retracted,
         gpu_busy=profile.busy_milliseconds / profiled.median if profile and profiled else None,
         profile=profile,
+        reached=measured.reached,
     )
 
 

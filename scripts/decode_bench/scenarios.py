@@ -6,10 +6,11 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from .models import MODELS, VOCABULARY, Option
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-VOCABULARY = 32000
 # Requests that run at a time, at most.
 SLOTS = 16
 # Tokens of KV cache where a scenario is not about running out of them.
@@ -18,10 +19,12 @@ ROOM = 40960
 # shows.
 PAUSE = 2_000_000
 
-# None leaves a setting to sglang.
-Option = bool | int | float | str | None
 # Stands for the folder of the target's checkpoint in a server's options.
 TARGET = "the target's checkpoint"
+_ROLES = ("prefill", "decode")
+# Of the servers that show what happens at the edges: requests side by side in the largest graph, and at all; tokens
+# of a request.
+_GRAPH, _RUNNING, _CONTEXT = 8, 12, 1024
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Request:
     enters: int = 0
     # 0: never.
     aborted: int = 0
+    # Tokens after which the request's grammar ends it; 0: it has none.
+    grammar: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,16 +46,42 @@ class Server:
 
     options: Mapping[str, Option] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    # None: the Llama of `checkpoint.py`.
+    model: str | None = None
 
     @property
     def gpus(self) -> int:
         """How many GPUs an engine takes."""
         return int(self.options.get("tp_size") or 1)
 
+    @property
+    def family(self) -> str:
+        """What the model is called."""
+        return MODELS[self.model].family if self.model else "Llama"
+
+    @property
+    def layers(self) -> int | None:
+        """How many layers the model has; None where whoever runs it says so."""
+        return int(str(MODELS[self.model].target["num_hidden_layers"])) if self.model else None
+
+    @property
+    def backend(self) -> str:
+        """The attention backend; of two, what prefills before what decodes."""
+        chosen = self.settings("", "")
+        both = [chosen.get(f"{role}_attention_backend") or chosen["attention_backend"] for role in _ROLES]
+        return "+".join(dict.fromkeys(map(str, both)))
+
+    @property
+    def algorithm(self) -> str:
+        """The speculative algorithm, "none" without one."""
+        return str(self.settings("", "").get("speculative_algorithm") or "none")
+
     def settings(self, target: str, draft: str) -> dict[str, Option]:
         """Return every setting of an engine of these checkpoints."""
-        own = {name: target if value == TARGET else value for name, value in self.options.items()}
-        return common_options(target, draft) | own
+        chosen = (
+            common_options(target, draft) | (MODELS[self.model].options if self.model else {}) | self.options
+        )
+        return {name: target if value == TARGET else value for name, value in chosen.items()}
 
 
 @dataclass(frozen=True)
@@ -98,6 +129,8 @@ def common_options(target: str, draft: str) -> dict[str, Option]:
         "max_total_tokens": ROOM,
         "random_seed": 1,
         "log_level": "info",
+        # Engines that wait for their turn leave the cores to the one that is measured.
+        "sleep_on_idle": True,
     }
 
 
@@ -168,6 +201,26 @@ def _random() -> Scenario:
     return Scenario("random", requests)
 
 
+def _edges(name: str, grammar: bool = False) -> list[Request]:
+    """Requests that fill the largest graph, are then more than it holds, and end at the context's end or before.
+
+    With a grammar every second one ends at a token that the grammar has for its last.
+    """
+    draw = _Draw(name)
+    full = [Request(draw.prompt(_CONTEXT - 160 + i), new_tokens=152 - i) for i in range(_GRAPH)]
+    more = [
+        Request(draw.prompt(draw.number(16, 400)), draw.number(8, 160), enters=12 + 9 * i)
+        for i in range(2 * _RUNNING)
+    ]
+    requests = [*full, *more]
+    if not grammar:
+        return requests
+    return [
+        replace(request, grammar=draw.number(5, 60) if number % 2 else 0)
+        for number, request in enumerate(requests)
+    ]
+
+
 def _shared_prefixes() -> list[Request]:
     """Requests that begin alike, some beyond a page's end and some not, more than the cache can hold."""
     draw = _Draw("radix")
@@ -200,6 +253,18 @@ _TRTLLM_MHA: Mapping[str, Option] = {
 }
 
 
+# Few enough for a graph to be full, and more than a graph holds.
+_EDGES: Mapping[str, Option] = {
+    "cuda_graph_max_bs": _GRAPH,
+    "max_running_requests": _RUNNING,
+    "context_length": _CONTEXT,
+}
+# The same sums whatever runs beside a request: what still differs is a defect.
+_DETERMINISTIC: Mapping[str, Option] = {"enable_deterministic_inference": True}
+_MAMBA_BUFFER: Mapping[str, Option] = {
+    "mamba_scheduler_strategy": "extra_buffer",
+    "disable_radix_cache": False,
+}
 # What sglang does unless it is told not to.
 _PIECEWISE: Mapping[str, Option] = {"disable_piecewise_cuda_graph": False}
 _FA3: Mapping[str, Option] = {"attention_backend": "fa3"}
@@ -225,6 +290,37 @@ _NO_SPECULATION: Mapping[str, Option] = dict.fromkeys(
         "speculative_num_draft_tokens",
     )
 )
+
+
+_NGRAM: Mapping[str, Option] = {
+    **_NO_SPECULATION,
+    "speculative_algorithm": "NGRAM",
+    "speculative_num_draft_tokens": 8,
+}
+
+
+def _steps(count: int) -> Mapping[str, Option]:
+    return {"speculative_num_steps": count, "speculative_num_draft_tokens": count + 1}
+
+
+def _edge(
+    name: str, options: Mapping[str, Option], model: str | None = None, grammar: bool = False
+) -> Scenario:
+    """Return the requests at the edges on a server."""
+    environment = {"PATCHKIT_BENCH_GRAMMAR": "1"} if grammar else {}
+    server = Server({**_EDGES, **options}, environment, model)
+    return Scenario(name, _edges(name, grammar), server)
+
+
+def _of_models(batches: Sequence[int]) -> list[Scenario]:
+    """Return what every other family of models is asked: a straight line, and the edges."""
+    found = []
+    for name in MODELS:
+        found += [
+            replace(_straight(batch), name=f"{name}-straight", server=Server(model=name)) for batch in batches
+        ]
+        found.append(_edge(f"{name}-edges", {}, name))
+    return found
 
 
 def _straight_on(name: str, options: Mapping[str, Option], batches: Sequence[int]) -> list[Scenario]:
@@ -301,6 +397,23 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         ),
         Scenario("no-speculation", _mixture("no-speculation"), Server({**_PIECEWISE, **_NO_SPECULATION})),
         *_straight_on("tensor-parallel", {**_PIECEWISE, "tp_size": 2}, batches),
+        _edge("edges", _PIECEWISE),
+        _edge("steps-1", _steps(1)),
+        _edge("steps-5", _steps(5)),
+        *(_edge(f"page-{size}", {"page_size": size}) for size in (16, 64)),
+        _edge("grammar", {}, grammar=True),
+        _edge("fp8-kv", {"kv_cache_dtype": "fp8_e4m3"}),
+        _edge("deterministic", _DETERMINISTIC),
+        _edge("hybrid-edges", _TRTLLM_MHA),
+        _edge("fa3-edges", _FA3),
+        _edge("fa3-deterministic", {**_FA3, **_DETERMINISTIC}),
+        _edge("fa3-grammar", _FA3, grammar=True),
+        *(_edge(f"fa3-page-{size}", {**_FA3, "page_size": size}) for size in (16, 64)),
+        *(_edge(f"fa3-steps-{count}", {**_FA3, **_steps(count)}) for count in (1, 5)),
+        _edge("flashinfer-edges", _FLASHINFER),
+        _edge("ngram", _NGRAM),
+        _edge("standalone-edges", _STANDALONE),
+        *_of_models(batches),
         *(
             _long(context, batch, options)
             for context, batch in ((32768, 4), (131072, 1))

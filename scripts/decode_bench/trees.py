@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +17,30 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_MARK = re.compile(r"^\s*# patchkit ([\w-]+):", re.MULTILINE)
+
+
 @dataclass(frozen=True)
 class Contender:
-    """A tree under its name in the results; a control should give other tokens than the first tree."""
+    """A tree under its name in the results; a control should give other tokens than its field's first tree."""
 
     name: str
     # The folder that holds `sglang/`.
     folder: Path
     version: str | None
     control: bool = False
+
+    @property
+    def field(self) -> str:
+        """What precedes the last slash of the name: trees of one field are compared with each other."""
+        return self.name.rpartition("/")[0]
+
+    def patches(self) -> tuple[str, ...]:
+        """Return the patches whose comments mark a statement of the tree."""
+        files = (self.folder / "sglang" / "srt").rglob("*.py")
+        return tuple(
+            sorted({mark for file in files for mark in _MARK.findall(file.read_text(errors="replace"))})
+        )
 
 
 @dataclass(frozen=True)
@@ -97,4 +113,5 @@ def faulty_copy(fault: Fault, contenders: Sequence[Contender], folder: Path) -> 
                 f"{old!r} occurs {text.count(old)} times in {fault.tree}'s {name}: give one that occurs once."
             )
         file.write_text(text.replace(old, new))
-    return Contender(fault.name, copy.parent, original.version, control=True)
+    name = "/".join(filter(None, (original.field, fault.name)))
+    return Contender(name, copy.parent, original.version, control=True)

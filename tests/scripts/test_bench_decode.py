@@ -12,7 +12,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +27,10 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path[:0] = [str(SCRIPTS), str(SCRIPTS / "decode_bench" / "startup")]
 
 import bench_decode  # noqa: E402
+import bench_grammar  # noqa: E402
+import bench_options  # noqa: E402
 import bench_probe  # noqa: E402
+import bench_reach  # noqa: E402
 import checkpoint  # noqa: E402
 from decode_bench import figures, results, scenarios, trace, trees  # noqa: E402
 from decode_bench.engines import Engine, EngineError  # noqa: E402
@@ -106,6 +109,13 @@ FAKE_TREE = {
         class AbortReq:
             def __init__(self, rid):
                 self.rid = rid
+    """,
+    "srt/server_args.py": """
+        import dataclasses
+
+        @dataclasses.dataclass
+        class ServerArgs:
+            model_path: str
     """,
     "srt/managers/scheduler.py": """
         import hashlib
@@ -615,15 +625,172 @@ def test_scenarios_share_engines_where_their_server_is_the_same_and_timed_ones_c
     ]
 
 
-def test_nothing_runs_beside_what_is_timed() -> None:
-    timed, one, two = bench_decode.grouped(
-        [s for s in scenarios.scenarios([1]) if s.name in ("straight", "metrics", "no-graph")], [8]
-    )
-    assert bench_decode.fits(timed, [], 2)
-    assert not bench_decode.fits(one, [bench_decode.Field(timed, {})], 2)
-    assert not bench_decode.fits(timed, [bench_decode.Field(one, {})], 2)
-    assert bench_decode.fits(two, [bench_decode.Field(one, {})], 2)
-    assert not bench_decode.fits(two, [bench_decode.Field(one, {})], bench_decode.ENGINES)
+def test_no_engine_starts_or_serves_beside_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("straight", "fa3-straight", "metrics", "no-graph", "chunked")
+    groups = bench_decode.grouped([s for s in scenarios.scenarios([1]) if s.name in names], [8])
+    monkeypatch.setattr(bench_decode, "ENGINES", 6)
+    contenders = [trees.Contender(name, Path(name), None) for name in ("one", "two")]
+    happened: list[tuple[str, str]] = []
+
+    class Recorded(bench_decode.Field):
+        def await_start(self, report: Any, about: Any) -> None:
+            if not self.awaited:
+                happened.append(("up", self.group.scenarios[0].name))
+            self.awaited = True
+
+        def measure(self, scenario: scenarios.Scenario, repeats: int) -> list[results.Measured]:
+            happened.append(("runs", scenario.name))
+            return [results.Measured(tree) for tree in contenders]
+
+        def stop(self) -> None:
+            happened.append(("ends", self.group.scenarios[0].name))
+
+    def start(group: bench_decode.Group) -> bench_decode.Field:
+        happened.append(("starts", group.scenarios[0].name))
+        return Recorded(group, dict.fromkeys(contenders))  # type: ignore[arg-type]
+
+    for _ in bench_decode.compare(
+        groups, start, trees=lambda group: 2, repeats=1, report=lambda _: None, about={}
+    ):
+        pass
+    timed = [group.scenarios[0].name for group in groups if group.timed]
+    up: set[str] = set()
+    waited: set[str] = set()
+    for what, name in happened:
+        up |= {name} if what == "starts" else set()
+        waited |= {name} if what == "up" else set()
+        if what == "runs" and name in timed:
+            assert up == waited
+        up -= {name} if what == "ends" else set()
+        waited -= {name} if what == "ends" else set()
+        assert len(up) <= 3
+    assert [name for what, name in happened if what == "runs"] == [
+        group.scenarios[0].name for group in groups
+    ]
+
+
+def test_trees_of_a_field_are_compared_with_each_other(tmp_path: Path) -> None:
+    names = ("0.5.13/unpatched", "0.5.13/patched", "0.5.14/unpatched")
+    assert [trees.Contender(name, tmp_path, None).field for name in names] == ["0.5.13", "0.5.13", "0.5.14"]
+    chosen = [s for s in scenarios.scenarios([1]) if s.name == "late"]
+    groups = bench_decode.grouped(chosen, [8], ["0.5.13", "0.5.14"])
+    assert [group.name for group in groups] == ["0.5.13-8-layers-late", "0.5.14-8-layers-late"]
+
+
+def test_a_model_that_has_its_own_number_of_layers_is_run_once() -> None:
+    chosen = [s for s in scenarios.scenarios([1]) if s.name == "qwen3-moe-edges"]
+    (group,) = bench_decode.grouped(chosen, [32, 8])
+    assert group.layers == chosen[0].server.layers
+
+
+def test_a_tree_says_which_patches_mark_its_statements(tmp_path: Path) -> None:
+    package = write_tree(tmp_path) / "sglang"
+    (package / "srt" / "marked.py").write_text("# patchkit 26128: why\n# patchkit pk-own: why\nx = 1\n")
+    assert trees.contender("one", tmp_path).patches() == ("26128", "pk-own")
+
+
+# --- what an engine has run
+
+
+def test_the_lines_of_a_marked_statement_are_its_patchs() -> None:
+    source = textwrap.dedent("""\
+        # patchkit a: a module's own statement
+        x = 1
+
+
+        class C:
+            # patchkit b: an attribute runs at import, whoever serves
+            flag = False
+
+            # patchkit c: a method
+            # patchkit d: two patches
+            @property
+            def f(self):
+                \"\"\"What it is.\"\"\"
+                one = 1
+                return one
+
+            # patchkit e: nothing to do
+            def g(self):
+                \"\"\"Nothing.\"\"\"
+
+            def h(self):
+                # patchkit f: a head
+                if (
+                    self.f
+                ):
+                    y = 1
+                # patchkit g: several lines
+                z = (
+                    y
+                )
+                # not a mark: patchkit h
+                return z
+        """)
+    found = bench_reach.marked_lines(source)
+    lines = source.splitlines()
+    said = {lines[number - 1].strip(): ids for number, ids in found.items()}
+    assert said["x = 1"] == {"a"}
+    assert said["one = 1"] == said["return one"] == {"c", "d"}
+    assert said['"""Nothing."""'] == {"e"}
+    assert said["if ("] == said["self.f"] == {"f"}
+    assert said["z = ("] == {"g"}
+    assert not {"flag = False", "y = 1", "return z", "def f(self):"} & said.keys()
+
+
+def test_a_file_without_marks_claims_no_line() -> None:
+    assert bench_reach.marked_lines("x = 1\n# patchkit\ny = 2\n") == {}
+
+
+# --- settings by release
+
+
+def test_a_setting_goes_by_the_name_that_the_release_has() -> None:
+    options = {"cuda_graph_max_bs": 8, "disable_piecewise_cuda_graph": True, "page_size": 16}
+    assert bench_options.adapted(options, list(options)) == options
+    later = ["cuda_graph_max_bs_decode", "disable_prefill_cuda_graph", "page_size"]
+    assert bench_options.adapted(options, later) == dict(zip(later, options.values(), strict=True))
+
+
+def test_a_setting_that_a_release_lacks_is_refused_unless_it_is_left_to_sglang() -> None:
+    assert bench_options.adapted({"new": None}, ["old"]) == {}
+    with pytest.raises(ValueError, match="has no setting new: leave the scenario out"):
+        bench_options.adapted({"new": 1}, ["old"])
+
+
+# --- structured output
+
+
+def test_a_grammar_allows_even_tokens_and_ends_after_as_many_as_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    base = ModuleType("base_grammar_backend")
+    base.BaseGrammarObject = type("BaseGrammarObject", (), {"__init__": lambda self: None})  # type: ignore[attr-defined]
+    base.BaseGrammarBackend = type("BaseGrammarBackend", (), {})  # type: ignore[attr-defined]
+    package = ModuleType("sglang.srt.constrained")
+    package.base_grammar_backend = base  # type: ignore[attr-defined]
+    for name in ("sglang", "sglang.srt", "sglang.srt.constrained"):
+        monkeypatch.setitem(sys.modules, name, package)
+    manager = ModuleType("grammar_manager")
+    manager.GrammarManager = type("GrammarManager", (), {"__init__": lambda self: None})  # type: ignore[attr-defined]
+    bench_grammar.instrument(manager)
+
+    made = manager.GrammarManager()
+    grammar, ready = made.grammar_backend.get_cached_or_future_value(("regex", "2"), False)
+    assert ready
+    mask = grammar.allocate_vocab_mask(70, 2, "cpu")
+    grammar.fill_vocab_mask(mask, 1)
+    logits = torch.zeros(2, 70)
+    grammar.apply_vocab_mask(logits, grammar.move_vocab_mask(mask, "cpu"))
+    assert torch.isfinite(logits[0]).all()
+    assert torch.isfinite(logits[1]).nonzero().flatten().tolist() == list(range(0, 70, 2))
+    grammar.accept_token(4)
+    assert not grammar.is_terminated()
+    grammar.accept_token(6)
+    assert grammar.is_terminated()
+    grammar.rollback(1)
+    assert not grammar.is_terminated()
+    assert not grammar.copy().is_terminated()
 
 
 # --- trees and faults
@@ -851,7 +1018,7 @@ def compared(tmp_path: Path) -> Iterator[Any]:
         found = bench_decode.compare(
             bench_decode.grouped(chosen, [8]),
             start,
-            trees=len(contenders),
+            trees=lambda group: len(contenders),
             repeats=3,
             report=print,
             about=about,

@@ -6,6 +6,7 @@ Batch launches are recorded beside the settings.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import os
@@ -17,7 +18,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from bench_options import adapted
 from bench_probe import DECODE_EVENT, RECORD, Ticket, read_launches
+from bench_reach import PACKAGE, REACHED
 
 # Seconds for the last batch in flight to drain before the cache can be emptied.
 DRAIN = 10.0
@@ -53,7 +56,7 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dic
         input_ids=[request["prompt"] for request in requests],
         # The end token is not ignored: for a request that ignores it sglang reserves all the room that it may
         # need, and would never take one back.
-        sampling_params=[{"temperature": 0, "max_new_tokens": request["new_tokens"]} for request in requests],
+        sampling_params=[sampling(request) for request in requests],
         rid=[
             str(Ticket(run, index, len(requests), request["enters"], request["aborted"], command["pause"]))
             for index, request in enumerate(requests)
@@ -72,6 +75,12 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dic
         "outputs": [output(reply) for reply in replies],
         "launches": [asdict(launch) for launch in launches],
     }
+
+
+def sampling(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request's sampling parameters; a grammar's regular expression says how many tokens it allows."""
+    grammar = {"regex": str(request["grammar"])} if request["grammar"] else {}
+    return {"temperature": 0, "max_new_tokens": request["new_tokens"], **grammar}
 
 
 def output(reply: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +135,11 @@ def main() -> None:
     sglang = importlib.import_module("sglang")
     # The scheduler is a process of its own, which the probe enters because this is set.
     record = os.environ[RECORD] = str(settings.with_name("launches"))
-    engine = sglang.Engine(**json.loads(settings.read_text()))
+    os.environ[PACKAGE] = str(Path(sglang.__file__).parent)
+    os.environ[REACHED] = str(settings.with_name("reached"))
+    arguments = importlib.import_module("sglang.srt.server_args").ServerArgs
+    known = [field.name for field in dataclasses.fields(arguments)]
+    engine = sglang.Engine(**adapted(json.loads(settings.read_text()), known))
     reply({"sglang": sglang.__file__, "versions": versions(), "step_event": DECODE_EVENT})
     for run, line in enumerate(sys.stdin):
         reply(generate(engine, json.loads(line), run, record))

@@ -190,32 +190,37 @@ def instrument(scheduler: Any, record: str) -> None:
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, loader: importlib.abc.Loader, record: str) -> None:
-        self._loader, self._record = loader, record
+    def __init__(self, loader: importlib.abc.Loader, then: Callable[[ModuleType], None]) -> None:
+        self._loader, self._then = loader, then
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        instrument(module.Scheduler, self._record)
+        self._then(module)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, record: str) -> None:
-        self._record = record
+    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
+        self._name, self._then = name, then
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != SCHEDULER:
+        if fullname != self._name:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._record)
+            spec.loader = _Loader(spec.loader, self._then)
         return spec
+
+
+def on_import(name: str, then: Callable[[ModuleType], None]) -> None:
+    """Call ``then`` with the module ``name`` as soon as that has been imported."""
+    sys.meta_path.insert(0, _Finder(name, then))
 
 
 def install(record: str) -> None:
     """Instrument sglang's scheduler when it is imported; its launches are appended to the file ``record``."""
-    sys.meta_path.insert(0, _Finder(record))
+    on_import(SCHEDULER, lambda module: instrument(module.Scheduler, record))

@@ -4,10 +4,18 @@ Python imports this module by its name in each process, so the scheduler that sg
 """
 
 import os
+from pathlib import Path
 
+import bench_grammar
 import bench_probe
+import bench_reach
 import bench_stand_ins
+import bench_weights
 
 bench_stand_ins.install()
+bench_weights.install()
 if record := os.environ.get(bench_probe.RECORD):
     bench_probe.install(record)
+    bench_reach.install(Path(os.environ[bench_reach.PACKAGE]), os.environ[bench_reach.REACHED])
+if os.environ.get(bench_grammar.GRAMMAR):
+    bench_probe.on_import(bench_grammar.MANAGER, bench_grammar.instrument)

@@ -1,0 +1,108 @@
+"""Which patches an engine has run: a patch counts once a statement that its comment marks was executed.
+
+Each marked statement is noted once, in the process that executes it; after that it runs as fast as without.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import CodeType
+
+# Environment variable: the file that the ids of patches are appended to, a line each.
+REACHED = "PATCHKIT_BENCH_REACHED"
+# And the one that names the tree's package.
+PACKAGE = "PATCHKIT_BENCH_PACKAGE"
+_MARK = re.compile(r"\s*# patchkit ([\w-]+):")
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def marked_lines(source: str) -> Mapping[int, frozenset[str]]:
+    """Return the patches that claim each line: the lines of a marked statement, of a function those of its body.
+
+    What a class holds besides functions runs at import whoever serves, and claims no line.
+    """
+    marks = {
+        number: found[1] for number, line in enumerate(source.splitlines(), 1) if (found := _MARK.match(line))
+    }
+    claimed: dict[int, set[str]] = {}
+    for above, statement in _statements(ast.parse(source)) if marks else ():
+        ids = {marks[line] for line in range(above, _first(statement)) if line in marks}
+        for line in _lines(statement) if ids else ():
+            claimed.setdefault(line, set()).update(ids)
+    return {line: frozenset(ids) for line, ids in claimed.items()}
+
+
+def _statements(node: ast.AST) -> Iterator[tuple[int, ast.stmt]]:
+    """Yield each statement, but no plain one of a class, with the first line at which a comment above it can be."""
+    above = getattr(node, "lineno", 0) + 1
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            if not isinstance(node, ast.ClassDef) or isinstance(child, _DEFINITIONS):
+                yield above, child
+            above = (child.end_lineno or child.lineno) + 1
+        yield from _statements(child)
+
+
+def _first(statement: ast.stmt) -> int:
+    decorators = getattr(statement, "decorator_list", ())
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _lines(statement: ast.stmt) -> Iterable[int]:
+    body = getattr(statement, "body", None)
+    if isinstance(statement, _DEFINITIONS):
+        # What says nothing but what it is for runs on the line that says it.
+        documented = ast.get_docstring(statement) is not None and len(statement.body) > 1
+        return (inner.lineno for inner in statement.body[documented:])
+    # Of a statement with a block only its head: the block may be passed over.
+    end = _first(body[0]) if body else (statement.end_lineno or statement.lineno) + 1
+    return range(statement.lineno, max(end, statement.lineno + 1))
+
+
+def install(package: Path, record: str) -> None:
+    """Append the id of each patch that code below ``package`` executes to the file ``record``, once a process.
+
+    Python before 3.12 cannot watch lines at no cost: nothing is noted there.
+    """
+    if sys.version_info < (3, 12):
+        return
+    watch = sys.monitoring
+    tool = watch.PROFILER_ID
+    root = f"{package.resolve()}{os.sep}"
+    file = os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    seen: set[str] = set()
+
+    @cache
+    def claims(filename: str) -> Mapping[int, frozenset[str]]:
+        if not filename.startswith(root):
+            return {}
+        try:
+            return marked_lines(Path(filename).read_text())
+        except (OSError, SyntaxError, UnicodeDecodeError):
+            return {}
+
+    def started(code: CodeType, offset: int) -> Any:
+        lines = claims(code.co_filename)
+        if lines and any(line in lines for _, _, line in code.co_lines() if line is not None):
+            watch.set_local_events(tool, code, watch.events.LINE)
+        return watch.DISABLE
+
+    def executed(code: CodeType, line: int) -> Any:
+        for patch in claims(code.co_filename).get(line, frozenset()) - seen:
+            seen.add(patch)
+            os.write(file, f"{patch}\n".encode())
+        return watch.DISABLE
+
+    watch.use_tool_id(tool, "patchkit.reach")
+    watch.register_callback(tool, watch.events.PY_START, started)
+    watch.register_callback(tool, watch.events.LINE, executed)
+    watch.set_events(tool, watch.events.PY_START)
