@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -31,6 +32,14 @@ _ENVIRONMENT = {
     "SGLANG_DISABLE_CUDNN_CHECK": "1",
     "SGLANG_SKIP_SGL_KERNEL_VERSION_CHECK": "1",
 }
+# What releases from the given one on import whether they need it or not.
+_IMPORTED_SINCE = {(0, 5, 15): ("cutlass", "deep_gemm")}
+
+
+def stand_ins(version: str | None) -> str:
+    """Return the packages that a release of this version imports and the bundle lacks, separated by commas."""
+    numbers = tuple(map(int, re.findall(r"\d+", version or "")[:3]))
+    return ",".join(name for since, names in _IMPORTED_SINCE.items() if numbers >= since for name in names)
 
 
 class EngineError(Exception):
@@ -89,6 +98,7 @@ class Engine:
                     **os.environ,
                     **_ENVIRONMENT,
                     **environment,
+                    "PATCHKIT_BENCH_STAND_INS": stand_ins(tree.version),
                     "PYTHONPATH": os.pathsep.join(str(entry.resolve()) for entry in path),
                 },
                 # A group of its own, so that its scheduler ends with it.

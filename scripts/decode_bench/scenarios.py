@@ -397,7 +397,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         ),
         Scenario("no-speculation", _mixture("no-speculation"), Server({**_PIECEWISE, **_NO_SPECULATION})),
         *_straight_on("tensor-parallel", {**_PIECEWISE, "tp_size": 2}, batches),
-        _edge("edges", _PIECEWISE),
+        _edge("edges", {**_PIECEWISE, "piecewise_cuda_graph_max_tokens": 256}),
         _edge("steps-1", _steps(1)),
         _edge("steps-5", _steps(5)),
         *(_edge(f"page-{size}", {"page_size": size}) for size in (16, 64)),

@@ -32,7 +32,7 @@ import bench_options  # noqa: E402
 import bench_probe  # noqa: E402
 import bench_reach  # noqa: E402
 import checkpoint  # noqa: E402
-from decode_bench import figures, results, scenarios, trace, trees  # noqa: E402
+from decode_bench import engines, figures, results, scenarios, trace, trees  # noqa: E402
 from decode_bench.engines import Engine, EngineError  # noqa: E402
 from rich.console import Console  # noqa: E402
 
@@ -756,6 +756,11 @@ def test_a_setting_that_a_release_lacks_is_refused_unless_it_is_left_to_sglang()
     assert bench_options.adapted({"new": None}, ["old"]) == {}
     with pytest.raises(ValueError, match="has no setting new: leave the scenario out"):
         bench_options.adapted({"new": 1}, ["old"])
+
+
+def test_a_release_gets_stand_ins_for_what_it_imports_whether_it_needs_it_or_not() -> None:
+    assert engines.stand_ins("0.5.14") == engines.stand_ins(None) == ""
+    assert "deep_gemm" in engines.stand_ins("0.5.15.post1").split(",")
 
 
 # --- structured output

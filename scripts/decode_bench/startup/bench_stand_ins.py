@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ LEFT_OUT = frozenset(
         "xgrammar",
     }
 )
+# Environment variable: further ones, separated by commas.
+FURTHER = "PATCHKIT_BENCH_STAND_INS"
 
 
 class _StandIn(ModuleType):
@@ -49,10 +52,13 @@ class _StandIn(ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition(".")[0] not in LEFT_OUT:
+        if fullname.partition(".")[0] not in self._names:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
@@ -64,5 +70,5 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Let the packages of `LEFT_OUT` import, unless the real ones are there."""
-    sys.meta_path.append(_Finder())
+    """Let the packages of `LEFT_OUT`, and those that `FURTHER` names, import, unless the real ones are there."""
+    sys.meta_path.append(_Finder(LEFT_OUT | frozenset(filter(None, os.environ.get(FURTHER, "").split(",")))))
