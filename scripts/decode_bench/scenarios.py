@@ -299,6 +299,17 @@ _NGRAM: Mapping[str, Option] = {
 }
 
 
+# Each of two GPUs has requests of its own, every second one.
+_DP: Mapping[str, Option] = {"tp_size": 2, "dp_size": 2, "enable_dp_attention": True}
+_SHARED: Mapping[str, str] = {"PATCHKIT_BENCH_SHARES": "2"}
+
+
+def _side_by_side(name: str) -> list[Request]:
+    """Requests of which one GPU's are done long before the other's, so that it is idle while that one decodes."""
+    draw = _Draw(name)
+    return [Request(draw.prompt(draw.number(16, 300)), 40 + 120 * (i % 2)) for i in range(SLOTS)]
+
+
 def _steps(count: int) -> Mapping[str, Option]:
     return {"speculative_num_steps": count, "speculative_num_draft_tokens": count + 1}
 
@@ -397,6 +408,11 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         ),
         Scenario("no-speculation", _mixture("no-speculation"), Server({**_PIECEWISE, **_NO_SPECULATION})),
         *_straight_on("tensor-parallel", {**_PIECEWISE, "tp_size": 2}, batches),
+        *(
+            Scenario(f"{name}dp-attention", _side_by_side(f"{name}dp-attention"), Server(_DP, _SHARED, model))
+            for name, model in (("", None), ("deepseek-mla-", "deepseek-mla"))
+        ),
+        Scenario("deepseek-mla-tensor-parallel", _mixture("mla-tp"), Server({"tp_size": 2}, {}, "deepseek-mla")),
         _edge("edges", {**_PIECEWISE, "piecewise_cuda_graph_max_tokens": 256}),
         _edge("steps-1", _steps(1)),
         _edge("steps-5", _steps(5)),

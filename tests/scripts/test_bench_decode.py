@@ -500,6 +500,21 @@ def test_requests_that_were_sent_together_are_taken_apart() -> None:
     assert admitted(gate) == [str(late)]
 
 
+def test_a_scheduler_that_gets_a_share_of_a_run_waits_for_the_others_to_have_theirs() -> None:
+    gate, (_, mine) = bench_probe.Gate(shares=2), tickets(0, 0)
+    asked: list[bool] = []
+
+    def agreed(ready: bool) -> bool:
+        asked.append(ready)
+        return len(asked) > 2
+
+    assert gate.admit([], str, agreed) == []
+    assert gate.admit([message(mine)], str, agreed) == []
+    (passed,) = gate.admit([], str, agreed)
+    assert passed.rid == str(mine)
+    assert asked == [True, True, True]
+
+
 def test_a_batch_of_someone_elses_requests_passes_whole() -> None:
     batch = SimpleNamespace(batch=[SimpleNamespace(rid="a"), SimpleNamespace(rid="b")])
     assert bench_probe.Gate().admit([batch], str) == [batch]
@@ -609,7 +624,12 @@ def test_a_server_without_speculation_and_one_that_drafts_for_itself_are_setting
     assert {value for name, value in plain.items() if name.startswith("speculative")} == {None}
     assert servers["standalone"].settings("t", "d")["speculative_draft_model_path"] == "t"
     assert servers["straight"].settings("t", "d")["speculative_draft_model_path"] == "d"
-    assert [name for name, server in servers.items() if server.gpus > 1] == ["tensor-parallel"]
+    assert [name for name, server in servers.items() if server.gpus > 1] == [
+        "tensor-parallel",
+        "dp-attention",
+        "deepseek-mla-dp-attention",
+        "deepseek-mla-tensor-parallel",
+    ]
 
 
 def test_scenarios_share_engines_where_their_server_is_the_same_and_timed_ones_come_first() -> None:

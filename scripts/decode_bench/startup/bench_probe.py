@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Environment variable: the file that launch times are appended to.
 RECORD = "PATCHKIT_BENCH_RECORD"
+# And how many schedulers share the requests of a run, if more than one does.
+SHARES = "PATCHKIT_BENCH_SHARES"
 # Name of the trace event around the launch of a decode step.
 DECODE_EVENT = "patchkit.decode"
 SCHEDULER = "sglang.srt.managers.scheduler"
@@ -92,7 +94,9 @@ def read_launches(record: str, run: int) -> list[Launch]:
 class Gate:
     """Holds a run's requests back until all are there, then lets each in at its decode step."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: int = 1) -> None:
+        """Hold back requests of which as many schedulers as ``shares`` get equal parts."""
+        self._shares = shares
         self.run = -1
         self.pause = 0
         self._step = 0
@@ -101,10 +105,16 @@ class Gate:
         self._held: list[tuple[Ticket, Any]] = []
         self._aborts: list[Ticket] = []
 
-    def admit(self, received: Iterable[Any], abort: Callable[[str], Any]) -> list[Any]:
+    def admit(
+        self,
+        received: Iterable[Any],
+        abort: Callable[[str], Any],
+        agreed: Callable[[bool], bool] = bool,
+    ) -> list[Any]:
         """Return what the scheduler may see now of what it has received up to now.
 
-        ``abort`` makes an abort message of a request's id. To be called once a turn of the scheduler's loop.
+        ``abort`` makes an abort message of a request's id; ``agreed`` says whether every scheduler that gets a share of
+        a run has all of its own. To be called once a turn of the scheduler's loop.
         """
         passed = []
         for message in received:
@@ -117,7 +127,7 @@ class Gate:
             if None in tickets:
                 passed.append(message)
         idle, self._launched = not self._launched, False
-        if self._awaited:
+        if not agreed(self._awaited == 0):
             return passed
         if idle and self._held and all(ticket.enters > self._step for ticket, _ in self._held):
             # Nothing runs that would count the steps up to the next arrival.
@@ -136,7 +146,7 @@ class Gate:
     def _hold(self, ticket: Ticket, message: Any) -> None:
         if ticket.run != self.run:
             self.run, self.pause = ticket.run, ticket.pause
-            self._step, self._awaited = 0, ticket.count
+            self._step, self._awaited = 0, ticket.count // self._shares
             self._held, self._aborts = [], []
         self._awaited -= 1
         self._held.append((ticket, message))
@@ -149,7 +159,8 @@ def instrument(scheduler: Any, record: str) -> None:
     """Put a gate before, and a clock around, the batches of an sglang scheduler class."""
     import torch
 
-    gate = Gate()
+    shares = int(os.environ.get(SHARES, "1"))
+    gate = Gate(shares)
     file = os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     admit, launch = scheduler.process_input_requests, scheduler.run_batch
 
@@ -168,7 +179,15 @@ def instrument(scheduler: Any, record: str) -> None:
 
     @functools.wraps(admit)
     def process_input_requests(self: Any, received: list[Any]) -> Any:
-        return admit(self, gate.admit(received, abort))
+        def agreed(ready: bool) -> bool:
+            if shares == 1:
+                return ready
+            # Each of them gets here once a turn, and each turn ends for all of them at once.
+            flag = torch.tensor([int(ready)])
+            torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MIN, self.tp_cpu_group)
+            return bool(flag.item())
+
+        return admit(self, gate.admit(received, abort, agreed))
 
     @functools.wraps(launch)
     def run_batch(self: Any, batch: Any, *arguments: Any, **options: Any) -> Any:
