@@ -46,7 +46,7 @@ from .lengths import (
     tree_mask_total,
 )
 from .metrics import decode_seq_lens, decode_total_seq_lens
-from .overlap import require_overlap_hook
+from .overlap import require_overlap_hook, require_overlap_hook_to_verify
 from .replays import padded_replay, replay_padding
 from .sparse_attention import (
     has_no_requests,
@@ -108,6 +108,7 @@ __all__ = [
     "replay_triton_extend",
     "replay_triton_verify",
     "require_overlap_hook",
+    "require_overlap_hook_to_verify",
     "restore_host_lens",
     "restore_sparse_lens",
     "row_length",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from .shapes import Hybrid
+    from .shapes import DisaggregatedArgs, Hybrid, Worker
 
 _Backend = TypeVar("_Backend")
 
@@ -45,3 +45,13 @@ def require_overlap_hook(plan_stream: object, backend: object) -> None:
             f"{type(verify_side(backend)).__name__} cannot verify with the overlap plan stream: it has no {HOOK}; "
             "unset SGLANG_ENABLE_OVERLAP_PLAN_STREAM or choose another attention backend."
         )
+
+
+def require_overlap_hook_to_verify(draft: object, target: Worker, server_args: DisaggregatedArgs) -> None:
+    """Raise as ``require_overlap_hook`` does where ``draft``, None or the worker that speculates, will verify.
+
+    ``target`` is not looked at without a plan stream, nor on a disaggregated prefill server, which verifies nothing.
+    """
+    plan_stream = getattr(draft, "plan_stream", None)
+    if plan_stream is not None and server_args.disaggregation_mode != "prefill":
+        require_overlap_hook(plan_stream, target.model_runner.attn_backend)

@@ -22,6 +22,12 @@ class Worker(Protocol):
     model_runner: _Runner
 
 
+class DisaggregatedArgs(Protocol):
+    """A server's arguments, which say whether it only prefills, only decodes, or does both."""
+
+    disaggregation_mode: str
+
+
 class _SpeculativeArgs(Protocol):
     speculative_attention_mode: str
 

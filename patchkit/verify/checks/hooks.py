@@ -12,7 +12,7 @@ from patchkit.tree.nodes import walk
 from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from patchkit.findings.finding import Finding
     from patchkit.tree.index import Function, Module
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 MISSING = Rule("PV401", "hook-missing", "the overlap plan stream can reach a backend without its hook")
 HOOK = "update_verify_buffers_to_fill_after_draft"
 _NAMED = 3
-_START_CHECK = "require_overlap_hook"
+_START_CHECK = "require_overlap_hook_to_verify"
+_WORKERS_OWN_CHECK = "require_overlap_hook"
 
 
 @register("hooks", "Backends have the overlap hook", MISSING, order=60)
@@ -88,9 +89,17 @@ def _has(subject: Subject, cls: Class) -> bool:
 
 
 def _checked(subject: Subject, worker: Function) -> bool:
-    """Tell whether start-up refuses a backend without the hook; a helper of workers leaves it to them."""
-    modules = [worker.module] if worker.owner is not None else subject.program.core
-    return any(_calls(function, _START_CHECK) for module in modules for function in module.all_functions())
+    """Tell whether start-up refuses a backend without the hook: the scheduler, for all workers, or the worker itself.
+
+    A helper of workers leaves it to them.
+    """
+    core = subject.program.core
+    own = [worker.module] if worker.owner is not None else core
+    return _called(core, _START_CHECK) or _called(own, _WORKERS_OWN_CHECK)
+
+
+def _called(modules: Sequence[Module], name: str) -> bool:
+    return any(_calls(function, name) for module in modules for function in module.all_functions())
 
 
 def _missing(cls: Class) -> Finding:
