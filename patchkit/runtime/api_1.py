@@ -56,7 +56,7 @@ from .sparse_attention import (
 )
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
-from .tree_mask import verify_mask
+from .tree_mask import has_full_mask, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_verify
 
 __all__ = [
@@ -78,6 +78,7 @@ __all__ = [
     "flash_attention_needs_mirror",
     "flash_attention_steps_need_mirror",
     "graphs_draft_extend",
+    "has_full_mask",
     "has_no_requests",
     "host_lens",
     "host_total",

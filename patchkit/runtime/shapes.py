@@ -49,6 +49,9 @@ class VerifyBackend(Protocol):
 
     max_context_len: int
 
+    def get_verify_buffers_to_fill_after_draft(self) -> Sequence[torch.Tensor | None]:
+        """Return what it preallocated for the tree mask and for positions."""
+
 
 class FlashAttention(Protocol):
     """sglang's FlashAttention backend."""

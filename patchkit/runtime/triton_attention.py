@@ -32,7 +32,8 @@ def replay_triton_verify(
         return False
     mask, buffer = getattr(spec_info, "custom_mask", None), backend.cuda_graph_custom_mask
     if mask is not None and mask.data_ptr() != buffer.data_ptr():
-        buffer[: mask.shape[0]] = mask
+        # A mask of a bound may be longer than the graph's, which then has all that there is of the requests.
+        buffer[: mask.shape[0]] = mask[: buffer.shape[0]]
     fill_slots(
         req_pool_indices.shape[0],
         seq_lens,
