@@ -209,7 +209,8 @@ def prepare_draft_extend(
 def prepare_verify(case: dict[str, Any], tokens: int, *, graph: bool) -> dict[str, Any]:
     """Return what a verify of ``tokens`` draft tokens a request is given, and what its input says.
 
-    With ``slots`` the server tracks states: they say which of its two places each request tracks the next one in.
+    With ``slots`` the server tracks states: they say which of its two places each request tracks the next one in, and
+    ``mapping`` what places it has.
     """
     slots = case.get("slots")
     _serve(enable_mamba_extra_buffer=lambda: slots is not None)
@@ -229,7 +230,7 @@ def prepare_verify(case: dict[str, Any], tokens: int, *, graph: bool) -> dict[st
     pool = SimpleNamespace(
         req_to_token=None,
         req_index_to_mamba_ping_pong_track_buffer_mapping=on_device(
-            [[10 * row + 1, 10 * row + 2] for row in range(count)], torch.int32
+            case.get("mapping") or [[10 * row + 1, 10 * row + 2] for row in range(count)], torch.int32
         ),
     )
     batch.req_to_token_pool = pool

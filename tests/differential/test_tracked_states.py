@@ -1,0 +1,54 @@
+"""A verify of a request whose slots for states are gone writes into none; that of one that has them tracks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.driven.trees import DrivenTree, ProbeError, with_patches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.releases import Releases
+
+RELEASES = ("0.5.11", "0.5.12.post1", "0.5.13", "0.5.14", "0.5.15.post1")
+KINDS = ("cuda", "ascend")
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def before_and_after(
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+    """A release as it is, and with the patch."""
+    folder, version = tmp_path_factory.mktemp("driven"), request.param
+    before = DrivenTree(version, lambda: releases.copy(version, folder / "before").root)
+    after = with_patches(releases, folder, "after", ("27998",), version)
+    yield before, after
+    before.stop()
+    after.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_verify_of_requests_that_have_their_slots_tracks_as_before(
+    before_and_after: tuple[DrivenTree, DrivenTree], kind: str
+) -> None:
+    before, after = before_and_after
+    told = after.ask("tracked_states.crossing_verify", kind, freed=False)
+    assert told == before.ask("tracked_states.crossing_verify", kind, freed=False)
+    assert told["tracked"] == [told["first"], told["second"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_verify_of_a_request_whose_slots_were_freed_leaves_the_one_that_the_radix_tree_took_over(
+    before_and_after: tuple[DrivenTree, DrivenTree], kind: str
+) -> None:
+    before, after = before_and_after
+    with pytest.raises(ProbeError, match="TypeError"):
+        before.ask("tracked_states.crossing_verify", kind, freed=True)
+    told = after.ask("tracked_states.crossing_verify", kind, freed=True)
+    assert told["tracked"] == [-1, told["second"]]
+    for wrote in told["wrote"].values():
+        assert wrote in ([], [told["second"]])
+    if kind == "cuda":
+        assert told["wrote"] == {name: [told["second"]] for name in ("temporal", "conv")}
