@@ -36,10 +36,11 @@ from decode_bench.engines import Engine, EngineError  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from support.hostile import Entries
 
     from patchkit.tree.tree import CheckoutTree
-    from collections.abc import Iterator, Sequence
 
 # An engine of a few lines whose scheduler has sglang's names: at most two requests a batch, two tokens a
 # step, a next token that depends on the whole context.

@@ -6,6 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.toys import git
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def test_a_tree_in_git_is_laid_out_whole_and_a_link_as_what_it_leads_to(
     git(checkout.root, "commit", "-qm", "links")
     with GitRepository(checkout.root) as repository:
         lay_out(GitTree(repository, "HEAD"), tmp_path / "new" / "sglang")
-        with pytest.raises(TreeError, match="cannot be written to .*File exists"):
+        with pytest.raises(TreeError, match=r"cannot be written to .*File exists"):
             lay_out(GitTree(repository, "HEAD"), tmp_path / "new" / "sglang")
     laid = everything(tmp_path / "new" / "sglang")
     files = {str(tmp_path / "new" / "sglang" / name): content for name, content in SOURCES.items()}
@@ -55,7 +55,7 @@ def test_a_link_in_the_way_is_not_followed(tmp_path: Path, file: str) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "home" / "through").symlink_to(tmp_path / "outside")
     before = everything(tmp_path)
-    with Folder.open(tmp_path / "home") as folder, pytest.raises(OSError, match="link|exists"):
+    with Folder.open(tmp_path / "home") as folder, pytest.raises(OSError, match=r"link|exists"):
         folder.lay(file, b"")
     assert everything(tmp_path) == before
 
