@@ -2,6 +2,7 @@
 
 pytest_plugins = [
     "support.collection",
+    "support.hostile",
     "support.toys",
     "support.releases",
     "support.backdated",

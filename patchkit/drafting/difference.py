@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
 from patchkit.tree.git import git
+from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import PLACES
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def _added(line: str) -> bool:
 def _inside(name: str) -> str | None:
     for place in PLACES:
         if name.startswith(f"{place}/") and name.endswith(".py"):
+            if any(map(is_unsafe, name.split("/"))):
+                raise UsageError(f"{name!r} leads out of the package: take it out of the change.")
             return name.removeprefix(f"{place}/")
     return None
 

@@ -140,10 +140,13 @@ class _Survey:
             # What patches name stands in these files; most packages that agree on them agree on all.
             alike: dict[tuple[str | None, ...], str] = {}
             for package in open_ones:
-                alike.setdefault(tuple(map(packages[package].blob, self._named)), package)
+                try:
+                    alike.setdefault(tuple(map(packages[package].blob, self._named)), package)
+                except TreeError as error:
+                    answers[package] = Answer(error=str(error))
             chosen = {package: packages[package].ref for package in alike.values()}
             done = len(packages) - len(open_ones)
-            share = len(open_ones) / len(chosen)
+            share = len(open_ones) / max(1, len(chosen))
             worker = _Worker(self._git.path, tuple(self._patches), self._known | self._fresh)
             for package, outcome in _run(worker, "examine", list(chosen.items()), self._jobs):
                 examined += 1
@@ -348,6 +351,7 @@ class _Worker:
         from patchkit.findings.finding import Confidence
         from patchkit.plan.build import make_plan
         from patchkit.transaction.apply import Transaction
+        from patchkit.transaction.laid_out import lay_out
         from patchkit.tree.tree import open_tree
         from patchkit.verify.engine import verify
         from patchkit.verify.result import Outcome
@@ -355,7 +359,7 @@ class _Worker:
 
         try:
             with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
-                _lay_out(GitTree(self.open(), commit), Path(folder) / "sglang")
+                lay_out(GitTree(self.open(), commit), Path(folder) / "sglang", ".py")
                 tree = open_tree(Path(folder))
                 chosen = tuple(patch for patch in self.patches if patch.default)
                 Transaction(tree, self.digest, allow_dirty=True).commit(make_plan(tree, chosen))
@@ -364,15 +368,6 @@ class _Worker:
             return str(error)
         failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
         return Verified(verdict.passed, tuple(f"{result.title}: {result.summary}" for result in failed))
-
-
-def _lay_out(tree: GitTree, package: Path) -> None:
-    for file in tree.files(""):
-        content = tree.read(file)
-        if content is not None:
-            path = package / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
 
 
 _worker: _Worker | None = None

@@ -14,6 +14,9 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
+from patchkit.errors import TreeError
+from patchkit.tree.names import is_unsafe
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -116,6 +119,25 @@ class Folder:
                 with suppress(OSError):
                     self.remove(name)
                 raise
+
+    def lay(self, file: str, content: bytes) -> None:
+        """Write a file that was not there, and the folders on the way to it, in no hurry to have them on disk.
+
+        TreeError for a path that would lead out of the folder; OSError if a link or a file is in its way.
+        """
+        *way, name = file.split("/")
+        if any(map(is_unsafe, (*way, name))):
+            raise TreeError(f"{file!r} is no path in {self.path}: nothing is written there.")
+        opened = Folder(self.path, os.dup(self.handle))
+        for each in way:
+            with opened, _told(opened.path / each):
+                with suppress(FileExistsError):
+                    os.mkdir(each, dir_fd=opened.handle)
+                opened = opened.below(each)
+        with opened, _told(opened.path / name):
+            handle = opened.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""

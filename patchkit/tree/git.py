@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.tree import project
+from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import PLACES, SERVING, stated_version
 
 if TYPE_CHECKING:
@@ -99,12 +100,22 @@ class GitRepository:
         return header[0].decode(), content
 
     def entries(self, tree: str) -> Mapping[str, Entry]:
-        """Return what the tree object of this id holds, by name; each tree is read once."""
+        """Return what the tree object of this id holds, by name; each tree is read once.
+
+        TreeError if a name in it would lead out of the folder, as no name that git wrote does.
+        """
         if tree not in self._entries:
             found = self.object(tree)
             if found is None:
                 raise MissingObjectError(f"{self.path} lacks the folder object {tree}: run git fsck there.")
-            self._entries[tree] = dict(_entries(found[1], len(tree) // 2))
+            entries = dict(_entries(found[1], len(tree) // 2))
+            unsafe = next(filter(is_unsafe, entries), None)
+            if unsafe is not None:
+                raise TreeError(
+                    f"{self.path} has a folder object {tree} with an entry named {unsafe!r}, which leads out of "
+                    "the folder: run git fsck there, and do not trust what it came from."
+                )
+            self._entries[tree] = entries
         return self._entries[tree]
 
     def at(self, tree: str, path: str) -> Entry | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
+from patchkit.transaction.laid_out import lay_out
 from patchkit.tree.git import GitRepository, GitTree
 from patchkit.tree.tree import open_tree
 
@@ -64,19 +65,15 @@ def contender(name: str, path: Path, control: bool = False) -> Contender:
 def located(place: str, folder: Path) -> Path:
     """Return the tree at ``place``, a path or ``REPOSITORY@REF``, whose package is written below ``folder``.
 
-    TreeError if there is no such repository, ref or tree.
+    What an earlier run left there goes. TreeError if there is no such repository, ref or tree.
     """
     repository, separator, ref = place.rpartition("@")
     if not separator or Path(place).exists():
         return Path(place)
-    package = folder / "sglang"
     with GitRepository(Path(repository)) as opened:
         tree = GitTree(opened, ref)
-        for name in tree.files("", ""):
-            content = tree.read(name)
-            if content is not None:
-                (package / name).parent.mkdir(parents=True, exist_ok=True)
-                (package / name).write_bytes(content)
+        shutil.rmtree(folder / "sglang", ignore_errors=True)
+        lay_out(tree, folder / "sglang")
     return folder
 
 

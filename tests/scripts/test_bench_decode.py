@@ -20,6 +20,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
+from support.hostile import REFUSED, everything, with_entries
+from support.toys import git
 
 from patchkit.errors import TreeError, UsageError
 
@@ -37,7 +39,11 @@ from decode_bench.engines import Engine, EngineError  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from support.hostile import Entries
+
+    from patchkit.tree.tree import CheckoutTree
 
 # An engine of a few lines whose scheduler has sglang's names: at most two requests a batch, two tokens a
 # step, a next token that depends on the whole context.
@@ -196,6 +202,24 @@ def test_a_tree_is_given_by_a_path_or_by_a_ref_of_a_repository(tmp_path: Path) -
     assert trees.contender("fork", found).folder == found
     with pytest.raises(TreeError, match="has no ref v2: git fetch it there"):
         trees.located(f"{repository}@v2", tmp_path / "other")
+
+
+@pytest.mark.parametrize("trick", REFUSED)
+def test_a_tree_that_a_benchmark_names_by_a_hostile_ref_is_not_written(
+    checkout: CheckoutTree, stolen: Mapping[str, Entries], outside: Path, trick: str
+) -> None:
+    git(
+        checkout.root,
+        "branch",
+        "hostile",
+        with_entries(checkout.root, "python/sglang/srt/managers", *stolen[trick]),
+    )
+    before = everything(outside)
+    home = outside / "a" / "b" / "trees"
+    with pytest.raises(TreeError, match="git fsck"):
+        trees.located(f"{checkout.root}@hostile", home)
+    assert everything(outside, home) == before
+    assert all(path.is_relative_to(home / "sglang") for path in home.rglob("*") if path.is_file())
 
 
 def outputs(*tokens: Sequence[int], finish: str = "length", steps: int = 1) -> list[figures.Output]:

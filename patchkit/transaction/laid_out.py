@@ -1,0 +1,32 @@
+"""A tree that lies in git is written to a folder of its own, and nothing outside that folder is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError
+from patchkit.transaction.folder import Folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.tree.git import GitTree
+
+
+def lay_out(tree: GitTree, package: Path, suffix: str = "") -> None:
+    """Write a tree's files that end in ``suffix`` below ``package``, which is made; a link becomes what it leads to.
+
+    TreeError if a name in the tree leads elsewhere, or if something is in a file's way.
+    """
+    try:
+        package.mkdir(parents=True)
+        with Folder.open(package) as folder:
+            for file in tree.files("", suffix):
+                content = tree.read(file)
+                if content is not None:
+                    folder.lay(file, content)
+    except OSError as error:
+        raise TreeError(
+            f"{tree.package_label} cannot be written to {package} ({error.strerror}: {error.filename}): "
+            "name an empty folder with space for it."
+        ) from None
