@@ -261,6 +261,7 @@ _EDGES: Mapping[str, Option] = {
 }
 # The same sums whatever runs beside a request: what still differs is a defect.
 _DETERMINISTIC: Mapping[str, Option] = {"enable_deterministic_inference": True}
+# A request's states are tracked beside it, for the radix cache to take over.
 _MAMBA_BUFFER: Mapping[str, Option] = {
     "mamba_scheduler_strategy": "extra_buffer",
     "disable_radix_cache": False,
@@ -430,6 +431,9 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         _edge("ngram", _NGRAM),
         _edge("standalone-edges", _STANDALONE),
         *_of_models(batches),
+        _edge("qwen3-next-buffer", _MAMBA_BUFFER, "qwen3-next"),
+        _edge("qwen3-next-grammar", _MAMBA_BUFFER, "qwen3-next", grammar=True),
+        _edge("nemotron-h-buffer", _MAMBA_BUFFER, "nemotron-h"),
         *(
             _long(context, batch, options)
             for context, batch in ((32768, 4), (131072, 1))
