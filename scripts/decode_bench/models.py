@@ -53,7 +53,9 @@ def model(name: str) -> Model:
     try:
         return MODELS[name]
     except KeyError:
-        raise ModelError(f"{name!r} is no model of this benchmark: name one of {', '.join(MODELS)}.") from None
+        raise ModelError(
+            f"{name!r} is no model of this benchmark: name one of {', '.join(MODELS)}."
+        ) from None
 
 
 def write(model: Model, folder: Path) -> tuple[str, str]:
@@ -108,7 +110,8 @@ def _eagle3_draft() -> _Config:
         "LlamaForCausalLMEagle3",
         "llama",
         heads=16,
-        kv_heads=4,
+        # As many columns as the embedding has, which its attention hands on.
+        kv_heads=16,
         num_hidden_layers=1,
         draft_vocab_size=VOCABULARY,
         rope_parameters=_ROPE,
