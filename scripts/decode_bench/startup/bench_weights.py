@@ -151,8 +151,10 @@ class _Filling:
     def _gain(self, name: str) -> float:
         """Return a matrix's gain: what comes out, over what goes in."""
         if _OUTPUT.search(name):
-            # What attention averages and a gate multiplies has about half the size of a normed row.
-            return self._added if _ONE_TOKEN.search(name) else 2 * self._added
+            if _ONE_TOKEN.search(name):
+                return self._added
+            # What attention averages has about half the size of a normed row; a state's output is normed.
+            return (1.5 if "out_proj" in name else 2.0) * self._added
         if _ROUTER.search(name):
             return ROUTING
         return SCORE if _QUERY.search(name) else 1.0
