@@ -10,7 +10,7 @@ import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -151,14 +151,21 @@ class Layer(nn.Module):
         return hidden + added
 
 
-class Toy(nn.Module):
+class Part(nn.Module):
+    """Holds what is given to it by name."""
+
+    def __getattr__(self, name: str) -> Any:
+        return super().__getattr__(name)
+
+
+class Toy(Part):
     """A target of four layers with sglang's names."""
 
     layers = 4
 
     def __init__(self) -> None:
         super().__init__()
-        self.model = nn.Module()
+        self.model = Part()
         self.model.embed_tokens = nn.Embedding(VOCABULARY, HIDDEN)
         self.model.layers = nn.ModuleList(Layer() for _ in range(self.layers))
         self.model.norm = RMSNorm()
@@ -166,7 +173,8 @@ class Toy(nn.Module):
 
     @torch.no_grad()
     def next_tokens(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self.lm_head(self.model.norm(self.hidden(tokens))).argmax(-1)
+        found: torch.Tensor = self.lm_head(self.model.norm(self.hidden(tokens))).argmax(-1)
+        return found
 
     def hidden(self, tokens: torch.Tensor) -> torch.Tensor:
         hidden: torch.Tensor = self.model.embed_tokens(tokens)
@@ -196,10 +204,11 @@ class ToyForCausalLMNextN(Toy):
         known = self.model.hnorm(target.hidden(tokens)[:-1])
         embedding = self.model.enorm(self.model.embed_tokens(tokens[1:]))
         hidden = self.model.layers[0](self.model.eh_proj(torch.cat([embedding, known], -1)))
-        return self.lm_head(self.model.norm(hidden)).argmax(-1)
+        found: torch.Tensor = self.lm_head(self.model.norm(hidden)).argmax(-1)
+        return found
 
 
-class ToyForCausalLMEagle3(nn.Module):
+class ToyForCausalLMEagle3(Part):
     """A draft of one layer whose attention sees the embedding beside the hidden state, and adds to that."""
 
     def __init__(self) -> None:
@@ -225,7 +234,8 @@ class ToyForCausalLMEagle3(nn.Module):
         """Return what the first and the second draft step guess, of which the second has the first's state."""
         first = self.step(self.fc(target.hidden(tokens)[:-1].repeat(1, 3)), tokens[1:])
         second = self.step(first[:-1], tokens[2:])
-        return tuple(self.lm_head(self.norm(hidden)).argmax(-1) for hidden in (first, second))  # type: ignore[return-value]
+        first, second = (self.lm_head(self.norm(hidden)).argmax(-1) for hidden in (first, second))
+        return first, second
 
 
 class Parts(nn.Module):

@@ -178,7 +178,7 @@ class _Filling:
         above_one = "Gemma" in type(module).__name__ or hasattr(module, "gemma_weight")
         data.fill_(gain - 1.0 if above_one else gain)
         if hasattr(module, "gemma_weight"):
-            module.gemma_weight.copy_(data + 1.0)
+            module.get_buffer("gemma_weight").copy_(data + 1.0)
 
     def _fill_copying(self, path: str, module: Module, data: Tensor) -> None:
         """Let each token of an EAGLE3 draft attend to itself, and take its embedding for the hidden state.
