@@ -91,6 +91,10 @@ class _Tree(msgspec.Struct):
     control: bool = False
     patches: tuple[str, ...] | None = None
 
+    def field(self) -> str:
+        """Return what comes before the name of a tree in a run of several releases, each compared on its own."""
+        return self.name.rpartition("/")[0]
+
     def has_patches(self) -> bool:
         return self.name in _PATCHED if self.patches is None else bool(self.patches)
 
@@ -177,22 +181,21 @@ def _outcomes(path: Path, file: _File) -> Iterable[Outcome]:
         raise UsageError(
             f"{path}: `trees` has no {sorted(strangers)[0]!r}, which `results` names: mend the file."
         )
-    if not file.trees or not file.trees[0].has_none():
-        return
-    first = file.trees[0]
-    compared = {result.key(): result for result in file.results if result.tree == first.name}
-    patched = [
-        tree
-        for tree in file.trees
-        if tree.version is not None
-        and tree.version == first.version
-        and tree.has_patches()
-        and not tree.control
-    ]
+    # The first tree of each field is its reference.
+    first = {tree.field(): tree for tree in reversed(file.trees)}
+    references = {(result.tree, result.key()): result for result in file.results}
+    patched = [tree for tree in file.trees if _counts(tree, first[tree.field()])]
     for tree in sorted(patched, key=lambda tree: len(tree.patches or ())):
         for result in file.results:
             if result.tree == tree.name:
-                yield _outcome(file, tree.version or "", result, compared.get(result.key()))
+                reference = references.get((first[tree.field()].name, result.key()))
+                yield _outcome(file, tree.version or "", result, reference)
+
+
+def _counts(tree: _Tree, reference: _Tree) -> bool:
+    """Tell whether a tree is a patched one beside the unpatched one of its own release."""
+    same = tree.version is not None and tree.version == reference.version
+    return same and tree.has_patches() and reference.has_none() and not tree.control
 
 
 def _outcome(file: _File, release: str, result: _Result, reference: _Result | None) -> Outcome:

@@ -167,6 +167,25 @@ def test_what_is_no_patched_tree_beside_its_own_unpatched_release_does_not_count
     assert section() == ([], [])
 
 
+def test_in_a_run_of_several_releases_each_is_compared_with_its_own_first_tree(benchmarks: Path) -> None:
+    trees = [
+        tree | {"name": f"{version}/{tree['name']}", "version": version}
+        for version in ("0.5.14", "0.5.15")
+        for tree in TREES
+    ]
+    failing = {"identical": None, "error": "start: no", "started": False}
+    results = [
+        a_result("0.5.14/plain", **NEW_STYLE),
+        a_result("0.5.14/ours", **NEW_STYLE),
+        a_result("0.5.15/plain", **NEW_STYLE, **failing),
+        a_result("0.5.15/ours", **NEW_STYLE, **failing),
+    ]
+    save(benchmarks, *results, trees=tuple(trees))
+    assert [(run.release, run.patches) for run in known(benchmarks).runs] == [("0.5.14", ("26128",))]
+    _, (note,) = section()
+    assert note.endswith("did not start: `no` (the unpatched release fails too)")
+
+
 def test_older_results_count_for_their_release_and_prove_nothing_of_a_patch(benchmarks: Path) -> None:
     names = ("default-straight", "fa3-prefill", "fa3-no-graph", "trtllm-mha", "standalone", "no-speculation")
     save(
