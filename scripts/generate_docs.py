@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import gpu_runs
 import msgspec
 import plots
 from cogapp import Cog
@@ -30,7 +31,8 @@ from cogapp import Cog
 from patchkit.cli import answers
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.kinds import KINDS
-from patchkit.patchset import load, schema
+from patchkit.errors import PatchkitError
+from patchkit.patchset import load, runs, schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +41,14 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 SCHEMA = REPOSITORY / "docs" / "patch.schema.json"
-PAGES = ("README.md", "docs/authoring.md", "docs/kinds.md", "docs/benchmarks.md", "docs/drift.md")
+PAGES = (
+    "README.md",
+    "docs/authoring.md",
+    "docs/kinds.md",
+    "docs/benchmarks.md",
+    "docs/drift.md",
+    "docs/support.md",
+)
 RELEASE = "0.5.12.post1"
 HOME = "/home/you"
 """Where a session's temporary folder is said to be."""
@@ -649,6 +658,100 @@ def step_runs() -> str:
     return "\n\n".join(run_of(name) for name in STEPS if (BENCHMARKS / name).exists())
 
 
+NEVER = "-"
+"""Stands in a table for what never ran."""
+
+
+def ran_by_release() -> str:
+    """Return a section a release that ran on a GPU, family by backend, and the names of the others."""
+    places = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
+    ran = sorted({place.release for place in places}, key=gpu_runs.order)
+    parts = [
+        _ran_on(release, {place: found for place, found in places.items() if place.release == release})
+        for release in ran
+    ]
+    built = gpu_runs.constructed()
+    others = [release for release in gpu_runs.RELEASES if release not in ran]
+    for said, names in (
+        ("Constructed on a CPU and never run", [release for release in others if release in built]),
+        ("Never run", [release for release in others if release not in built]),
+    ):
+        if names:
+            parts.append(f"{said}: {', '.join(names)}.")
+    return "\n\n".join(parts)
+
+
+_Found = dict[gpu_runs.Scenario, gpu_runs.Outcome]
+
+
+def _ran_on(release: str, places: dict[gpu_runs.Place, _Found]) -> str:
+    """Return the section of one release: its table, and what was not as on the unpatched tree."""
+    backends = sorted({place.backend for place in places})
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for place, found in sorted(places.items()):
+        rows.setdefault((place.family, place.algorithm), {})[place.backend] = _came_out(found)
+    table = _table(
+        ["model family", "speculation", *backends],
+        [[*row, *(cells.get(name, NEVER) for name in backends)] for row, cells in rows.items()],
+    )
+    others: dict[tuple[gpu_runs.Place, str, str], list[str]] = {}
+    for place, found in sorted(places.items()):
+        for outcome in found.values():
+            if outcome.end != gpu_runs.IDENTICAL:
+                others.setdefault((place, outcome.end, outcome.said), []).append(
+                    f"`{outcome.scenario.label}`"
+                )
+    lines = [
+        f"- {place.family}, {place.algorithm}, {place.backend}: {', '.join(labels)}: "
+        + ": ".join(filter(None, [end, said]))
+        for (place, end, said), labels in others.items()
+    ]
+    return "\n\n".join([f"## {release}", table, *(["\n".join(lines)] if lines else [])])
+
+
+def _came_out(found: _Found) -> str:
+    """Return one cell: how many scenarios gave the unpatched tree's tokens, ratios, the latest day and its GPU."""
+    names = {scenario.name for scenario in found}
+    otherwise = {
+        outcome.scenario.name: outcome.end for outcome in found.values() if outcome.end != gpu_runs.IDENTICAL
+    }
+    if names == otherwise.keys():
+        tokens = ", ".join(sorted(set(otherwise.values())))
+    else:
+        tokens = "tokens identical" + (
+            f" in {len(names - otherwise.keys())} of {len(names)}" if otherwise else ""
+        )
+    ratios = gpu_runs.ratios(found.values())
+    timed = " / ".join(f"{ratios[batch]:.3f}" if batch in ratios else NEVER for batch in (1, 8))
+    last = max(found.values(), key=lambda outcome: outcome.date)
+    parts = [
+        tokens,
+        *([timed] if ratios.keys() & {1, 8} else []),
+        last.date[:10],
+        last.gpu.removeprefix("NVIDIA "),
+    ]
+    return ", ".join(parts)
+
+
+def ran_by_patch() -> str:
+    """Return a row a patch: on which release its code ran, or was constructed."""
+    known, built = _known(), gpu_runs.constructed()
+    rows = []
+    for patch in known.patches:
+        cells = [
+            "ran" if known.ran(patch, release)
+            else "constructed" if patch in built.get(release, ())
+            else NEVER
+            for release in gpu_runs.RELEASES
+        ]  # fmt: skip
+        rows.append([patch, *cells])
+    return _table(["patch", *gpu_runs.RELEASES], rows)
+
+
+def _known() -> runs.Known:
+    return gpu_runs.known(gpu_runs.outcomes(BENCHMARKS), load.patches().ids)
+
+
 def edit_kinds() -> str:
     """Return the kinds of edit, what each does, and its keys beside those that every edit has."""
     shared = {field.name for field in msgspec.structs.fields(Kind)}
@@ -658,6 +761,11 @@ def edit_kinds() -> str:
         keys = ", ".join(f"`{field.encode_name}`" + ("" if field.required else "?") for field in own)
         rows.append([f"`{name}`", _first_line(kind), keys])
     return _table(["kind", "what it does", "its keys"], rows)
+
+
+def data() -> dict[Path, str]:
+    """Return the files that are for programs, with what they are to hold."""
+    return {REPOSITORY / "patches" / runs.NAME: gpu_runs.written(_known())} | schemas()
 
 
 def schemas() -> dict[Path, str]:
@@ -710,20 +818,27 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the pages, their plots and the schema, or check them; return 0 if they are as they should be."""
+    """Write the pages, their plots and the data, or check them; return 0 if they are as they should be."""
     check = "--check" in arguments
     how = ["--check", "--diff"] if check else ["-r"]
     os.chdir(REPOSITORY)
+    try:
+        is_old = {
+            path: text for path, text in data().items() if not path.exists() or path.read_text() != text
+        }
+    except PatchkitError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return error.exit_code
+    # The data comes first: commands that pages show read it.
+    for path, text in is_old.items():
+        print(f"{path.relative_to(REPOSITORY)} {'would change' if check else 'written'}")
+        if not check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
     failed = int(Cog().main(["cog", *how, "-I", "scripts", *PAGES]) or 0)
     stale = stale_pictures(write=not check)
     for name in stale:
         print(f"docs/benchmarks/{name} {'would change' if check else 'written'}")
-    is_old = [name for name, text in schemas().items() if not name.exists() or name.read_text() != text]
-    for path in is_old:
-        print(f"{path.relative_to(REPOSITORY)} {'would change' if check else 'written'}")
-        if not check:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(schemas()[path], encoding="utf-8")
     return failed or int(check and bool(stale or is_old))
 
 

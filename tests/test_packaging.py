@@ -56,6 +56,7 @@ def test_an_installed_wheel_brings_its_patches(source: str, unpacked_sdist: Path
     assert sorted(
         path.parent.name for path in (site / "patchkit" / "patches").glob("*/patch.toml")
     ) == sorted(load.patches().ids)
+    assert (site / "patchkit" / "patches" / "runs.json").is_file()
     assert (site / "patchkit" / "py.typed").is_file()
     assert (site / "bin" / "patchkit").is_file()
 

@@ -15,6 +15,7 @@ from patchkit.doctor.worth import Worth  # noqa: TC001  # schemas are made of it
 from patchkit.drafting.trial import Trial
 from patchkit.findings.finding import Finding, Suppressed  # noqa: TC001  # schemas are made of it
 from patchkit.matrix.answer import Matrix
+from patchkit.patchset.runs import Run  # noqa: TC001  # schemas are made of it
 from patchkit.plan.conflict import Conflict  # noqa: TC001  # schemas are made of it
 from patchkit.series.backports import Backport  # noqa: TC001  # schemas are made of it
 from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
@@ -42,12 +43,16 @@ class EditState(_Answer, frozen=True):
 
 
 class PatchState(_Answer, frozen=True):
-    """A patch: applied, upstream, pending, partial, conflict or not-applicable."""
+    """A patch: applied, upstream, pending, partial, conflict or not-applicable.
+
+    ``ran``: whether it ran on a GPU on this release and gave its tokens, null where that is unknown.
+    """
 
     id: str
     title: str
     state: str
     reason: str
+    ran: bool | None
     edits: tuple[EditState, ...]
 
 
@@ -248,11 +253,12 @@ class ShownEdit(_Answer, frozen=True):
 
 
 class Show(Listed, frozen=True):
-    """``show``."""
+    """``show``; ``runs`` is null where it is unknown where the patch ran."""
 
     why: str
     verify: str
     edits: tuple[ShownEdit, ...]
+    runs: tuple[Run, ...] | None
 
 
 ANSWERS: dict[str, Any] = {

@@ -131,7 +131,7 @@ def _print(
             for file, block in applied.marked
         ]
         left = {"markers": marked} if marked else {}
-        console.emit(place(tree) | states(applied.patches) | files | left | heirs | made)
+        console.emit(place(tree) | states(tree, applied.patches) | files | left | heirs | made)
         return
     would = dry_run and bool(applied.files)
     console.say_states(applied.patches, {State.APPLIED: "Would be applied by patchkit"} if would else None)
@@ -141,6 +141,7 @@ def _print(
         )
     for file, block in applied.marked:
         console.say(f"\n{escaped(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
+    console.say_never_run(applied.patches, tree.version)
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{words.whole_tail}", "does it"))

@@ -132,6 +132,16 @@ def say_states(statuses: Sequence[PatchStatus], headings: dict[str, str] | None 
                 say(f"      {escaped(status.reason)}")
 
 
+def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
+    """Print which patches, of those that patchkit wrote or would write, never ran on the release of a tree."""
+    from patchkit.patchset import runs
+
+    ours = {State.APPLIED, State.PENDING, State.PARTIAL}
+    told = runs.never_run((status.patch.id for status in statuses if status.state in ours), version)
+    if told:
+        say(f"\n{escaped(told)}")
+
+
 def say_next(*steps: tuple[str, str]) -> None:
     """Print what to type next: each step is a command without its first word, and what it does."""
     said = (f"[bold]patchkit {escaped(command)}[/] {does}" for command, does in steps)

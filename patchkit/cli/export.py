@@ -49,7 +49,7 @@ def command(
         exported = api.export(tree, patches, folder, words.ids, only=only)
     if as_json:
         files = {"files": [str(path) for path in exported.files]}
-        console.emit(place(tree) | states(exported.patches) | files)
+        console.emit(place(tree) | states(tree, exported.patches) | files)
         return
     for path in exported.files:
         console.say(escaped(str(path)))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.patchset.patch import Patch
+    from patchkit.patchset.runs import Run
 
 
 @click.command("show")
@@ -21,18 +22,22 @@ if TYPE_CHECKING:
 def command(*, patch: str, folders: Sequence[Path], as_json: bool) -> None:
     """Say what PATCH changes, why, and at what risk."""
     from patchkit.cli import console
-    from patchkit.patchset import load
+    from patchkit.patchset import load, runs
     from patchkit.patchset.describe import brief
 
     found = load.patches(folders).get(patch)
+    places = runs.read().where(found.id)
     if as_json:
+        import msgspec
+
         edits = [{"name": edit.name, "description": edit.why} for edit in found.edits]
-        console.emit(brief(found) | {"why": found.why, "verify": found.verify, "edits": edits})
+        said = {"why": found.why, "verify": found.verify, "edits": edits, "runs": msgspec.to_builtins(places)}
+        console.emit(brief(found) | said)
         return
-    _say(found)
+    _say(found, places)
 
 
-def _say(patch: Patch) -> None:
+def _say(patch: Patch, places: Sequence[Run] | None) -> None:
     from rich.markup import escape
 
     from patchkit.cli.console import say
@@ -55,3 +60,22 @@ def _say(patch: Patch) -> None:
     say("\n[bold]Edits:[/]")
     for edit in patch.edits:
         say(f"  {escaped(edit.name)}: {escaped(edit.why)}")
+    if places:
+        say("\n[bold]Ran on a GPU:[/]")
+        for release in dict.fromkeys(run.release for run in places):
+            say(f"  {escaped(_told(release, [run for run in places if run.release == release]))}")
+    elif places is not None:
+        say("\nIt was never run on a GPU.")
+
+
+def _told(release: str, runs: Sequence[Run]) -> str:
+    """Return where a patch ran on one release: families and backends, GPUs, and the latest day."""
+    backends: dict[tuple[str, bool], list[str]] = {}
+    for run in runs:
+        backends.setdefault((run.family, run.identical), []).append(run.backend)
+    said = [
+        f"{family} on {', '.join(dict.fromkeys(names))}" + ("" if identical else " (tokens differ)")
+        for (family, identical), names in backends.items()
+    ]
+    gpus = ", ".join(dict.fromkeys(run.gpu for run in runs))
+    return f"{release}: {'; '.join(said)}; {gpus}, {max(run.date for run in runs)}"

@@ -47,7 +47,7 @@ def command(
     with console.working(opened):
         found = api.standing(opened, patches)
     if as_json:
-        console.emit(place(opened) | states(found.patches) | strangers(found.unknown))
+        console.emit(place(opened) | states(opened, found.patches) | strangers(found.unknown))
     else:
         _say(opened, found, words.tail)
     # What is not applicable has nothing to do here, so it cannot fail a check either.
@@ -69,6 +69,7 @@ def _say(tree: CheckoutTree, standing: Standing, tail: str) -> None:
         )
     for name in standing.unknown:
         console.say(f"  [yellow]?[/] {escaped(name)}")
+    console.say_never_run(standing.patches, tree.version)
     found = {console.group_of(status) for status in standing.patches}
     if found & {State.PENDING, State.PARTIAL}:
         console.say_next((f"diff{tail}", "shows what is missing"), (f"apply{tail}", "applies it"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from patchkit.patchset import runs
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from patchkit.plan.status import PatchStatus
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, Tree
 
 
 def place(tree: CheckoutTree) -> dict[str, Any]:
@@ -16,8 +18,9 @@ def place(tree: CheckoutTree) -> dict[str, Any]:
     return {"tree": {"root": str(tree.root), "package": str(tree.package), "version": tree.version}}
 
 
-def states(statuses: Iterable[PatchStatus]) -> dict[str, Any]:
+def states(tree: Tree, statuses: Iterable[PatchStatus]) -> dict[str, Any]:
     """Return each patch's and each edit's state, as every JSON answer says them."""
+    known, version = runs.read(), tree.version
     return {
         "patches": [
             {
@@ -25,6 +28,7 @@ def states(statuses: Iterable[PatchStatus]) -> dict[str, Any]:
                 "title": status.patch.title,
                 "state": status.state.value,
                 "reason": status.reason,
+                "ran": known.ran(status.patch.id, version),
                 "edits": [
                     {"file": edit.file, "site": edit.site, "state": edit.state.value, "reason": edit.reason}
                     for edit in status.edits

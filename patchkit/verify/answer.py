@@ -21,7 +21,7 @@ def answer(verdict: Verdict) -> dict[str, Any]:
     checks = [replace(result, seconds=round(result.seconds, 3)) for result in verdict.results]
     return {
         **place(verdict.subject.tree),
-        **states(verdict.statuses),
+        **states(verdict.subject.tree, verdict.statuses),
         **strangers(verdict.subject.unknown),
         "passed": verdict.passed,
         "seconds": round(verdict.seconds, 3),

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from patchkit.tree.tree import CheckoutTree
 
 LOADED = """
 import sys
@@ -26,7 +30,19 @@ print(*(name for name in {heavy!r} if name in sys.modules), file=sys.stderr)
     ],
 )
 def test_heavy_packages_are_left_out(arguments: list[str], heavy: list[str]) -> None:
+    assert loaded(arguments, heavy) == []
+
+
+def test_a_remembered_status_reads_where_patches_ran_with_what_is_loaded_already(tree: CheckoutTree) -> None:
+    heavy = ["libcst", "jinja2", "patchkit.plan.build", "patchkit.doctor", "patchkit.verify"]
+    arguments = ["status", str(tree.root)]
+    assert "libcst" in loaded(arguments, heavy)
+    assert loaded(arguments, heavy) == []
+
+
+def loaded(arguments: list[str], heavy: list[str]) -> list[str]:
+    """Return which of the modules a command loads."""
     code = LOADED.format(arguments=arguments, heavy=heavy)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout
-    assert done.stderr.split() == []
+    return done.stderr.split()

@@ -1,0 +1,292 @@
+"""What ``bench_decode.py`` found on GPUs, by release, model family and backend: the outcomes, and what they prove.
+
+A tree counts if it was compared with the unpatched tree of its own release. Results from before they named families,
+backends and reached patches were all of Llama; they count for the tree as a whole and prove nothing of one patch.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from patchkit.errors import UsageError
+from patchkit.patchset.runs import Known, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+RELEASES = (
+    *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1"),
+    *("0.5.16", "0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23"),
+)
+"""The releases that the page is about, oldest first."""
+IDENTICAL, DIFFER, FAILED, NO_START, NOT_COMPARED = (
+    *("identical", "tokens differ", "failed", "did not start"),
+    "not compared",
+)
+"""How a tree came out of a scenario, beside the unpatched one."""
+LONGEST = 240
+"""Characters of an error that the page shows."""
+
+# What older results leave to be told by names: the unpatched trees, those with patches, and what a scenario ran.
+_UNPATCHED = ("unpatched", "base13")
+_PATCHED = ("patched", "replay", "copies", "opted", "opted13")
+_BACKENDS = (
+    *(("fa3-prefill", "fa3+triton"), ("fa3", "fa3"), ("flashinfer", "flashinfer")),
+    ("trtllm-mha", "triton+trtllm_mha"),
+)
+_ALGORITHMS = {"standalone": "STANDALONE", "no-speculation": "none"}
+
+
+class Place(NamedTuple):
+    """What ran, in words that a table can have as its axes."""
+
+    release: str
+    family: str
+    algorithm: str
+    backend: str
+
+
+class Scenario(NamedTuple):
+    """What was asked; of several trees that were asked it, the one with the most patches counts."""
+
+    name: str
+    batch: int | None
+    layers: int
+
+    @property
+    def label(self) -> str:
+        """The name, with the batch size where there is one."""
+        return self.name if self.batch is None else f"{self.name} {self.batch}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one tree with patches came out of one scenario."""
+
+    place: Place
+    scenario: Scenario
+    date: str
+    gpu: str
+    end: str
+    # What differs or went wrong, in the results' own words.
+    said: str
+    ratio: float | None
+    reached: tuple[str, ...]
+
+    @property
+    def worth(self) -> tuple[bool, str, int]:
+        """Order by how well the ratio stands for the place: a steady batch, then the latest, then the largest."""
+        return self.scenario.name.endswith("straight"), self.date, self.scenario.layers
+
+
+class _Tree(msgspec.Struct):
+    name: str
+    version: str | None = None
+    control: bool = False
+    patches: tuple[str, ...] | None = None
+
+    def field(self) -> str:
+        """Return what comes before the name of a tree in a run of several releases, each compared on its own."""
+        return self.name.rpartition("/")[0]
+
+    def has_patches(self) -> bool:
+        return self.name in _PATCHED if self.patches is None else bool(self.patches)
+
+    def has_none(self) -> bool:
+        return self.name in _UNPATCHED if self.patches is None else not self.patches
+
+
+class _Median(msgspec.Struct):
+    median: float
+
+
+class _Difference(msgspec.Struct):
+    requests: int
+    of: int
+
+
+class _Result(msgspec.Struct):
+    scenario: str
+    tree: str
+    batch: int | None
+    layers: int
+    started: bool
+    error: str | None
+    identical: bool | None
+    ratio: _Median | None = None
+    difference: _Difference | None = None
+    family: str = "Llama"
+    backend: str = ""
+    algorithm: str = ""
+    reached: tuple[str, ...] | None = None
+
+    def key(self) -> Scenario:
+        return Scenario(self.scenario, self.batch, self.layers)
+
+    def place(self, release: str) -> Place:
+        backend = self.backend or next(
+            (name for start, name in _BACKENDS if self.scenario.startswith(start)), "triton"
+        )
+        return Place(
+            release, self.family, self.algorithm or _ALGORITHMS.get(self.scenario, "EAGLE3"), backend
+        )
+
+
+class _Machine(msgspec.Struct):
+    gpu: str = "unknown GPU"
+
+
+class _File(msgspec.Struct):
+    date: str
+    machine: _Machine
+    trees: list[_Tree]
+    results: list[_Result]
+
+
+def outcomes(folder: Path) -> list[Outcome]:
+    """Return every outcome below a folder, earlier ones first, and of one run the tree with most patches last.
+
+    UsageError names a file that is not whole.
+    """
+    files = [(path, found) for path in sorted(folder.rglob("*.json")) if (found := _read(path))]
+    return [
+        outcome
+        for path, file in sorted(files, key=lambda each: each[1].date)
+        for outcome in _outcomes(path, file)
+    ]
+
+
+def _read(path: Path) -> _File | None:
+    """Return a file of ``bench_decode.py``, None for another script's."""
+    try:
+        content = json.loads(path.read_bytes())
+        if not isinstance(content, dict) or "bench_decode.py" not in str(content.get("command")):
+            return None
+        return msgspec.convert(content, _File)
+    except ValueError as error:  # What msgspec refuses is one, as is what is no JSON or no UTF-8.
+        raise UsageError(
+            f"{path}: {error}: mend the file, or measure again and put its results there."
+        ) from None
+
+
+def _outcomes(path: Path, file: _File) -> Iterable[Outcome]:
+    trees = {tree.name: tree for tree in file.trees}
+    if strangers := {result.tree for result in file.results} - trees.keys():
+        raise UsageError(
+            f"{path}: `trees` has no {sorted(strangers)[0]!r}, which `results` names: mend the file."
+        )
+    # The first tree of each field is its reference.
+    first = {tree.field(): tree for tree in reversed(file.trees)}
+    references = {(result.tree, result.key()): result for result in file.results}
+    patched = [tree for tree in file.trees if _counts(tree, first[tree.field()])]
+    for tree in sorted(patched, key=lambda tree: len(tree.patches or ())):
+        for result in file.results:
+            if result.tree == tree.name:
+                reference = references.get((first[tree.field()].name, result.key()))
+                yield _outcome(file, tree.version or "", result, reference)
+
+
+def _counts(tree: _Tree, reference: _Tree) -> bool:
+    """Tell whether a tree is a patched one beside the unpatched one of its own release."""
+    same = tree.version is not None and tree.version == reference.version
+    return same and tree.has_patches() and reference.has_none() and not tree.control
+
+
+def _outcome(file: _File, release: str, result: _Result, reference: _Result | None) -> Outcome:
+    end, said = _ending(result, reference)
+    return Outcome(
+        place=result.place(release),
+        scenario=result.key(),
+        date=file.date,
+        gpu=file.machine.gpu,
+        end=end,
+        said=said,
+        ratio=result.ratio.median if result.ratio else None,
+        reached=result.reached or (),
+    )
+
+
+def _ending(result: _Result, reference: _Result | None) -> tuple[str, str]:
+    if result.error is not None:
+        error = result.error.removeprefix("start: ").removeprefix(f"{result.key().label}: ")
+        # As code, so that a page shows what is in brackets too.
+        said = f"`{textwrap.shorten(error, LONGEST, placeholder=' …').replace('`', chr(39))}`"
+        if reference is not None and reference.error is not None:
+            said += " (the unpatched release fails too)"
+        return (FAILED if result.started else NO_START), said
+    if result.identical is None:
+        return NOT_COMPARED, "the unpatched release gave no tokens"
+    if result.identical:
+        return IDENTICAL, ""
+    found = result.difference
+    return DIFFER, f"{found.requests} of {found.of} requests" if found else ""
+
+
+def latest(found: Iterable[Outcome]) -> dict[Place, dict[Scenario, Outcome]]:
+    """Return the latest outcome of every scenario, by place."""
+    places: dict[Place, dict[Scenario, Outcome]] = {}
+    for outcome in found:
+        places.setdefault(outcome.place, {})[outcome.scenario] = outcome
+    return places
+
+
+def ratios(found: Iterable[Outcome]) -> dict[int, float]:
+    """Return the step's time over the unpatched release's by batch, of one place's outcomes."""
+    timed: dict[int, Outcome] = {}
+    for outcome in sorted(found, key=lambda each: each.worth):
+        if outcome.ratio is not None and outcome.scenario.batch is not None and outcome.end == IDENTICAL:
+            timed[outcome.scenario.batch] = outcome
+    return {batch: round(timed[batch].ratio or 0, 3) for batch in sorted(timed)}
+
+
+def known(found: Sequence[Outcome], patches: Sequence[str]) -> Known:
+    """Return what is known of each patch: its latest run at each place, one that proves it before one that does not."""
+    runs: dict[tuple[Place, bool, str], list[Outcome]] = {}
+    last: dict[tuple[str, Place], tuple[bool, str]] = {}
+    for outcome in found:
+        if outcome.end in (IDENTICAL, DIFFER):
+            proves = outcome.end == IDENTICAL
+            runs.setdefault((outcome.place, proves, outcome.date), []).append(outcome)
+            for patch in outcome.reached:
+                key = patch, outcome.place
+                last[key] = max(last.get(key, (False, "")), (proves, outcome.date))
+    return Known(
+        patches=tuple(patches),
+        runs=tuple(
+            Run(
+                *(*place, together[-1].gpu, date[:10], proves),
+                {str(batch): ratio for batch, ratio in ratios(together).items()},
+                named,
+            )
+            for (place, proves, date), together in sorted(runs.items(), key=_by_release)
+            if (named := tuple(patch for patch in patches if last.get((patch, place)) == (proves, date)))
+        ),
+    )
+
+
+def _by_release(run: tuple[tuple[Place, bool, str], list[Outcome]]) -> tuple[int, Place, bool, str]:
+    (place, proves, date), _ = run
+    return order(place.release), place, not proves, date
+
+
+def order(release: str) -> int:
+    """Return where a release comes among the others; one that is not among them comes last."""
+    return RELEASES.index(release) if release in RELEASES else len(RELEASES)
+
+
+def written(runs: Known) -> str:
+    """Return the text of ``runs.json``, a line a run."""
+    lines = [msgspec.json.encode(run).decode() for run in runs.runs]
+    head = f'"format": {runs.format},\n"patches": {json.dumps(runs.patches)},\n"runs": ['
+    return "{" + head + "".join(f"\n{line}," for line in lines).removesuffix(",") + "\n]}\n"
+
+
+def constructed() -> dict[str, frozenset[str]]:
+    """Return the patches whose code was constructed on a CPU, by release."""
+    return {}

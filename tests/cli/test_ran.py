@@ -1,0 +1,141 @@
+"""Commands say of a patch where it ran, and that it never ran on the release that it is written to."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from support.toys import MIRROR, add_patch, attribute, edit
+
+from patchkit.cli import main
+from patchkit.patchset import runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
+
+NEVER = "Never run on release 0.5.12: "
+HINT = " (patchkit show PATCH says where it ran)"
+
+
+@pytest.fixture
+def ran(patch_folder: Path) -> Path:
+    """Of the toys t-flag ran on the toy tree's release, t-stop on another, and t-guard nowhere."""
+
+    def run(release: str, family: str, backend: str, patch: str, *, identical: bool = True) -> runs.Run:
+        return runs.Run(
+            release, family, "EAGLE3", backend, "NVIDIA H200", "2026-11-23", identical, {}, (patch,)
+        )
+
+    found = (
+        run("0.5.12", "Llama", "triton", "t-flag"),
+        run("0.5.12", "Llama", "fa3", "t-flag"),
+        run("0.5.12", "DeepSeek MLA", "triton", "t-flag"),
+        run("0.5.13", "Llama", "flashinfer", "t-flag", identical=False),
+        run("0.5.13", "Llama", "fa3", "t-stop"),
+    )
+    file = patch_folder / runs.NAME
+    file.write_bytes(msgspec.json.encode(runs.Known(1, ("t-flag", "t-stop", "t-guard"), found)))
+    return file
+
+
+def said(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.stdout
+
+
+def answer(*arguments: object) -> Any:
+    return json.loads(said(*arguments, "--json"))
+
+
+def told(*arguments: object) -> dict[str, bool | None]:
+    """Return whether each patch ran, as a command's answer has it."""
+    return {patch["id"]: patch["ran"] for patch in answer(*arguments)["patches"]}
+
+
+@pytest.mark.usefixtures("ran")
+def test_status_ends_with_the_patches_that_never_ran_on_the_release(tree: CheckoutTree) -> None:
+    *_, line, empty, following = said("status", tree.root).splitlines()
+    assert line == f"{NEVER}t-guard, t-stop{HINT}"
+    assert (empty, following[:5]) == ("", "Next:")
+
+
+@pytest.mark.usefixtures("ran")
+def test_status_does_not_name_what_patchkit_neither_wrote_nor_would_write(tree: CheckoutTree) -> None:
+    edit(tree, MIRROR, b"    copies = 0\n", b"    copies = 0\n    guard = 1\n")
+    assert f"{NEVER}t-stop{HINT}\n" in said("status", tree.root)
+
+
+@pytest.mark.usefixtures("ran")
+def test_apply_says_the_same_of_what_it_wrote(tree: CheckoutTree) -> None:
+    assert NEVER not in said("apply", tree.root, "t-flag", "--only")
+    assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("apply", tree.root)
+    assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("status", tree.root)
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_rehearsal_says_it_before_anything_is_written(tree: CheckoutTree) -> None:
+    assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("apply", tree.root, "--dry-run")
+
+
+@pytest.mark.usefixtures("ran")
+def test_answers_tell_of_each_patch_whether_it_ran(tree: CheckoutTree) -> None:
+    expected = {"t-flag": True, "t-guard": False, "t-stop": False}
+    assert told("status", tree.root) == expected
+    assert told("status", tree.root) == expected  # The tree's states are remembered, and what ran is not.
+    assert told("apply", tree.root) == expected
+
+
+@pytest.mark.usefixtures("ran")
+def test_of_a_tree_without_a_version_it_is_unknown(tree: CheckoutTree) -> None:
+    edit(tree, "version.py", b"0.5.12", b"unknown")
+    assert set(told("status", tree.root).values()) == {None}
+    assert "Never run" not in said("status", tree.root)
+
+
+def test_without_the_file_it_is_unknown(tree: CheckoutTree, ran: Path) -> None:
+    ran.write_text("{")
+    assert set(told("apply", tree.root).values()) == {None}
+    assert "Never run" not in said("status", tree.root)
+    assert answer("show", "t-flag")["runs"] is None
+    assert "GPU" not in said("show", "t-flag")
+
+
+def test_a_newer_file_counts_at_once(tree: CheckoutTree, ran: Path) -> None:
+    assert told("status", tree.root)["t-flag"] is True
+    ran.write_bytes(msgspec.json.encode(runs.Known(1, ("t-flag", "t-stop", "t-guard"), ())))
+    assert told("status", tree.root)["t-flag"] is False
+
+
+@pytest.mark.usefixtures("ran")
+def test_show_has_a_line_for_each_release_that_the_patch_ran_on() -> None:
+    *_, heading, first, second = said("show", "t-flag").splitlines()
+    assert heading == "Ran on a GPU:"
+    assert first == "  0.5.12: Llama on triton, fa3; DeepSeek MLA on triton; NVIDIA H200, 2026-11-23"
+    assert second == "  0.5.13: Llama on flashinfer (tokens differ); NVIDIA H200, 2026-11-23"
+    assert [run["backend"] for run in answer("show", "t-flag")["runs"]] == [
+        "triton",
+        "fa3",
+        "triton",
+        "flashinfer",
+    ]
+
+
+@pytest.mark.usefixtures("ran")
+def test_show_says_of_a_patch_that_it_never_ran() -> None:
+    assert said("show", "t-guard").endswith("\n\nIt was never run on a GPU.\n")
+    assert answer("show", "t-guard")["runs"] == []
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_patch_of_ones_own_is_not_said_to_have_never_run(tree: CheckoutTree, tmp_path: Path) -> None:
+    add_patch(tmp_path / "mine", "x-mine", attribute(MIRROR, "Mirror", "mine = 1"))
+    more = ("--patches", tmp_path / "mine")
+    assert told("status", tree.root, *more)["x-mine"] is None
+    assert "x-mine," not in said("status", tree.root, *more).partition(NEVER)[2]
+    assert "GPU" not in said("show", "x-mine", *more)

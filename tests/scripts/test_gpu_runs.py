@@ -1,0 +1,324 @@
+"""What runs on GPUs prove of a patch and show of a release: made-up results in the form of ``bench_decode.py``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchkit.patchset import load, runs
+
+REPOSITORY = Path(__file__).parents[2]
+sys.path.append(str(REPOSITORY / "scripts"))
+
+import generate_docs  # noqa: E402
+import gpu_runs  # noqa: E402
+
+TREES: tuple[dict[str, Any], ...] = (
+    {"name": "plain", "version": "0.5.14", "control": False, "patches": []},
+    {"name": "ours", "version": "0.5.14", "control": False, "patches": ["26128", "27998"]},
+)
+OLDER: tuple[dict[str, Any], ...] = (
+    {"name": "unpatched", "version": "0.5.13", "control": False},
+    {"name": "patched", "version": "0.5.13", "control": False},
+)
+IDS = load.patches().ids
+NEW_STYLE = {"family": "DeepSeek MLA", "backend": "triton", "algorithm": "EAGLE", "reached": ["26128"]}
+
+
+def a_result(tree: str, **keys: Any) -> dict[str, Any]:
+    """Return a result of a tree that gave the first one's tokens, in a scenario that was not timed."""
+    result = {
+        "scenario": "mla", "batch": None, "layers": 8, "tree": tree, "control": False, "started": True, "error": None,
+        "identical": True, "ratio": None, "difference": None, "runs": 2, "reproducible": True,
+    }  # fmt: skip
+    return result | keys
+
+
+def ours(**keys: Any) -> dict[str, Any]:
+    return a_result("ours", **{**NEW_STYLE, **keys})
+
+
+def plain(**keys: Any) -> dict[str, Any]:
+    return a_result("plain", **{**NEW_STYLE, "reached": [], **keys})
+
+
+@pytest.fixture
+def benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in the place of the measurements."""
+    monkeypatch.setattr(generate_docs, "BENCHMARKS", tmp_path)
+    return tmp_path
+
+
+def save(
+    folder: Path,
+    *results: dict[str, Any],
+    trees: tuple[dict[str, Any], ...] = TREES,
+    day: int = 23,
+    **keys: Any,
+) -> Path:
+    """Save a file of results, measured on a day of November."""
+    content = {
+        "command": "python3 scripts/bench_decode.py --out o",
+        "date": f"2026-11-{day}T12:00:00+00:00",
+        "machine": {"gpu": "NVIDIA H200", "cores": 16},
+        "trees": list(trees),
+        "seconds_to_start": {},
+        "results": list(results),
+    }
+    path = folder / f"{len(list(folder.iterdir()))}.json"
+    path.write_text(json.dumps(content | keys), encoding="utf-8")
+    return path
+
+
+def timed(ratio: float) -> dict[str, float]:
+    return {"lowest": ratio - 0.1, "median": ratio, "highest": ratio + 0.1}
+
+
+def known(folder: Path) -> runs.Known:
+    return gpu_runs.known(gpu_runs.outcomes(folder), IDS)
+
+
+def section() -> tuple[list[list[str]], list[str]]:
+    """Return the cells of the first release's table on the page, without its head, and the notes below."""
+    lines = generate_docs.ran_by_release().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return rows[2:], [line for line in lines if line.startswith("- ")]
+
+
+def test_a_run_proves_the_patches_whose_statements_it_executed_and_no_other(benchmarks: Path) -> None:
+    save(benchmarks, plain(), ours())
+    (run,) = known(benchmarks).runs
+    assert run == runs.Run(
+        "0.5.14", "DeepSeek MLA", "EAGLE", "triton", "NVIDIA H200", "2026-11-23", True, {}, ("26128",)
+    )
+    assert known(benchmarks).ran("26128", "0.5.14") is True
+    assert known(benchmarks).ran("27998", "0.5.14") is False
+
+
+@pytest.mark.parametrize(
+    ("keys", "cell", "note"),
+    [
+        (
+            {"identical": False, "difference": {"requests": 3, "of": 24}},
+            "tokens differ",
+            "`mla`: tokens differ: 3 of 24 requests",
+        ),
+        (
+            {"identical": None, "started": False, "error": "start: no\n attribute: x"},
+            "did not start",
+            "`mla`: did not start: `no attribute: x`",
+        ),
+        ({"error": "mla: The engine ended."}, "failed", "`mla`: failed: `The engine ended.`"),
+        ({"identical": None}, "not compared", "`mla`: not compared: the unpatched release gave no tokens"),
+    ],
+)
+def test_what_did_not_give_the_tokens_is_shown_and_proves_nothing(
+    benchmarks: Path, keys: dict[str, Any], cell: str, note: str
+) -> None:
+    save(benchmarks, plain(), ours(**keys))
+    assert known(benchmarks).ran("26128", "0.5.14") is False
+    rows, notes = section()
+    assert rows == [["DeepSeek MLA", "EAGLE", f"{cell}, 2026-11-23, H200"]]
+    assert notes == [f"- DeepSeek MLA, EAGLE, triton: {note}"]
+
+
+def test_tokens_that_differ_are_where_a_patch_ran_until_an_engine_gives_them(benchmarks: Path) -> None:
+    save(benchmarks, plain(), ours(identical=False), day=24)
+    assert [run.identical for run in known(benchmarks).where("26128") or ()] == [False]
+    save(benchmarks, plain(), ours(), day=23)
+    assert [run.identical for run in known(benchmarks).where("26128") or ()] == [True]
+
+
+def test_an_error_of_many_words_is_shown_as_code_and_cut(benchmarks: Path) -> None:
+    save(benchmarks, plain(), ours(error="mla: `<lambda>` failed " + "again and " * 100))
+    _, (note,) = section()
+    assert "failed: `'<lambda>' failed again" in note
+    assert note.endswith(" …`")
+    assert len(note) < 2 * gpu_runs.LONGEST
+
+
+def test_what_fails_unpatched_as_well_is_said_to(benchmarks: Path) -> None:
+    failing = {"identical": None, "started": False, "error": "start: out of memory"}
+    save(benchmarks, plain(**failing), ours(**failing))
+    _, (note,) = section()
+    assert note.endswith("did not start: `out of memory` (the unpatched release fails too)")
+
+
+@pytest.mark.parametrize(
+    "trees",
+    [
+        (TREES[0], TREES[1] | {"control": True}),
+        (TREES[0], TREES[1] | {"version": None}),
+        (TREES[0], TREES[1] | {"version": "0.5.15"}),
+        (TREES[0] | {"patches": ["26128"]}, TREES[1]),
+        (TREES[0], TREES[1] | {"patches": []}),
+    ],
+    ids=["a control", "no version", "another release", "a patched first tree", "no patch"],
+)
+def test_what_is_no_patched_tree_beside_its_own_unpatched_release_does_not_count(
+    benchmarks: Path, trees: tuple[dict[str, Any], ...]
+) -> None:
+    save(benchmarks, plain(), ours(), trees=trees)
+    assert known(benchmarks).runs == ()
+    assert section() == ([], [])
+
+
+def test_in_a_run_of_several_releases_each_is_compared_with_its_own_first_tree(benchmarks: Path) -> None:
+    trees = [
+        tree | {"name": f"{version}/{tree['name']}", "version": version}
+        for version in ("0.5.14", "0.5.15")
+        for tree in TREES
+    ]
+    failing = {"identical": None, "error": "start: no", "started": False}
+    results = [
+        a_result("0.5.14/plain", **NEW_STYLE),
+        a_result("0.5.14/ours", **NEW_STYLE),
+        a_result("0.5.15/plain", **NEW_STYLE, **failing),
+        a_result("0.5.15/ours", **NEW_STYLE, **failing),
+    ]
+    save(benchmarks, *results, trees=tuple(trees))
+    assert [(run.release, run.patches) for run in known(benchmarks).runs] == [("0.5.14", ("26128",))]
+    _, (note,) = section()
+    assert note.endswith("did not start: `no` (the unpatched release fails too)")
+
+
+def test_older_results_count_for_their_release_and_prove_nothing_of_a_patch(benchmarks: Path) -> None:
+    names = ("default-straight", "fa3-prefill", "fa3-no-graph", "trtllm-mha", "standalone", "no-speculation")
+    save(
+        benchmarks,
+        *(a_result(tree, scenario=name) for name in names for tree in ("unpatched", "patched")),
+        trees=OLDER,
+    )
+    places = gpu_runs.latest(gpu_runs.outcomes(benchmarks))
+    assert {(place.release, place.family) for place in places} == {("0.5.13", "Llama")}
+    assert sorted((place.algorithm, place.backend) for place in places) == [
+        ("EAGLE3", "fa3"),
+        ("EAGLE3", "fa3+triton"),
+        ("EAGLE3", "triton"),
+        ("EAGLE3", "triton+trtllm_mha"),
+        ("STANDALONE", "triton"),
+        ("none", "triton"),
+    ]
+    assert known(benchmarks).runs == ()
+
+
+def test_the_latest_run_counts_and_its_ratios_are_by_batch(benchmarks: Path) -> None:
+    for day, ratio in ((25, 0.8), (24, 0.7)):
+        for batch in (1, 8):
+            name, median = "mla-straight", ratio + batch / 100
+            results = (
+                ours(scenario=name, batch=batch, ratio=timed(median)),
+                plain(scenario=name, batch=batch, ratio=timed(1)),
+            )
+            save(benchmarks, *results, day=day)
+    save(benchmarks, plain(batch=8), ours(batch=8, ratio=timed(0.5)), day=25)
+    (run,) = known(benchmarks).where("26128") or ()
+    assert (run.date, run.ratios) == ("2026-11-25", {"1": 0.81, "8": 0.88})
+    assert section() == (
+        [["DeepSeek MLA", "EAGLE", "tokens identical, 0.810 / 0.880, 2026-11-25, H200"]],
+        [],
+    )
+
+
+def test_of_two_patched_trees_of_one_run_the_one_with_more_patches_is_the_cell(benchmarks: Path) -> None:
+    more = TREES[1] | {"name": "more", "patches": ["26128", "27998", "31364"]}
+    results = (plain(), a_result("more", **NEW_STYLE), ours(identical=False))
+    save(benchmarks, *results, trees=(TREES[0], more, TREES[1]))
+    ((_, _, cell),), notes = section()
+    assert (cell, notes) == ("tokens identical, 2026-11-23, H200", [])
+
+
+def test_some_scenarios_of_a_place_may_have_gone_otherwise(benchmarks: Path) -> None:
+    for name, tokens in (("mla", True), ("mla-late", True), ("mla-eager", False)):
+        save(benchmarks, plain(scenario=name), ours(scenario=name, identical=tokens))
+    ((_, _, cell),), notes = section()
+    assert cell == "tokens identical in 2 of 3, 2026-11-23, H200"
+    assert notes == ["- DeepSeek MLA, EAGLE, triton: `mla-eager`: tokens differ"]
+
+
+def test_every_release_and_every_patch_is_on_the_page_without_any_run(
+    benchmarks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list(benchmarks.iterdir()) == []
+    assert generate_docs.ran_by_release() == f"Never run: {', '.join(gpu_runs.RELEASES)}."
+    monkeypatch.setattr(gpu_runs, "constructed", lambda: {"0.5.20": frozenset({"27998"})})
+    assert generate_docs.ran_by_release().startswith(
+        "Constructed on a CPU and never run: 0.5.20.\n\nNever run: "
+    )
+    rows = generate_docs.ran_by_patch().splitlines()[2:]
+    assert [row.split("|")[1].strip() for row in rows] == list(IDS)
+    (row,) = (row for row in rows if "constructed" in row)
+    assert (row.split("|")[1].strip(), row.count("constructed")) == ("27998", 1)
+
+
+def test_a_patch_that_ran_is_not_merely_constructed(
+    benchmarks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(benchmarks, plain(), ours())
+    monkeypatch.setattr(gpu_runs, "constructed", lambda: {"0.5.14": frozenset({"26128", "27998"})})
+    cells = {row.split("|")[1].strip(): row for row in generate_docs.ran_by_patch().splitlines()}
+    assert "| ran |" in cells["26128"]
+    assert "constructed" not in cells["26128"]
+    assert "| constructed |" in cells["27998"]
+
+
+def test_what_is_written_is_what_commands_read(
+    benchmarks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(benchmarks, plain(), ours(batch=1, ratio=timed(0.9)))
+    save(benchmarks, plain(), ours(backend="fa3", reached=["27998", "26128"]))
+    found = known(benchmarks)
+    assert len(found.runs) == 2
+    monkeypatch.setattr(load, "BUILT_IN", tmp_path / "patches")
+    (tmp_path / "patches").mkdir()
+    (tmp_path / "patches" / runs.NAME).write_text(gpu_runs.written(found), encoding="utf-8")
+    assert runs.read() == found
+
+
+def test_the_published_file_is_what_the_published_results_come_to() -> None:
+    file = REPOSITORY / "patches" / runs.NAME
+    assert file.read_text(encoding="utf-8") == generate_docs.data()[file], (
+        "type python scripts/generate_docs.py"
+    )
+    assert set(runs.read().patches) == set(IDS)
+
+
+def test_files_of_other_scripts_are_left_alone(benchmarks: Path) -> None:
+    (benchmarks / "faults.json").write_text("[]")
+    (benchmarks / "matrix.json").write_text('{"command": "bench_matrix.py", "runs": []}')
+    assert gpu_runs.outcomes(benchmarks) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "Expecting property name"),
+        ("", "Expecting value"),
+        ('{"command": "scripts/bench_decode.py"}', "missing required field `date`"),
+        (None, "`trees` has no 'ours', which `results` names"),
+    ],
+)
+def test_a_broken_file_is_one_sentence(
+    benchmarks: Path, capsys: pytest.CaptureFixture[str], text: str | None, reason: str
+) -> None:
+    path = save(benchmarks, plain(), ours(), trees=TREES[:1])
+    if text is not None:
+        path.write_text(text)
+    assert generate_docs.main(["--check"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"Error: {path}: ")
+    assert reason in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_a_file_of_which_no_engine_started_has_no_gpu_and_is_whole(benchmarks: Path) -> None:
+    failing = {"identical": None, "started": False, "error": "start: no such option"}
+    save(benchmarks, plain(**failing), ours(**{**failing, "reached": None}), machine={"cores": 16})
+    ((_, _, cell),), _ = section()
+    assert cell == "did not start, 2026-11-23, unknown GPU"
+    assert known(benchmarks).runs == ()
