@@ -11,14 +11,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .scenarios import VOCABULARY, Option
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+# None leaves a setting to sglang.
+Option = bool | int | float | str | None
+
 _Config = dict[str, object]
 
+VOCABULARY = 32000
 HIDDEN = 2048
 LAYERS = 8
 EXPERTS = 8
