@@ -1,0 +1,297 @@
+"""What patched code reads is set before it: local names, and attributes while an object is being made."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchkit.findings.rule import Rule
+from patchkit.runtime.marks import signers
+from patchkit.tree.index import Class, class_of_annotation, last_name
+from patchkit.tree.nodes import statements, walk
+from patchkit.tree.sglang import serves
+from patchkit.verify.attributes import anyone_sets, class_of, has_foreign_base, sets
+from patchkit.verify.check import Found, broken, register
+from patchkit.verify.construction import ENTRIES, Construction, sets_own, stores
+from patchkit.verify.flow import Ways, bound_by, headers, names_bound, places
+from patchkit.verify.written import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.findings.finding import Finding
+    from patchkit.tree.index import Function, Module
+    from patchkit.verify.flow import Place, Read
+    from patchkit.verify.subject import Subject
+
+ATTRIBUTE = Rule("PV406", "attribute-not-yet-set", "patched code reads an attribute that nothing before it sets")
+NAME = Rule("PV407", "name-not-yet-bound", "patched code reads a local name that nothing before it binds")
+
+
+@register("reads", "What patched code reads is set before", ATTRIBUTE, NAME, order=72, of_patches=True)
+def check(subject: Subject) -> Found:
+    """Follow what each statement that a patch wrote reads to where it is set.
+
+    What the tree does not show, such as the class of an object, is taken to be right.
+    """
+    construction = Construction(subject.program)
+    findings: list[Finding] = []
+    count = 0
+    for file in subject.files:
+        module = subject.program.module(file) if serves(file) else None
+        lines = written(subject, module) if module is not None else ()
+        for function in module.all_functions() if module is not None and lines else ():
+            for place in places(function, lines):
+                count += 1
+                for read in place.reads():
+                    findings += _Reading(subject, construction, place, read, lines).findings()
+    return Found(f"{count} statements of patches", tuple(dict.fromkeys(findings)))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """One read in a statement that a patch wrote."""
+
+    subject: Subject
+    construction: Construction
+    place: Place
+    read: Read
+    lines: Sequence[int]
+
+    @property
+    def function(self) -> Function:
+        return self.place.function
+
+    def findings(self) -> Iterator[Finding]:
+        if self.read.root == "self" and self.function.owner is not None:
+            yield from self._of_self(self.function.owner)
+            return
+        found = list(self._unbound())
+        yield from found
+        if not found and self.read.attributes:
+            yield from self._along(self._class_of_name(), self.read.attributes, self.read.root)
+
+    def _unbound(self) -> Iterator[Finding]:
+        """Find a local name that nothing binds on the way."""
+        name = self.read.root
+        if name not in _bound(self.function) or self.place.catches("UnboundLocalError"):
+            return
+        ways, deciding = self.place.ways(lambda node: _binds(node, name), self.read.node)
+        if ways is Ways.ALL or (deciding is not None and not self._sure(deciding, name)):
+            return
+        where = "on no way there" if deciding is None else f"only where `{_said(deciding)}` (line {deciding.lineno})"
+        message = f"{self.function.qualname} reads `{name}`, which is bound {where}"
+        yield self._finding(NAME, message, name)
+
+    def _of_self(self, owner: Class) -> Iterator[Finding]:
+        attributes = self.read.attributes
+        if not attributes or _guarded(self.place, attributes[0]):
+            return
+        known = self.construction
+        if known.has_from_class(owner, attributes[0]):
+            yield from self._along(class_of(self.subject.program, owner, attributes[0]), attributes[1:], f"self.{attributes[0]}")
+            return
+        if has_foreign_base(self.subject.program, owner):
+            return
+        name = attributes[0]
+        if name.startswith("__"):
+            return
+        if not sets(self.subject.program, owner, name):
+            if not anyone_sets(self.subject.sources, name) and not known.is_open(owner):
+                yield self._finding(ATTRIBUTE, f"{self._reads(name)}, which no statement of the tree sets", f"self.{name}")
+            return
+        if self.function in known.made_by(owner) and not known.is_open(owner):
+            found = list(self._early(owner, name))
+            yield from found
+            if found:
+                return
+        yield from self._along(class_of(self.subject.program, owner, name), attributes[1:], f"self.{name}")
+
+    def _early(self, owner: Class, name: str) -> Iterator[Finding]:
+        """Find an attribute of an object's own that is read before the object's making has set it."""
+        if not _unset(self.construction, owner, self.place, self.read.node, name, self._sure, ()):
+            return
+        heirs = self.construction.heirs(owner)
+        if any(name in heir.fields or name in heir.methods or _sets_own(heir, name) for heir in heirs):
+            return
+        first = next(iter(self.construction.setters(owner, name)), None)
+        message = f"{self._reads(name)} while an object is made, before {_first(first, name)} sets it"
+        yield self._finding(ATTRIBUTE, message, f"self.{name}")
+
+    def _along(self, owner: Class | None, attributes: Sequence[str], said: str) -> Iterator[Finding]:
+        """Find the first of a chain of attributes that another object does not have yet."""
+        program, known = self.subject.program, self.construction
+        maker = self.function.owner
+        if maker is None or owner is None or not attributes or self.function not in known.made_by(maker):
+            return
+        for name in attributes:
+            if owner is None or name.startswith("__") or _guarded(self.place, name) or known.is_open(owner):
+                return
+            said = f"{said}.{name}"
+            if not known.has_from_class(owner, name):
+                yield from self._not_yet(maker, owner, name, said)
+                if not any(known.can_set(owner, entry, name) for entry in _entries(self.subject, owner)):
+                    return
+            owner = class_of(program, owner, name)
+
+    def _not_yet(self, maker: Class, owner: Class, name: str, said: str) -> Iterator[Finding]:
+        known = self.construction
+        if any(known.can_set(owner, entry, name) for entry in _entries(self.subject, owner)):
+            return
+        if any(heir for heir in known.heirs(owner) if known.has_from_class(heir, name)) and not known.is_made(owner):
+            return
+        setters = known.setters(owner, name)
+        if not setters or not known.is_made(owner):
+            return
+        later = known.later(maker, self.place, owner, name, given=not self._made_here(owner))
+        if later is None:
+            return
+        message = f"{self._reads(said)}, and `{name}` of {owner.name} is first set by {_first(setters[0], name)}"
+        if later.called:
+            message += (
+                f", which {later.function.qualname} ({later.function.module.file}:{later.line}) comes to, by "
+                f"`{later.called}`, after {maker.name} is made"
+            )
+        yield self._finding(ATTRIBUTE, message, said)
+
+    def _made_here(self, owner: Class) -> bool:
+        """Tell whether the function makes the object that it reads from."""
+        for statement in statements(self.function.node):
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+                if last_name(statement.value.func) == owner.name:
+                    first = (self.read.root, *self.read.attributes[:1]) if self.read.root == "self" else (self.read.root,)
+                    if any(ast.unparse(target) == ".".join(first) for target in statement.targets):
+                        return True
+        return False
+
+    def _class_of_name(self) -> Class | None:
+        """Return the class that a parameter's annotation, or the one thing that is bound to a name, shows."""
+        program, function, name = self.subject.program, self.function, self.read.root
+        hints = [class_of_annotation(a.annotation) for a in function.parameters if a.arg == name]
+        bound = [
+            s
+            for s in statements(function.node)
+            if any(_binds(part, name) for part in (*headers(s), *bound_by(s)))
+        ]
+        if not hints and len(bound) == 1 and isinstance(bound[0], ast.Assign) and isinstance(bound[0].value, ast.Call):
+            hints = [last_name(bound[0].value.func)]
+        elif hints and bound:
+            return None
+        found = program.resolve(function.module, hints[0]) if hints and hints[0] else None
+        return found if isinstance(found, Class) else None
+
+    def _sure(self, deciding: ast.If, name: str, place: Place | None = None) -> bool:
+        """Tell whether the place is come to without what a condition before it asks."""
+        place = place or self.place
+        if place.depends(deciding) or (place is self.place and self.read.conditional):
+            return False
+        # Code that reads the same here without a patch says that it is set.
+        return not any(
+            last_name(node) == name
+            for statement in place.after()
+            if statement.lineno not in self.lines
+            for node in walk(statement)
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+        )
+
+    def _reads(self, said: str) -> str:
+        return f"{self.function.qualname} reads `{said if '.' in said else f'self.{said}'}`"
+
+    def _finding(self, rule: Rule, message: str, expression: str) -> Finding:
+        line = self.read.node.lineno
+        by = _patch_above(self.function.module, self.function.node.lineno, line)
+        move = "read it after that"
+        remedy = f"patchkit revert {by}, or {move}" if by else move
+        file = self.function.module.file
+        return broken(rule, file, line, message, remedy, function=self.function.qualname, expression=expression)
+
+
+def _unset(known: Construction, owner: Class, place: Place, read: ast.AST, name: str, sure, below) -> bool:  # type: ignore[no-untyped-def]
+    """Tell whether some way from the start of an object's making to a place sets an attribute nowhere."""
+    ways, deciding = place.ways(lambda node: stores(node, name, "self"), read)
+    if ways is not Ways.ALL:
+        calls = known.calls_setter(owner, name)
+        called, _ = place.ways(lambda node: calls(node, place.function), read)
+        ways = Ways.ALL if called is not Ways.NONE else ways
+    if ways is Ways.ALL or (deciding is not None and not sure(deciding, name, place)):
+        return False
+    if place.function.name in ENTRIES:
+        return True
+    for caller in known.made_by(owner):
+        if caller in below or caller is place.function:
+            continue
+        if place.function not in known.reached(owner, caller):
+            continue
+        for site in places(caller):
+            for part in site.parts:
+                for node in walk(part):
+                    if _is_call_of(node, place.function.name) and _unset(
+                        known, owner, site, node, name, sure, (*below, place.function)
+                    ):
+                        return True
+    return False
+
+
+def _is_call_of(node: ast.AST, name: str) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == name
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "self"
+    )
+
+
+def _entries(subject: Subject, owner: Class) -> list[Function]:
+    found = (subject.program.method(owner, name) for name in ENTRIES)
+    return [entry for entry in found if entry is not None]
+
+
+def _sets_own(cls: Class, name: str) -> bool:
+    return any(sets_own(method, name) for method in cls.methods.values())
+
+
+def _first(setter: Function | None, name: str) -> str:
+    if setter is None:
+        return "anything"
+    found = (s.lineno for s in statements(setter.node) if stores(s, name, "self") or stores(s, name, None))
+    return f"{setter.qualname} ({setter.module.file}:{next(found, setter.node.lineno)})"
+
+
+def _guarded(place: Place, name: str) -> bool:
+    """Tell whether the function asks whether the attribute is there, or takes it that it may not be."""
+    asked = re.search(rf"\b[gh](?:et|as)attr\([^()]*(?:\([^()]*\)[^()]*)*[\"']{name}[\"']", place.function.source)
+    return asked is not None or place.catches("AttributeError")
+
+
+def _bound(function: Function) -> frozenset[str]:
+    """Return the names that are local to a function and no parameters of it."""
+    names: set[str] = set()
+    outer: set[str] = set()
+    for statement in statements(function.node):
+        if isinstance(statement, (ast.Global, ast.Nonlocal)):
+            outer.update(statement.names)
+        for part in (*headers(statement), *bound_by(statement)):
+            names.update(names_bound(part))
+    arguments = function.node.args
+    given = {a.arg for a in (*function.parameters, arguments.vararg, arguments.kwarg) if a is not None}
+    return frozenset(names - outer - given)
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    return name in names_bound(node)
+
+
+def _said(deciding: ast.If) -> str:
+    return ast.unparse(deciding.test)
+
+
+def _patch_above(module: Module, start: int, line: int) -> str:
+    """Return the patch whose comment is the last one above a line of a function, or nothing."""
+    for number in range(line, start - 1, -1):
+        found = signers(module.lines[number - 1].encode() + b"\n")
+        if found:
+            return min(found)
+    return ""
