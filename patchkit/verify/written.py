@@ -39,6 +39,6 @@ def _signed(module: Module) -> Iterator[int]:
         if line.lstrip().startswith(_SIGN):
             below.add(next((n for n in range(at, len(lines)) if not lines[n].lstrip().startswith(b"#")), at) + 1)
     for node in statements(module.tree) if below else ():
-        start = min(node.lineno, *(each.lineno for each in getattr(node, "decorator_list", [node])))
+        start = min(each.lineno for each in (node, *getattr(node, "decorator_list", ())))
         if start in below:
             yield from range(start, (node.end_lineno or start) + 1)
