@@ -44,6 +44,7 @@ class Construction:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._reached: dict[tuple[Class, Function | None], tuple[Function, ...]] = {}
+        self._made: dict[Class, tuple[Function, ...]] = {}
         self._callers: dict[str, tuple[Function, ...]] = {}
         self._heirs: dict[str, tuple[Class, ...]] = {}
         self._named: dict[str, int] = {}
@@ -53,8 +54,10 @@ class Construction:
 
     def made_by(self, cls: Class) -> tuple[Function, ...]:
         """Return the methods and functions of an object of ``cls`` that making it runs."""
-        entries = (self._program.method(cls, name) for name in ENTRIES)
-        return tuple({f: None for entry in entries if entry for f in self.reached(cls, entry)})
+        if cls not in self._made:
+            made = {f: None for entry in self._entries(cls) for f in self.reached(cls, entry)}
+            self._made[cls] = tuple(made)
+        return self._made[cls]
 
     def reached(self, cls: Class, start: Function) -> tuple[Function, ...]:
         """Return ``start`` and the methods of an object of ``cls`` that it can come to."""
@@ -121,7 +124,11 @@ class Construction:
             if not isinstance(each, (ast.Attribute, ast.Call)):
                 continue
             callees: list[Function | None] = []
-            if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == "self":
+            if (
+                isinstance(each, ast.Attribute)
+                and isinstance(each.value, ast.Name)
+                and each.value.id == "self"
+            ):
                 callees.append(program.method(cls, each.attr))
             elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Call):
                 if last_name(each.value) == "super":
@@ -144,6 +151,10 @@ class Construction:
                 self.hands_out(call, f, name) for f in reached for call in self._passing(f)
             )
         return self._settable[cls, start, name]
+
+    def makes_with(self, cls: Class, name: str) -> bool:
+        """Tell whether making an object can set an attribute of it."""
+        return any(self.can_set(cls, entry, name) for entry in self._entries(cls))
 
     def _passing(self, function: Function) -> tuple[ast.Call, ...]:
         """Return the calls in a method that pass its object on."""
@@ -186,7 +197,9 @@ class Construction:
         """Return the classes of the tree that inherit from ``cls``."""
         if cls.name not in self._heirs:
             self._heirs[cls.name] = ()  # What inherits from itself ends here.
-            sign = re.compile(rb"^[ \t]*class[ \t]+(\w+)[ \t]*\([^)]*\b%s\b[^)]*\)" % cls.name.encode(), re.MULTILINE)
+            sign = re.compile(
+                rb"^[ \t]*class[ \t]+(\w+)[ \t]*\([^)]*\b%s\b[^)]*\)" % cls.name.encode(), re.MULTILINE
+            )
             found: dict[Class, None] = {}
             for file, text in self._program.sources.items():
                 if cls.name.encode() not in text:
@@ -277,7 +290,9 @@ class Construction:
         setting = self._upwards(self.setters(of, name))
 
         def sets(node: ast.AST, function: Function) -> bool:
-            return stores(node, name, None) or any(self._comes(each, function, setting) for each in walk(node))
+            return stores(node, name, None) or any(
+                self._comes(each, function, setting) for each in walk(node)
+            )
 
         if place.ways(lambda node: sets(node, place.function), place.statement)[0] is not Ways.NONE:
             return None
@@ -309,7 +324,9 @@ class Construction:
                     if place.ways(lambda node, f=function: sets(node, f))[0] is Ways.ALL:  # type: ignore[misc]
                         return None
                     before = [part for each in everywhere[:at] for part in each.parts]
-                    after = (each for each in everywhere[at + 1 :] for part in each.parts if sets(part, function))
+                    after = (
+                        each for each in everywhere[at + 1 :] for part in each.parts if sets(part, function)
+                    )
                     follows = next(after, None)
                     if found is None and follows is not None and self._any_comes(before, function, making):
                         said = ast.unparse(follows.parts[0])

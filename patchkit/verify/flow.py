@@ -117,7 +117,11 @@ class Place:
         asked = _asked(deciding)
         at = next(depth for depth, step in enumerate(self.steps) if deciding in step.block)
         for step in self.steps[at + 1 :]:
-            if not (isinstance(step.owner, (ast.With, ast.AsyncWith)) or step.field == "body" and isinstance(step.owner, ast.Try)):
+            if not (
+                isinstance(step.owner, (ast.With, ast.AsyncWith))
+                or step.field == "body"
+                and isinstance(step.owner, ast.Try)
+            ):
                 return True
         for step in self.steps:
             if isinstance(step.owner, (ast.If, ast.While)) and asked & _names(step.owner.test):
@@ -281,12 +285,18 @@ def _reads(node: ast.AST, conditional: bool) -> Iterator[Read]:
         return
     if isinstance(node, ast.AugAssign) and isinstance(node.target, (ast.Name, ast.Attribute)):
         target = node.target
-        loaded = ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else ast.Attribute(target.value, target.attr, ast.Load())
+        loaded = (
+            ast.Name(target.id, ast.Load())
+            if isinstance(target, ast.Name)
+            else ast.Attribute(target.value, target.attr, ast.Load())
+        )
         yield from _reads(ast.copy_location(loaded, target), conditional)
     if isinstance(node, (ast.Lambda, ast.GeneratorExp, *_DEFINITIONS)):
         return
     if isinstance(node, _COMPREHENSIONS):
-        own = {name.id for each in node.generators for name in walk(each.target) if isinstance(name, ast.Name)}
+        own = {
+            name.id for each in node.generators for name in walk(each.target) if isinstance(name, ast.Name)
+        }
         for child in ast.iter_child_nodes(node):
             yield from (read for read in _reads(child, True) if read.root not in own)
         return

@@ -37,7 +37,9 @@ def _signed(module: Module) -> Iterator[int]:
     below = set()
     for at, line in enumerate(lines):
         if line.lstrip().startswith(_SIGN):
-            below.add(next((n for n in range(at, len(lines)) if not lines[n].lstrip().startswith(b"#")), at) + 1)
+            below.add(
+                next((n for n in range(at, len(lines)) if not lines[n].lstrip().startswith(b"#")), at) + 1
+            )
     for node in statements(module.tree) if below else ():
         start = min(each.lineno for each in (node, *getattr(node, "decorator_list", ())))
         if start in below:

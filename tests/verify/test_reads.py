@@ -340,8 +340,14 @@ def test_a_finding_says_who_reads_what_who_sets_it_and_what_to_type() -> None:
 LOCALS = {
     "bound below": ("check(size)\n    size = 1", ["size"]),
     "bound above": ("size = 1\n    # patchkit own: a reason\n    check(size)", []),
-    "bound in one branch": ("if large:\n        size = 1\n    # patchkit own: a reason\n    check(size)", ["size"]),
-    "bound in a loop": ("for size in large:\n        pass\n    # patchkit own: a reason\n    check(size)", []),
+    "bound in one branch": (
+        "if large:\n        size = 1\n    # patchkit own: a reason\n    check(size)",
+        ["size"],
+    ),
+    "bound in a loop": (
+        "for size in large:\n        pass\n    # patchkit own: a reason\n    check(size)",
+        [],
+    ),
     "bound by with": ("with large as size:\n        # patchkit own: a reason\n        check(size)", []),
     "bound in the statement": ("check(size if (size := large) else 1)", []),
     "bound in a comprehension": ("check([size for size in large])", []),

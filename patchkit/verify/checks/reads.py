@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from patchkit.verify.flow import Place, Read
     from patchkit.verify.subject import Subject
 
-ATTRIBUTE = Rule("PV406", "attribute-not-yet-set", "patched code reads an attribute that nothing before it sets")
+ATTRIBUTE = Rule(
+    "PV406", "attribute-not-yet-set", "patched code reads an attribute that nothing before it sets"
+)
 NAME = Rule("PV407", "name-not-yet-bound", "patched code reads a local name that nothing before it binds")
 
 
@@ -43,10 +45,12 @@ def check(subject: Subject) -> Found:
         module = subject.program.module(file) if serves(file) else None
         lines = written(subject, module) if module is not None else ()
         for function in module.all_functions() if module is not None and lines else ():
-            for place in places(function, lines):
-                count += 1
+            written_places = list(places(function, lines))
+            names = _Locals(function) if written_places else None
+            for place in written_places if names is not None else ():
                 for read in place.reads():
-                    findings += _Reading(subject, construction, place, read, lines).findings()
+                    findings += _Reading(subject, construction, place, read, lines, names).findings()
+            count += len(written_places)
     return Found(f"{count} statements of patches", tuple(dict.fromkeys(findings)))
 
 
@@ -59,6 +63,7 @@ class _Reading:
     place: Place
     read: Read
     lines: Sequence[int]
+    names: _Locals
 
     @property
     def function(self) -> Function:
@@ -70,48 +75,52 @@ class _Reading:
             return
         found = list(self._unbound())
         yield from found
-        if not found and self.read.attributes:
+        maker = self.function.owner
+        if not found and self.read.attributes and maker and self.function in self.construction.made_by(maker):
             yield from self._along(self._class_of_name(), self.read.attributes, self.read.root)
 
     def _unbound(self) -> Iterator[Finding]:
         """Find a local name that nothing binds on the way."""
         name = self.read.root
-        if name not in _bound(self.function) or self.place.catches("UnboundLocalError"):
+        if name not in self.names or self.place.catches("UnboundLocalError"):
             return
-        ways, deciding = self.place.ways(lambda node: _binds(node, name), self.read.node)
+        ways, deciding = self.place.ways(lambda node: self.names.binds(node, name), self.read.node)
         if ways is Ways.ALL or (deciding is not None and not self._sure(deciding, name)):
             return
-        where = "on no way there" if deciding is None else f"only where `{_said(deciding)}` (line {deciding.lineno})"
+        where = (
+            "on no way there"
+            if deciding is None
+            else f"only where `{_said(deciding)}` (line {deciding.lineno})"
+        )
         message = f"{self.function.qualname} reads `{name}`, which is bound {where}"
         yield self._finding(NAME, message, name)
 
     def _of_self(self, owner: Class) -> Iterator[Finding]:
-        attributes = self.read.attributes
-        if not attributes or _guarded(self.place, attributes[0]):
+        known, program = self.construction, self.subject.program
+        name, *rest = self.read.attributes or ("",)
+        if not name or name.startswith("__") or _guarded(self.place, name):
             return
-        known = self.construction
-        if known.has_from_class(owner, attributes[0]):
-            yield from self._along(class_of(self.subject.program, owner, attributes[0]), attributes[1:], f"self.{attributes[0]}")
-            return
-        if has_foreign_base(self.subject.program, owner):
-            return
-        name = attributes[0]
-        if name.startswith("__"):
-            return
-        if not sets(self.subject.program, owner, name):
-            if not anyone_sets(self.subject.sources, name) and not known.is_open(owner):
-                yield self._finding(ATTRIBUTE, f"{self._reads(name)}, which no statement of the tree sets", f"self.{name}")
-            return
-        if self.function in known.made_by(owner) and not known.is_open(owner):
-            found = list(self._early(owner, name))
-            yield from found
-            if found:
-                return
-        yield from self._along(class_of(self.subject.program, owner, name), attributes[1:], f"self.{name}")
+        found: list[Finding] = []
+        if not known.has_from_class(owner, name) and not has_foreign_base(program, owner):
+            found = list(
+                self._early(owner, name) if sets(program, owner, name) else self._nowhere(owner, name)
+            )
+        yield from found
+        if rest and not found and self.function in known.made_by(owner):
+            yield from self._along(class_of(program, owner, name), rest, f"self.{name}")
+
+    def _nowhere(self, owner: Class, name: str) -> Iterator[Finding]:
+        """Find an attribute that the whole tree never sets."""
+        if not anyone_sets(self.subject.sources, name) and not self.construction.is_open(owner):
+            message = f"{self._reads(name)}, which no statement of the tree sets"
+            yield self._finding(ATTRIBUTE, message, f"self.{name}")
 
     def _early(self, owner: Class, name: str) -> Iterator[Finding]:
         """Find an attribute of an object's own that is read before the object's making has set it."""
-        if not _unset(self.construction, owner, self.place, self.read.node, name, self._sure, ()):
+        known = self.construction
+        if self.function not in known.made_by(owner) or known.is_open(owner):
+            return
+        if not self._unset(owner, self.place, self.read.node, name, ()):
             return
         heirs = self.construction.heirs(owner)
         if any(name in heir.fields or name in heir.methods or _sets_own(heir, name) for heir in heirs):
@@ -120,35 +129,59 @@ class _Reading:
         message = f"{self._reads(name)} while an object is made, before {_first(first, name)} sets it"
         yield self._finding(ATTRIBUTE, message, f"self.{name}")
 
+    def _unset(
+        self, owner: Class, place: Place, read: ast.AST, name: str, below: tuple[Function, ...]
+    ) -> bool:
+        """Tell whether on some way from the start of an object's making to a place nothing sets an attribute."""
+        known = self.construction
+        ways, deciding = place.ways(lambda node: stores(node, name, "self"), read)
+        if ways is Ways.ALL or (deciding is not None and not self._sure(deciding, name, place)):
+            return False
+        calls = known.calls_setter(owner, name)
+        if place.ways(lambda node: calls(node, place.function), read)[0] is not Ways.NONE:
+            return False
+        if place.function.name in ENTRIES:
+            return True
+        return any(
+            self._unset(owner, site, node, name, (*below, place.function))
+            for caller in known.made_by(owner)
+            if caller not in (*below, place.function) and place.function in known.reached(owner, caller)
+            for site in places(caller)
+            for part in site.parts
+            for node in walk(part)
+            if _is_call_of(node, place.function.name)
+        )
+
     def _along(self, owner: Class | None, attributes: Sequence[str], said: str) -> Iterator[Finding]:
         """Find the first of a chain of attributes that another object does not have yet."""
         program, known = self.subject.program, self.construction
         maker = self.function.owner
-        if maker is None or owner is None or not attributes or self.function not in known.made_by(maker):
-            return
         for name in attributes:
-            if owner is None or name.startswith("__") or _guarded(self.place, name) or known.is_open(owner):
+            if (
+                maker is None
+                or owner is None
+                or name.startswith("__")
+                or _guarded(self.place, name)
+                or known.is_open(owner)
+            ):
                 return
             said = f"{said}.{name}"
-            if not known.has_from_class(owner, name):
+            if not known.has_from_class(owner, name) and not known.makes_with(owner, name):
                 yield from self._not_yet(maker, owner, name, said)
-                if not any(known.can_set(owner, entry, name) for entry in _entries(self.subject, owner)):
-                    return
+                return
             owner = class_of(program, owner, name)
 
     def _not_yet(self, maker: Class, owner: Class, name: str, said: str) -> Iterator[Finding]:
         known = self.construction
-        if any(known.can_set(owner, entry, name) for entry in _entries(self.subject, owner)):
-            return
-        if any(heir for heir in known.heirs(owner) if known.has_from_class(heir, name)) and not known.is_made(owner):
-            return
         setters = known.setters(owner, name)
         if not setters or not known.is_made(owner):
             return
         later = known.later(maker, self.place, owner, name, given=not self._made_here(owner))
         if later is None:
             return
-        message = f"{self._reads(said)}, and `{name}` of {owner.name} is first set by {_first(setters[0], name)}"
+        message = (
+            f"{self._reads(said)}, and `{name}` of {owner.name} is first set by {_first(setters[0], name)}"
+        )
         if later.called:
             message += (
                 f", which {later.function.qualname} ({later.function.module.file}:{later.line}) comes to, by "
@@ -161,7 +194,11 @@ class _Reading:
         for statement in statements(self.function.node):
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
                 if last_name(statement.value.func) == owner.name:
-                    first = (self.read.root, *self.read.attributes[:1]) if self.read.root == "self" else (self.read.root,)
+                    first = (
+                        (self.read.root, *self.read.attributes[:1])
+                        if self.read.root == "self"
+                        else (self.read.root,)
+                    )
                     if any(ast.unparse(target) == ".".join(first) for target in statement.targets):
                         return True
         return False
@@ -170,12 +207,13 @@ class _Reading:
         """Return the class that a parameter's annotation, or the one thing that is bound to a name, shows."""
         program, function, name = self.subject.program, self.function, self.read.root
         hints = [class_of_annotation(a.annotation) for a in function.parameters if a.arg == name]
-        bound = [
-            s
-            for s in statements(function.node)
-            if any(_binds(part, name) for part in (*headers(s), *bound_by(s)))
-        ]
-        if not hints and len(bound) == 1 and isinstance(bound[0], ast.Assign) and isinstance(bound[0].value, ast.Call):
+        bound = self.names.binding(name)
+        if (
+            not hints
+            and len(bound) == 1
+            and isinstance(bound[0], ast.Assign)
+            and isinstance(bound[0].value, ast.Call)
+        ):
             hints = [last_name(bound[0].value.func)]
         elif hints and bound:
             return None
@@ -205,33 +243,9 @@ class _Reading:
         move = "read it after that"
         remedy = f"patchkit revert {by}, or {move}" if by else move
         file = self.function.module.file
-        return broken(rule, file, line, message, remedy, function=self.function.qualname, expression=expression)
-
-
-def _unset(known: Construction, owner: Class, place: Place, read: ast.AST, name: str, sure, below) -> bool:  # type: ignore[no-untyped-def]
-    """Tell whether some way from the start of an object's making to a place sets an attribute nowhere."""
-    ways, deciding = place.ways(lambda node: stores(node, name, "self"), read)
-    if ways is not Ways.ALL:
-        calls = known.calls_setter(owner, name)
-        called, _ = place.ways(lambda node: calls(node, place.function), read)
-        ways = Ways.ALL if called is not Ways.NONE else ways
-    if ways is Ways.ALL or (deciding is not None and not sure(deciding, name, place)):
-        return False
-    if place.function.name in ENTRIES:
-        return True
-    for caller in known.made_by(owner):
-        if caller in below or caller is place.function:
-            continue
-        if place.function not in known.reached(owner, caller):
-            continue
-        for site in places(caller):
-            for part in site.parts:
-                for node in walk(part):
-                    if _is_call_of(node, place.function.name) and _unset(
-                        known, owner, site, node, name, sure, (*below, place.function)
-                    ):
-                        return True
-    return False
+        return broken(
+            rule, file, line, message, remedy, function=self.function.qualname, expression=expression
+        )
 
 
 def _is_call_of(node: ast.AST, name: str) -> bool:
@@ -242,11 +256,6 @@ def _is_call_of(node: ast.AST, name: str) -> bool:
         and isinstance(node.func.value, ast.Name)
         and node.func.value.id == "self"
     )
-
-
-def _entries(subject: Subject, owner: Class) -> list[Function]:
-    found = (subject.program.method(owner, name) for name in ENTRIES)
-    return [entry for entry in found if entry is not None]
 
 
 def _sets_own(cls: Class, name: str) -> bool:
@@ -262,26 +271,39 @@ def _first(setter: Function | None, name: str) -> str:
 
 def _guarded(place: Place, name: str) -> bool:
     """Tell whether the function asks whether the attribute is there, or takes it that it may not be."""
-    asked = re.search(rf"\b[gh](?:et|as)attr\([^()]*(?:\([^()]*\)[^()]*)*[\"']{name}[\"']", place.function.source)
+    asked = re.search(
+        rf"\b[gh](?:et|as)attr\([^()]*(?:\([^()]*\)[^()]*)*[\"']{name}[\"']", place.function.source
+    )
     return asked is not None or place.catches("AttributeError")
 
 
-def _bound(function: Function) -> frozenset[str]:
-    """Return the names that are local to a function and no parameters of it."""
-    names: set[str] = set()
-    outer: set[str] = set()
-    for statement in statements(function.node):
-        if isinstance(statement, (ast.Global, ast.Nonlocal)):
-            outer.update(statement.names)
-        for part in (*headers(statement), *bound_by(statement)):
-            names.update(names_bound(part))
-    arguments = function.node.args
-    given = {a.arg for a in (*function.parameters, arguments.vararg, arguments.kwarg) if a is not None}
-    return frozenset(names - outer - given)
+class _Locals:
+    """The names that a function binds, parameters left out, and the statements and parts of them that do it."""
 
+    def __init__(self, function: Function) -> None:
+        self._found: dict[str, dict[int, ast.stmt]] = {}
+        arguments = function.node.args
+        given = (*function.parameters, arguments.vararg, arguments.kwarg)
+        self._others = {each.arg for each in given if each is not None}
+        for statement in statements(function.node):
+            if isinstance(statement, (ast.Global, ast.Nonlocal)):
+                self._others.update(statement.names)
+            for part in (*headers(statement), *bound_by(statement)):
+                for name in names_bound(part):
+                    self._found.setdefault(name, {})[id(part)] = statement
 
-def _binds(node: ast.AST, name: str) -> bool:
-    return name in names_bound(node)
+    def __contains__(self, name: str) -> bool:
+        return name in self._found and name not in self._others
+
+    def binding(self, name: str) -> list[ast.stmt]:
+        """Return the statements that bind a name."""
+        return list(self._found.get(name, {}).values())
+
+    def binds(self, node: ast.AST, name: str) -> bool:
+        """Tell whether a part of a statement, or a target inside an expression, binds a name."""
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            return node.id == name
+        return id(node) in self._found[name]
 
 
 def _said(deciding: ast.If) -> str:

@@ -65,7 +65,9 @@ def _broken(subject: Subject, cls: Class, chain: ast.Attribute) -> Iterator[Find
     owner: Class | None = cls
     function = cls.methods[_PROPERTY]
     for name in _names(function, chain):
-        known = sets(subject.program, owner, name) if owner is not None else anyone_sets(subject.sources, name)
+        known = (
+            sets(subject.program, owner, name) if owner is not None else anyone_sets(subject.sources, name)
+        )
         if not known:
             where = owner.name if owner is not None else "any class of the tree"
             yield broken(
