@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.tree.index import Class, Function, class_of_annotation, last_name
 from patchkit.tree.nodes import statements, walk
 from patchkit.verify.attributes import class_of, has_foreign_base
-from patchkit.verify.flow import Ways, headers, places
+from patchkit.verify.flow import Ways, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -109,7 +109,7 @@ class Construction:
         return False
 
     def calls_setter(self, cls: Class, name: str) -> Callable[[ast.AST, Function], bool]:
-        """Return what tells whether a statement or expression of a method calls what sets an attribute of its object."""
+        """Return what tells whether a part of a method calls what sets an attribute of its own object."""
 
         def told(node: ast.AST, function: Function) -> bool:
             if not isinstance(node, (ast.stmt, ast.expr)):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from patchkit.tree.index import Function
 
     Sets = Callable[[ast.AST], bool]
+    _Of = tuple[ast.stmt | None, str]
 
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -117,22 +118,19 @@ class Place:
         asked = _asked(deciding)
         at = next(depth for depth, step in enumerate(self.steps) if deciding in step.block)
         for step in self.steps[at + 1 :]:
-            if not (
-                isinstance(step.owner, (ast.With, ast.AsyncWith))
-                or step.field == "body"
-                and isinstance(step.owner, ast.Try)
-            ):
+            tried = isinstance(step.owner, ast.Try) and step.field == "body"
+            if not tried and not isinstance(step.owner, (ast.With, ast.AsyncWith)):
                 return True
         for step in self.steps:
             if isinstance(step.owner, (ast.If, ast.While)) and asked & _names(step.owner.test):
                 return True
             for statement in step.block[: step.index]:
-                for each in (statement, *statements(statement)):
-                    if isinstance(each, ast.Assert) and asked & _names(each.test):
-                        return True
-                    if isinstance(each, ast.If) and each is not deciding and asked & _names(each.test):
-                        if any(isinstance(inner, _EXITS) for inner in statements(each)):
-                            return True
+                if any(
+                    _leaves(each, asked)
+                    for each in (statement, *statements(statement))
+                    if each is not deciding
+                ):
+                    return True
         return False
 
     def after(self) -> Iterator[ast.stmt]:
@@ -143,25 +141,24 @@ class Place:
 
 def places(function: Function, lines: Sequence[int] | None = None) -> Iterator[Place]:
     """Yield the places of a function, of those on ``lines`` (sorted) alone where they are given."""
-    yield from _places(function, function.node.body, (), None, "body", lines)
+    yield from _places(function, function.node.body, (), (None, "body"), lines)
 
 
 def _places(
     function: Function,
     block: Sequence[ast.stmt],
     outer: tuple[Step, ...],
-    owner: ast.AST | None,
-    field: str,
+    of: _Of,
     lines: Sequence[int] | None,
 ) -> Iterator[Place]:
     for index, statement in enumerate(block):
         if isinstance(statement, _DEFINITIONS) or not _on(statement, lines):
             continue
-        steps = (*outer, Step(block, index, owner, field))
+        steps = (*outer, Step(block, index, *of))
         if any(_on(part, lines) for part in headers(statement)):
             yield Place(function, steps, statement)
-        for inner, name, below in blocks(statement):
-            yield from _places(function, below, steps, inner, name, lines)
+        for name, below in blocks(statement):
+            yield from _places(function, below, steps, (statement, name), lines)
 
 
 def _on(node: ast.AST, lines: Sequence[int] | None) -> bool:
@@ -172,17 +169,17 @@ def _on(node: ast.AST, lines: Sequence[int] | None) -> bool:
     return at < len(lines) and lines[at] <= end
 
 
-def blocks(statement: ast.stmt) -> Iterator[tuple[ast.AST, str, Sequence[ast.stmt]]]:
-    """Yield each block of a compound statement, with what it belongs to and as what."""
+def blocks(statement: ast.stmt) -> Iterator[tuple[str, Sequence[ast.stmt]]]:
+    """Yield each block of a compound statement with what it is of it."""
     if isinstance(statement, _DEFINITIONS):
         return
     for name in ("body", "orelse", "finalbody"):
         if below := getattr(statement, name, None):
-            yield statement, name, below
+            yield name, below
     for handler in getattr(statement, "handlers", ()):
-        yield statement, "handlers", handler.body
+        yield "handlers", handler.body
     for case in getattr(statement, "cases", ()):
-        yield statement, "cases", case.body
+        yield "cases", case.body
 
 
 def headers(statement: ast.stmt) -> list[ast.AST]:
@@ -230,7 +227,7 @@ def _ways_of(statement: ast.stmt, sets: Sets) -> Ways:
             return Ways.NONE
         # Arms that all set it are taken to be all that there can be.
         return Ways.ALL if min(found) is Ways.ALL and (arms[-1] or len(arms) > 2) else Ways.SOME
-    return max((_ways_of_block(below, sets) for _, _, below in blocks(statement)), default=Ways.NONE)
+    return max((_ways_of_block(below, sets) for _, below in blocks(statement)), default=Ways.NONE)
 
 
 def _arms(statement: ast.If) -> list[Sequence[ast.stmt]]:
@@ -254,6 +251,14 @@ def _names(test: ast.expr) -> frozenset[str]:
     nodes = walk(test)
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     return frozenset(names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}) - {"self"}
+
+
+def _leaves(statement: ast.stmt, asked: frozenset[str]) -> bool:
+    """Tell whether a statement may end the function or a round over something of what is asked."""
+    if not isinstance(statement, (ast.Assert, ast.If)) or not asked & _names(statement.test):
+        return False
+    inner = statements(statement)
+    return isinstance(statement, ast.Assert) or any(isinstance(each, _EXITS) for each in inner)
 
 
 def _done_before(parts: Sequence[ast.AST], read: ast.AST) -> Iterator[ast.AST]:

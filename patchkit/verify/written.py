@@ -1,4 +1,4 @@
-"""Which lines of a tree patches wrote: those that the ledger's originals lack, or else those below a patch's comment."""
+"""Which lines patches wrote: those that the ledger's originals lack, or else those below a patch's comment."""
 
 from __future__ import annotations
 

@@ -6,16 +6,22 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
-from support.releases import REFERENCE, Releases, run
+from support.releases import HAVING, LACKING, LATEST, PATCHES, REFERENCE, after, answer, run, texts
 
+from patchkit.patchset import load
+from patchkit.plan.build import make_plan
 from patchkit.tree.index import Program
+from patchkit.tree.sglang import serves
 from patchkit.verify.checks import reads
 from patchkit.verify.subject import Subject
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from support.releases import Releases
+
     from patchkit.findings.finding import Finding
+    from patchkit.patchset.patch import Patch
 
 FILE = "srt/speculative/worker.py"
 OTHER = "srt/speculative/other.py"
@@ -468,3 +474,99 @@ def test_an_object_that_the_function_makes_itself_is_followed() -> None:
     assert expressions(reader.replace("FIRST", "pass"), others) == ["self.runner.backend"]
     assert expressions(reader.replace("FIRST", "self.runner.init_backend()"), others) == []
     assert expressions(reader.replace("FIRST", "self.runner.backend = 1"), others) == []
+
+
+EARLY = (
+    """
+schema = 1
+id = "own-start"
+title = "A backend is asked when its worker starts"
+why = "It is there, or so it seems."
+risk = "None."
+verify = "Start a server."
+no_switch = "it only asks"
+
+[edit.start]
+kind = "insert-after"
+why = "ask now"
+sites = [
+    "srt/speculative/eagle_worker_v2.py::EAGLEWorkerV2.__init__",
+    { at = "srt/speculative/multi_layer_eagle_worker_v2.py::MultiLayerEagleWorkerV2.__init__", optional = "none" },
+    { at = "srt/speculative/standalone_worker_v2.py::StandaloneWorkerV2.__init__", optional = "none" },
+    { at = "srt/speculative/frozen_kv_mtp_worker_v2.py::FrozenKVMTPWorkerV2.__init__", optional = "none" },
+]
+find = "self.plan_stream, self.plan_stream_ctx = $streams"
+code = """
+    + "'''"
+    + """
+if self.server_args.disaggregation_mode != "prefill":
+    print(self.plan_stream, self._target_worker.model_runner.attn_backend)
+"""
+    + "'''"
+)
+READ = "self._target_worker.model_runner.attn_backend"
+
+
+def early(folder: Path) -> Patch:
+    path = folder / "own-start" / "patch.toml"
+    path.parent.mkdir()
+    path.write_text(EARLY)
+    return load.read(load.tomllib.loads(EARLY), path)
+
+
+def found_in(releases: Releases, version: str, patches: tuple[Patch, ...]) -> list[Finding]:
+    """Return what is found of a release with patches, of which no ledger tells."""
+    tree = after(make_plan(releases.tree(version), patches))
+    read = ((file, tree.read(file)) for file in tree.files("") if serves(file))
+    sources = {file: text for file, text in read if text is not None}
+    files = tuple(sorted(file for file in texts(tree) if file in sources))
+    assert files
+    subject = Subject.__new__(Subject)
+    subject.__dict__.update(program=Program(sources), sources=sources, files=files, before=None)
+    return list(reads.check(subject).findings)
+
+
+@pytest.mark.parametrize("version", ["0.5.14", "0.5.17", LATEST])
+def test_a_worker_that_asks_for_a_backend_before_there_is_one_is_named(
+    releases: Releases, tmp_path: Path, version: str
+) -> None:
+    findings = found_in(releases, version, (early(tmp_path),))
+    assert {(each.rule, each.expression) for each in findings} == {("PV406", READ)}
+    workers = ("EAGLEWorkerV2", "MultiLayerEagleWorkerV2", "StandaloneWorkerV2", "FrozenKVMTPWorkerV2")
+    assert {each.function for each in findings} == {f"{name}.__init__" for name in workers}
+    assert all("Scheduler.init_model_worker" in each.message for each in findings)
+    assert {each.guard.partition(",")[0] for each in findings} == {"patchkit revert own-start"}
+
+
+@pytest.mark.parametrize("version", [*LACKING, "0.5.13", "0.5.13.post1"])
+def test_a_worker_that_is_made_once_the_backend_is_there_may_ask_for_it(
+    releases: Releases, tmp_path: Path, version: str
+) -> None:
+    assert found_in(releases, version, (early(tmp_path),)) == []
+
+
+@pytest.mark.parametrize("version", [*LACKING, *HAVING, "0.5.17", LATEST])
+def test_nothing_that_our_patches_read_is_missing(releases: Releases, version: str) -> None:
+    others = tuple(patch for patch in PATCHES if patch.id != "pk-overlap-hook")
+    assert found_in(releases, version, others) == []
+
+
+def test_a_statement_of_a_patch_moved_above_what_it_needs_is_named(
+    releases: Releases, tmp_path: Path
+) -> None:
+    tree = releases.copy(REFERENCE, tmp_path)
+    run("apply", tree.root, "26128")
+    path = tree.package / "srt/managers/overlap_utils.py"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if "self.needs_cpu_seq_lens = needs_cpu_seq_lens" in line)
+    lines[at] = lines[at].replace("= needs", "= self.device is None or needs")
+    path.write_text("".join(lines), encoding="utf-8")
+    checks = {each["check"]: each for each in answer("verify", tree.root, code=1)["checks"]}
+    assert checks["reads"]["findings"] == []
+    start = next(n for n, line in enumerate(lines) if "self.future_ct = 0" in line)
+    lines.insert(start, lines.pop(at))
+    path.write_text("".join(lines), encoding="utf-8")
+    checks = {each["check"]: each for each in answer("verify", tree.root, code=1)["checks"]}
+    (finding,) = checks["reads"]["findings"]
+    assert (finding["function"], finding["expression"]) == ("FutureMap.__init__", "self.device")
+    assert finding["line"] == start + 1

@@ -191,17 +191,13 @@ class _Reading:
 
     def _made_here(self, owner: Class) -> bool:
         """Tell whether the function makes the object that it reads from."""
-        for statement in statements(self.function.node):
-            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-                if last_name(statement.value.func) == owner.name:
-                    first = (
-                        (self.read.root, *self.read.attributes[:1])
-                        if self.read.root == "self"
-                        else (self.read.root,)
-                    )
-                    if any(ast.unparse(target) == ".".join(first) for target in statement.targets):
-                        return True
-        return False
+        first = self.read.attributes[:1] if self.read.root == "self" else ()
+        said = ".".join((self.read.root, *first))
+        return any(
+            last_name(statement.value.func) == owner.name and said in map(ast.unparse, statement.targets)
+            for statement in statements(self.function.node)
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
+        )
 
     def _class_of_name(self) -> Class | None:
         """Return the class that a parameter's annotation, or the one thing that is bound to a name, shows."""
