@@ -38,7 +38,7 @@ class Step(NamedTuple):
     """A block on the way inwards to a place: whose it is, and how much of it comes before."""
 
     block: Sequence[ast.stmt]
-    index: int
+    at: int
     owner: ast.AST | None
     field: str
 
@@ -97,7 +97,7 @@ class Place:
         if read is not None and any(map(sets, _done_before(self.parts, read))):
             return Ways.ALL, None
         for step in reversed(self.steps):
-            done = step.block if isinstance(step.owner, _LOOPS) else step.block[: step.index]
+            done = step.block if isinstance(step.owner, _LOOPS) else step.block[: step.at]
             others = list(done)
             if isinstance(step.owner, ast.Try) and step.field != "body":
                 others += step.owner.body
@@ -124,7 +124,7 @@ class Place:
         for step in self.steps:
             if isinstance(step.owner, (ast.If, ast.While)) and asked & _names(step.owner.test):
                 return True
-            for statement in step.block[: step.index]:
+            for statement in step.block[: step.at]:
                 if any(
                     _leaves(each, asked)
                     for each in (statement, *statements(statement))
@@ -136,7 +136,7 @@ class Place:
     def after(self) -> Iterator[ast.stmt]:
         """Yield the statements that follow here whatever holds, as far as the innermost block goes."""
         step = self.steps[-1]
-        yield from step.block[step.index + 1 :]
+        yield from step.block[step.at + 1 :]
 
 
 def places(function: Function, lines: Sequence[int] | None = None) -> Iterator[Place]:

@@ -45,12 +45,12 @@ def check(subject: Subject) -> Found:
         module = subject.program.module(file) if serves(file) else None
         lines = written(subject, module) if module is not None else ()
         for function in module.all_functions() if module is not None and lines else ():
-            written_places = list(places(function, lines))
-            names = _Locals(function) if written_places else None
-            for place in written_places if names is not None else ():
-                for read in place.reads():
-                    findings += _Reading(subject, construction, place, read, lines, names).findings()
-            count += len(written_places)
+            if patched := list(places(function, lines)):
+                count += len(patched)
+                names = _Locals(function)
+                for place in patched:
+                    for read in place.reads():
+                        findings += _Reading(subject, construction, place, read, lines, names).findings()
     return Found(f"{count} statements of patches", tuple(dict.fromkeys(findings)))
 
 
