@@ -21,7 +21,7 @@ ENTRIES = ("__init__", "__post_init__")
 _OF_SELF = re.compile(r"\bself\.(\w+)")
 _OF_BASE = re.compile(r"\bsuper\([^)]*\)\.(\w+)\(|\b(\w+)\.(\w+)\(\s*self\b")
 _PASSED = re.compile(r"[(,=]\s*self\s*[,)]")
-_ANY = ("setattr(self", "self.__dict__", "vars(self")
+_ANY = ("setattr(self", "__setattr__(self", "self.__dict__", "vars(self")
 _DYNAMIC = frozenset({"__getattr__", "__getattribute__", "__new__"})
 # How far calls are followed upwards, and how many functions of a name there may be for it to say something.
 _DEPTH, _NAMESAKES = 5, 3
@@ -48,6 +48,7 @@ class Construction:
         self._callers: dict[str, tuple[Function, ...]] = {}
         self._heirs: dict[str, tuple[Class, ...]] = {}
         self._named: dict[str, int] = {}
+        self._above: dict[tuple[Function, ...], _Calls] = {}
         self._setting: dict[str, tuple[str, ...]] = {}
         self._settable: dict[tuple[Class, Function, str], bool] = {}
         self._passes: dict[Function, tuple[ast.Call, ...]] = {}
@@ -91,7 +92,7 @@ class Construction:
     def is_open(self, cls: Class) -> bool:
         """Tell whether an object of ``cls`` may have attributes that nothing here shows."""
         order = self._program.mro(cls)
-        if has_foreign_base(self._program, cls) or any(_DYNAMIC & known.methods.keys() for known in order):
+        if has_foreign_base(self._program, cls) or any(map(_makes_attributes, order)):
             return True
         return any(word in f.source for f in self.made_by(cls) for word in _ANY)
 
@@ -185,13 +186,16 @@ class Construction:
             self._setting[name] = tuple(file for file, text in sources if word in text and sign.search(text))
         return self._setting[name]
 
-    def setters(self, cls: Class, name: str) -> tuple[Function, ...]:
+    def own_setters(self, cls: Class, name: str) -> tuple[Function, ...]:
+        """Return the methods of a class and its ancestors that set an attribute of their own object."""
+        methods = (method for known in self._program.mro(cls) for method in known.methods.values())
+        return tuple(method for method in methods if sets_own(method, name))
+
+    def _setters(self, cls: Class, name: str) -> tuple[Function, ...]:
         """Return the functions that may set an attribute of an object of ``cls`` itself: its methods first."""
-        family = self._program.mro(cls)
         modules = filter(None, map(self._program.module, self._files_setting(name)))
-        functions = [f for module in modules for f in module.all_functions() if name in f.source]
-        own = [f for f in functions if f.owner in family and sets_own(f, name)]
-        return (*own, *(f for f in functions if _sets_others(f, name)))
+        functions = [f for module in modules for f in module.all_functions()]
+        return (*self.own_setters(cls, name), *(f for f in functions if _sets_others(f, name)))
 
     def heirs(self, cls: Class) -> tuple[Class, ...]:
         """Return the classes of the tree that inherit from ``cls``."""
@@ -232,16 +236,18 @@ class Construction:
             self._callers[name] = tuple(found)
         return self._callers[name]
 
-    def _upwards(self, targets: Iterable[Function]) -> _Calls:
+    def _upwards(self, targets: tuple[Function, ...]) -> _Calls:
         """Return the functions whose call can come to one of ``targets``, by the name that a call has."""
-        found: _Calls = {}
-        level = list(targets)
-        for _ in range(_DEPTH):
-            for each in level:
-                found.setdefault(_called_as(each), {})[each] = None
-            above = {caller: None for each in level for caller in self._calling(each)}
-            level = [each for each in above if each not in found.get(_called_as(each), {})]
-        return found
+        if targets not in self._above:
+            found: _Calls = {}
+            level = list(targets)
+            for _ in range(_DEPTH):
+                for each in level:
+                    found.setdefault(_called_as(each), {})[each] = None
+                above = {caller: None for each in level for caller in self._calling(each)}
+                level = [each for each in above if each not in found.get(_called_as(each), {})]
+            self._above[targets] = found
+        return self._above[targets]
 
     def _calling(self, target: Function) -> list[Function]:
         """Return the functions with a call of ``target``."""
@@ -287,7 +293,7 @@ class Construction:
         ``place``, which making it runs, reads the attribute of an object of class ``of``, which it was ``given`` or
         made itself. None where the tree does not show that nothing before sets it.
         """
-        setting = self._upwards(self.setters(of, name))
+        setting = self._upwards(self._setters(of, name))
 
         def sets(node: ast.AST, function: Function) -> bool:
             return stores(node, name, None) or any(
@@ -298,14 +304,14 @@ class Construction:
             return None
         if not given:
             return Later(place.function, place.statement.lineno, "")
-        return self._ordered(self._makers(owner, place.function), self._entries(of), sets)
+        return self._ordered(self._makers(owner, place.function), tuple(self._entries(of)), sets)
 
     def _entries(self, cls: Class) -> list[Function]:
         found = (self._program.method(cls, name) for name in ENTRIES)
         return [entry for entry in found if entry is not None]
 
     def _ordered(
-        self, makers: list[Function], made: list[Function], sets: Callable[[ast.AST, Function], bool]
+        self, makers: list[Function], made: tuple[Function, ...], sets: Callable[[ast.AST, Function], bool]
     ) -> Later | None:
         making = self._upwards(made)
         found: Later | None = None
@@ -357,6 +363,12 @@ class Construction:
                 functions = module.all_functions() if module is not None else ()
                 found += [f for f in functions if said in f.source and sign.search(f.source)]
         return list(dict.fromkeys(found))
+
+
+def _makes_attributes(cls: Class) -> bool:
+    """Tell whether a class has a hook, a metaclass or a decorator that may give its objects attributes."""
+    decorators = {last_name(each) for each in cls.node.decorator_list}
+    return bool(_DYNAMIC & cls.methods.keys() or cls.node.keywords or decorators - {"dataclass"})
 
 
 def stores(node: ast.AST, name: str, root: str | None) -> bool:

@@ -199,6 +199,21 @@ SET = {
             def size(self):
                 return 1
     """,
+    "by a decorator of the class": """
+        @with_fields
+        class Worker:
+            def __init__(self):
+                # patchkit own: a reason
+                check(self.size)
+                self.size = 2
+    """,
+    "by a metaclass": """
+        class Worker(metaclass=Fields):
+            def __init__(self):
+                # patchkit own: a reason
+                check(self.size)
+                self.size = 2
+    """,
     "in a base that is not in the tree": """
         class Worker(nn.Module):
             def __init__(self):

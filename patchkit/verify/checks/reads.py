@@ -125,9 +125,9 @@ class _Reading:
         heirs = self.construction.heirs(owner)
         if any(name in heir.fields or name in heir.methods or _sets_own(heir, name) for heir in heirs):
             return
-        first = next(iter(self.construction.setters(owner, name)), None)
-        message = f"{self._reads(name)} while an object is made, before {_first(first, name)} sets it"
-        yield self._finding(ATTRIBUTE, message, f"self.{name}")
+        for first in known.own_setters(owner, name)[:1]:
+            message = f"{self._reads(name)} while an object is made, before {_first(first, name)} sets it"
+            yield self._finding(ATTRIBUTE, message, f"self.{name}")
 
     def _unset(
         self, owner: Class, place: Place, read: ast.AST, name: str, below: tuple[Function, ...]
@@ -173,7 +173,7 @@ class _Reading:
 
     def _not_yet(self, maker: Class, owner: Class, name: str, said: str) -> Iterator[Finding]:
         known = self.construction
-        setters = known.setters(owner, name)
+        setters = known.own_setters(owner, name)
         if not setters or not known.is_made(owner):
             return
         later = known.later(maker, self.place, owner, name, given=not self._made_here(owner))
@@ -258,11 +258,9 @@ def _sets_own(cls: Class, name: str) -> bool:
     return any(sets_own(method, name) for method in cls.methods.values())
 
 
-def _first(setter: Function | None, name: str) -> str:
-    if setter is None:
-        return "anything"
-    found = (s.lineno for s in statements(setter.node) if stores(s, name, "self") or stores(s, name, None))
-    return f"{setter.qualname} ({setter.module.file}:{next(found, setter.node.lineno)})"
+def _first(setter: Function, name: str) -> str:
+    lines = (each.lineno for each in statements(setter.node) if stores(each, name, "self"))
+    return f"{setter.qualname} ({setter.module.file}:{next(lines)})"
 
 
 def _guarded(place: Place, name: str) -> bool:
