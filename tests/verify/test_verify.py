@@ -43,6 +43,7 @@ CHECKS = [
     "hooks",
     "streams",
     "signatures",
+    "reads",
     "opt-outs",
     "audit",
 ]

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
-from patchkit.tree.index import Class
 from patchkit.tree.nodes import statements, walk
+from patchkit.verify.attributes import anyone_sets, class_of, sets
 from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchkit.findings.finding import Finding
-    from patchkit.tree.index import Function
+    from patchkit.tree.index import Class, Function
     from patchkit.verify.subject import Subject
 
 SLOT = Rule("PV403", "backend-slot", "the decision reads a backend slot that does not exist")
 _PROPERTY = "spec_v2_attn_backends"
-_PLAIN = frozenset({"ABC", "object", "Protocol", "Generic"})
 
 
 @register("slots", "Backend slots of the decision exist", SLOT, order=50)
@@ -67,7 +65,10 @@ def _broken(subject: Subject, cls: Class, chain: ast.Attribute) -> Iterator[Find
     owner: Class | None = cls
     function = cls.methods[_PROPERTY]
     for name in _names(function, chain):
-        if not (_sets(subject, owner, name) if owner is not None else _anyone_sets(subject, name)):
+        known = (
+            sets(subject.program, owner, name) if owner is not None else anyone_sets(subject.sources, name)
+        )
+        if not known:
             where = owner.name if owner is not None else "any class of the tree"
             yield broken(
                 SLOT,
@@ -79,40 +80,4 @@ def _broken(subject: Subject, cls: Class, chain: ast.Attribute) -> Iterator[Find
                 expression=ast.unparse(chain),
             )
             return
-        owner = _class_of(subject, owner, name)
-
-
-def _sets(subject: Subject, cls: Class, name: str) -> bool:
-    order = subject.program.mro(cls)
-    if any(name in known.methods or name in known.fields or _assigns(known, name) for known in order):
-        return True
-    # A base outside of the tree may have anything.
-    outside = {base for known in order for base in known.bases} - {known.name for known in order}
-    return bool(outside - _PLAIN)
-
-
-def _assigns(cls: Class, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-        for method in cls.methods.values()
-        for node in walk(method.node)
-    )
-
-
-def _anyone_sets(subject: Subject, name: str) -> bool:
-    sign = re.compile(rb"\.%s\s*(?::[^=\n]+)?=|def %s\b|^\s+%s\s*:" % ((name.encode(),) * 3), re.MULTILINE)
-    return any(name.encode() in text and sign.search(text) for text in subject.sources.values())
-
-
-def _class_of(subject: Subject, owner: Class | None, name: str) -> Class | None:
-    """Return the class of an attribute where the code shows it."""
-    for known in subject.program.mro(owner) if owner is not None else ():
-        hint = known.attribute_classes.get(name)
-        found = subject.program.resolve(known.module, hint) if hint else None
-        if isinstance(found, Class):
-            return found
-    return None
+        owner = class_of(subject.program, owner, name)

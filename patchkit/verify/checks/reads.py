@@ -1,0 +1,313 @@
+"""What patched code reads is set before it: local names, and attributes while an object is being made."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchkit.findings.rule import Rule
+from patchkit.runtime.marks import signers
+from patchkit.tree.index import Class, class_of_annotation, last_name
+from patchkit.tree.nodes import statements, walk
+from patchkit.tree.sglang import serves
+from patchkit.verify.attributes import anyone_sets, class_of, has_foreign_base, sets
+from patchkit.verify.check import Found, broken, register
+from patchkit.verify.construction import ENTRIES, Construction, sets_own, stores
+from patchkit.verify.flow import Ways, bound_by, headers, names_bound, places
+from patchkit.verify.written import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.findings.finding import Finding
+    from patchkit.tree.index import Function, Module
+    from patchkit.verify.flow import Place, Read
+    from patchkit.verify.subject import Subject
+
+ATTRIBUTE = Rule(
+    "PV406", "attribute-not-yet-set", "patched code reads an attribute that nothing before it sets"
+)
+NAME = Rule("PV407", "name-not-yet-bound", "patched code reads a local name that nothing before it binds")
+
+
+@register("reads", "What patched code reads is set before", ATTRIBUTE, NAME, order=72, of_patches=True)
+def check(subject: Subject) -> Found:
+    """Follow what each statement that a patch wrote reads to where it is set.
+
+    What the tree does not show, such as the class of an object, is taken to be right.
+    """
+    construction = Construction(subject.program)
+    findings: list[Finding] = []
+    count = 0
+    for file in subject.files:
+        module = subject.program.module(file) if serves(file) else None
+        lines = written(subject, module) if module is not None else ()
+        for function in module.all_functions() if module is not None and lines else ():
+            if patched := list(places(function, lines)):
+                count += len(patched)
+                names = _Locals(function)
+                for place in patched:
+                    for read in place.reads():
+                        findings += _Reading(subject, construction, place, read, lines, names).findings()
+    return Found(f"{count} statements of patches", tuple(dict.fromkeys(findings)))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """One read in a statement that a patch wrote."""
+
+    subject: Subject
+    construction: Construction
+    place: Place
+    read: Read
+    lines: Sequence[int]
+    names: _Locals
+
+    @property
+    def function(self) -> Function:
+        return self.place.function
+
+    def findings(self) -> Iterator[Finding]:
+        if self.read.root == "self" and self.function.owner is not None:
+            yield from self._of_self(self.function.owner)
+            return
+        found = list(self._unbound())
+        yield from found
+        maker = self.function.owner
+        if not found and self.read.attributes and maker and self.function in self.construction.made_by(maker):
+            yield from self._along(self._class_of_name(), self.read.attributes, self.read.root)
+
+    def _unbound(self) -> Iterator[Finding]:
+        """Find a local name that nothing binds on the way."""
+        name = self.read.root
+        if name not in self.names or self.place.catches("UnboundLocalError"):
+            return
+        ways, deciding = self.place.ways(lambda node: self.names.binds(node, name), self.read.node)
+        if ways is Ways.ALL or (deciding is not None and not self._sure(deciding, name)):
+            return
+        where = (
+            "on no way there"
+            if deciding is None
+            else f"only where `{_said(deciding)}` (line {deciding.lineno})"
+        )
+        message = f"{self.function.qualname} reads `{name}`, which is bound {where}"
+        yield self._finding(NAME, message, name)
+
+    def _of_self(self, owner: Class) -> Iterator[Finding]:
+        known, program = self.construction, self.subject.program
+        name, *rest = self.read.attributes or ("",)
+        if not name or name.startswith("__") or _guarded(self.place, name):
+            return
+        found: list[Finding] = []
+        if not known.has_from_class(owner, name) and not has_foreign_base(program, owner):
+            found = list(
+                self._early(owner, name) if sets(program, owner, name) else self._nowhere(owner, name)
+            )
+        yield from found
+        if rest and not found and self.function in known.made_by(owner):
+            yield from self._along(class_of(program, owner, name), rest, f"self.{name}")
+
+    def _nowhere(self, owner: Class, name: str) -> Iterator[Finding]:
+        """Find an attribute that the whole tree never sets."""
+        if not anyone_sets(self.subject.sources, name) and not self.construction.is_open(owner):
+            message = f"{self._reads(name)}, which no statement of the tree sets"
+            yield self._finding(ATTRIBUTE, message, f"self.{name}")
+
+    def _early(self, owner: Class, name: str) -> Iterator[Finding]:
+        """Find an attribute of an object's own that is read before the object's making has set it."""
+        known = self.construction
+        if self.function not in known.made_by(owner) or known.is_open(owner):
+            return
+        if not self._unset(owner, self.place, self.read.node, name, ()):
+            return
+        heirs = self.construction.heirs(owner)
+        if any(name in heir.fields or name in heir.methods or _sets_own(heir, name) for heir in heirs):
+            return
+        for first in known.own_setters(owner, name)[:1]:
+            message = f"{self._reads(name)} while an object is made, before {_first(first, name)} sets it"
+            yield self._finding(ATTRIBUTE, message, f"self.{name}")
+
+    def _unset(
+        self, owner: Class, place: Place, read: ast.AST, name: str, below: tuple[Function, ...]
+    ) -> bool:
+        """Tell whether on some way from the start of an object's making to a place nothing sets an attribute."""
+        known = self.construction
+        ways, deciding = place.ways(lambda node: stores(node, name, "self"), read)
+        if ways is Ways.ALL or (deciding is not None and not self._sure(deciding, name, place)):
+            return False
+        calls = known.calls_setter(owner, name)
+        if place.ways(lambda node: calls(node, place.function), read)[0] is not Ways.NONE:
+            return False
+        if place.function.name in ENTRIES:
+            return True
+        return any(
+            self._unset(owner, site, node, name, (*below, place.function))
+            for caller in known.made_by(owner)
+            if caller not in (*below, place.function) and place.function in known.reached(owner, caller)
+            for site in places(caller)
+            for part in site.parts
+            for node in walk(part)
+            if _is_call_of(node, place.function.name)
+        )
+
+    def _along(self, owner: Class | None, attributes: Sequence[str], said: str) -> Iterator[Finding]:
+        """Find the first of a chain of attributes that another object does not have yet."""
+        program, known = self.subject.program, self.construction
+        maker = self.function.owner
+        for name in attributes:
+            if (
+                maker is None
+                or owner is None
+                or name.startswith("__")
+                or _guarded(self.place, name)
+                or known.is_open(owner)
+            ):
+                return
+            said = f"{said}.{name}"
+            if not known.has_from_class(owner, name) and not known.makes_with(owner, name):
+                yield from self._not_yet(maker, owner, name, said)
+                return
+            owner = class_of(program, owner, name)
+
+    def _not_yet(self, maker: Class, owner: Class, name: str, said: str) -> Iterator[Finding]:
+        known = self.construction
+        setters = known.own_setters(owner, name)
+        if not setters or not known.is_made(owner):
+            return
+        later = known.later(maker, self.place, owner, name, given=not self._made_here(owner))
+        if later is None:
+            return
+        message = (
+            f"{self._reads(said)}, and `{name}` of {owner.name} is first set by {_first(setters[0], name)}"
+        )
+        if later.called:
+            message += (
+                f", which {later.function.qualname} ({later.function.module.file}:{later.line}) comes to, by "
+                f"`{later.called}`, after {maker.name} is made"
+            )
+        yield self._finding(ATTRIBUTE, message, said)
+
+    def _made_here(self, owner: Class) -> bool:
+        """Tell whether the function makes the object that it reads from."""
+        first = self.read.attributes[:1] if self.read.root == "self" else ()
+        said = ".".join((self.read.root, *first))
+        return any(
+            last_name(statement.value.func) == owner.name and said in map(ast.unparse, statement.targets)
+            for statement in statements(self.function.node)
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
+        )
+
+    def _class_of_name(self) -> Class | None:
+        """Return the class that a parameter's annotation, or the one thing that is bound to a name, shows."""
+        program, function, name = self.subject.program, self.function, self.read.root
+        hints = [class_of_annotation(a.annotation) for a in function.parameters if a.arg == name]
+        bound = self.names.binding(name)
+        if (
+            not hints
+            and len(bound) == 1
+            and isinstance(bound[0], ast.Assign)
+            and isinstance(bound[0].value, ast.Call)
+        ):
+            hints = [last_name(bound[0].value.func)]
+        elif hints and bound:
+            return None
+        found = program.resolve(function.module, hints[0]) if hints and hints[0] else None
+        return found if isinstance(found, Class) else None
+
+    def _sure(self, deciding: ast.If, name: str, place: Place | None = None) -> bool:
+        """Tell whether the place is come to without what a condition before it asks."""
+        place = place or self.place
+        if place.depends(deciding) or (place is self.place and self.read.conditional):
+            return False
+        # Code that reads the same here without a patch says that it is set.
+        return not any(
+            last_name(node) == name
+            for statement in place.after()
+            if statement.lineno not in self.lines
+            for node in walk(statement)
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+        )
+
+    def _reads(self, said: str) -> str:
+        return f"{self.function.qualname} reads `{said if '.' in said else f'self.{said}'}`"
+
+    def _finding(self, rule: Rule, message: str, expression: str) -> Finding:
+        line = self.read.node.lineno
+        by = _patch_above(self.function.module, self.function.node.lineno, line)
+        move = "read it after that"
+        remedy = f"patchkit revert {by}, or {move}" if by else move
+        file = self.function.module.file
+        return broken(
+            rule, file, line, message, remedy, function=self.function.qualname, expression=expression
+        )
+
+
+def _is_call_of(node: ast.AST, name: str) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == name
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "self"
+    )
+
+
+def _sets_own(cls: Class, name: str) -> bool:
+    return any(sets_own(method, name) for method in cls.methods.values())
+
+
+def _first(setter: Function, name: str) -> str:
+    lines = (each.lineno for each in statements(setter.node) if stores(each, name, "self"))
+    return f"{setter.qualname} ({setter.module.file}:{next(lines)})"
+
+
+def _guarded(place: Place, name: str) -> bool:
+    """Tell whether the function asks whether the attribute is there, or takes it that it may not be."""
+    asked = re.search(
+        rf"\b[gh](?:et|as)attr\([^()]*(?:\([^()]*\)[^()]*)*[\"']{name}[\"']", place.function.source
+    )
+    return asked is not None or place.catches("AttributeError")
+
+
+class _Locals:
+    """The names that a function binds, parameters left out, and the statements and parts of them that do it."""
+
+    def __init__(self, function: Function) -> None:
+        self._found: dict[str, dict[int, ast.stmt]] = {}
+        arguments = function.node.args
+        given = (*function.parameters, arguments.vararg, arguments.kwarg)
+        self._others = {each.arg for each in given if each is not None}
+        for statement in statements(function.node):
+            if isinstance(statement, (ast.Global, ast.Nonlocal)):
+                self._others.update(statement.names)
+            for part in (*headers(statement), *bound_by(statement)):
+                for name in names_bound(part):
+                    self._found.setdefault(name, {})[id(part)] = statement
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found and name not in self._others
+
+    def binding(self, name: str) -> list[ast.stmt]:
+        """Return the statements that bind a name."""
+        return list(self._found.get(name, {}).values())
+
+    def binds(self, node: ast.AST, name: str) -> bool:
+        """Tell whether a part of a statement, or a target inside an expression, binds a name."""
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            return node.id == name
+        return id(node) in self._found[name]
+
+
+def _said(deciding: ast.If) -> str:
+    return ast.unparse(deciding.test)
+
+
+def _patch_above(module: Module, start: int, line: int) -> str:
+    """Return the patch whose comment is the last one above a line of a function, or nothing."""
+    for number in range(line, start - 1, -1):
+        found = signers(module.lines[number - 1].encode() + b"\n")
+        if found:
+            return min(found)
+    return ""

@@ -1,0 +1,421 @@
+"""What making an object of a class runs, what of it that sets, and what is set later by other code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.tree.index import Class, Function, class_of_annotation, last_name
+from patchkit.tree.nodes import statements, walk
+from patchkit.verify.attributes import class_of, has_foreign_base
+from patchkit.verify.flow import Ways, places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from patchkit.tree.index import Program
+    from patchkit.verify.flow import Place
+
+ENTRIES = ("__init__", "__post_init__")
+_OF_SELF = re.compile(r"\bself\.(\w+)")
+_OF_BASE = re.compile(r"\bsuper\([^)]*\)\.(\w+)\(|\b(\w+)\.(\w+)\(\s*self\b")
+_PASSED = re.compile(r"[(,=]\s*self\s*[,)]")
+_ANY = ("setattr(self", "__setattr__(self", "self.__dict__", "vars(self")
+_DYNAMIC = frozenset({"__getattr__", "__getattribute__", "__new__"})
+# How far calls are followed upwards, and how many functions of a name there may be for it to say something.
+_DEPTH, _NAMESAKES = 5, 3
+
+
+_Calls = dict[str, dict[Function, None]]
+
+
+class Later(NamedTuple):
+    """Code that makes an object and only then has what it reads set: where, and by calling what."""
+
+    function: Function
+    line: int
+    called: str
+
+
+class Construction:
+    """What is known of the making of objects in one tree."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._reached: dict[tuple[Class, Function | None], tuple[Function, ...]] = {}
+        self._made: dict[Class, tuple[Function, ...]] = {}
+        self._callers: dict[str, tuple[Function, ...]] = {}
+        self._heirs: dict[str, tuple[Class, ...]] = {}
+        self._named: dict[str, int] = {}
+        self._above: dict[tuple[Function, ...], _Calls] = {}
+        self._setting: dict[str, tuple[str, ...]] = {}
+        self._settable: dict[tuple[Class, Function, str], bool] = {}
+        self._passes: dict[Function, tuple[ast.Call, ...]] = {}
+
+    def made_by(self, cls: Class) -> tuple[Function, ...]:
+        """Return the methods and functions of an object of ``cls`` that making it runs."""
+        if cls not in self._made:
+            made = {f: None for entry in self._entries(cls) for f in self.reached(cls, entry)}
+            self._made[cls] = tuple(made)
+        return self._made[cls]
+
+    def reached(self, cls: Class, start: Function) -> tuple[Function, ...]:
+        """Return ``start`` and the methods of an object of ``cls`` that it can come to."""
+        if (cls, start) not in self._reached:
+            found = {start: None}
+            pending = [start]
+            while pending:
+                for callee in self._own(cls, pending.pop()):
+                    if callee not in found:
+                        found[callee] = None
+                        pending.append(callee)
+            self._reached[cls, start] = tuple(found)
+        return self._reached[cls, start]
+
+    def _own(self, cls: Class, function: Function) -> Iterator[Function]:
+        """Yield the methods of the object that a method names."""
+        program, source = self._program, function.source
+        for name in dict.fromkeys(_OF_SELF.findall(source)):
+            if (method := program.method(cls, name)) is not None:
+                yield method
+        for above, base, name in dict.fromkeys(_OF_BASE.findall(source)):
+            home = program.resolve(function.module, base) if base else cls
+            method = None
+            if above:
+                method = program.method(cls, above, after=function.owner)
+            elif isinstance(home, Class):
+                method = program.method(home, name)
+            if method is not None and method is not function:
+                yield method
+
+    def is_open(self, cls: Class) -> bool:
+        """Tell whether an object of ``cls`` may have attributes that nothing here shows."""
+        order = self._program.mro(cls)
+        if has_foreign_base(self._program, cls) or any(map(_makes_attributes, order)):
+            return True
+        return any(word in f.source for f in self.made_by(cls) for word in _ANY)
+
+    def has_from_class(self, cls: Class, name: str) -> bool:
+        """Tell whether the class gives its objects an attribute: a method, a property, a value or a field."""
+        for known in self._program.mro(cls):
+            if name in known.methods or known.fields.get(name) is not None:
+                return True
+            # A decorator, as that of dataclasses, makes fields of annotations.
+            if name in known.fields and known.node.decorator_list:
+                return True
+            nested = (each.name for each in known.node.body if isinstance(each, ast.ClassDef))
+            if name in nested:
+                return True
+        return False
+
+    def calls_setter(self, cls: Class, name: str) -> Callable[[ast.AST, Function], bool]:
+        """Return what tells whether a part of a method calls what sets an attribute of its own object."""
+
+        def told(node: ast.AST, function: Function) -> bool:
+            if not isinstance(node, (ast.stmt, ast.expr)):
+                return False
+            return self._calls_setter(cls, name, node, function)
+
+        return told
+
+    def _calls_setter(self, cls: Class, name: str, node: ast.AST, function: Function) -> bool:
+        program = self._program
+        for each in walk(node):
+            if not isinstance(each, (ast.Attribute, ast.Call)):
+                continue
+            callees: list[Function | None] = []
+            if (
+                isinstance(each, ast.Attribute)
+                and isinstance(each.value, ast.Name)
+                and each.value.id == "self"
+            ):
+                callees.append(program.method(cls, each.attr))
+            elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Call):
+                if last_name(each.value) == "super":
+                    callees.append(program.method(cls, each.attr, after=function.owner))
+            elif isinstance(each, ast.Call) and _passes_self(each):
+                if self.hands_out(each, function, name):
+                    return True
+                if isinstance(each.func, ast.Attribute) and isinstance(each.func.value, ast.Name):
+                    home = program.resolve(function.module, each.func.value.id)
+                    callees.append(program.method(home, each.func.attr) if isinstance(home, Class) else None)
+            if any(callee is not None and self.can_set(cls, callee, name) for callee in callees):
+                return True
+        return False
+
+    def can_set(self, cls: Class, start: Function, name: str) -> bool:
+        """Tell whether a method of an object of ``cls`` can come to a statement that sets an attribute of it."""
+        if (cls, start, name) not in self._settable:
+            reached = self.reached(cls, start)
+            self._settable[cls, start, name] = any(sets_own(f, name) for f in reached) or any(
+                self.hands_out(call, f, name) for f in reached for call in self._passing(f)
+            )
+        return self._settable[cls, start, name]
+
+    def makes_with(self, cls: Class, name: str) -> bool:
+        """Tell whether making an object can set an attribute of it."""
+        return any(self.can_set(cls, entry, name) for entry in self._entries(cls))
+
+    def _passing(self, function: Function) -> tuple[ast.Call, ...]:
+        """Return the calls in a method that pass its object on."""
+        if function not in self._passes:
+            nodes = walk(function.node) if _PASSED.search(function.source) else []
+            self._passes[function] = tuple(
+                node for node in nodes if isinstance(node, ast.Call) and _passes_self(node)
+            )
+        return self._passes[function]
+
+    def hands_out(self, call: ast.Call, function: Function, name: str) -> bool:
+        """Tell whether a call that passes the object on can come to code that sets an attribute of it."""
+        called = last_name(call.func)
+        found = self._program.resolve(function.module, called)
+        if isinstance(found, Class):
+            return any(_sets_others(each, name) for each in self.made_by(found))
+        if isinstance(found, Function):
+            return _sets_others(found, name)
+        word = f"def {called}(".encode()
+        return any(word in self._program.sources[file] for file in self._files_setting(name))
+
+    def _files_setting(self, name: str) -> tuple[str, ...]:
+        """Return the files with an assignment to an attribute of that name."""
+        if name not in self._setting:
+            word = f".{name}".encode()
+            sign = re.compile(rb"\.%s\s*(?::[^=\n]+)?(?:,[^=\n]*)?=(?!=)" % name.encode())
+            sources = self._program.sources.items()
+            self._setting[name] = tuple(file for file, text in sources if word in text and sign.search(text))
+        return self._setting[name]
+
+    def own_setters(self, cls: Class, name: str) -> tuple[Function, ...]:
+        """Return the methods of a class and its ancestors that set an attribute of their own object."""
+        methods = (method for known in self._program.mro(cls) for method in known.methods.values())
+        return tuple(method for method in methods if sets_own(method, name))
+
+    def _setters(self, cls: Class, name: str) -> tuple[Function, ...]:
+        """Return the functions that may set an attribute of an object of ``cls`` itself: its methods first."""
+        modules = filter(None, map(self._program.module, self._files_setting(name)))
+        functions = [f for module in modules for f in module.all_functions()]
+        return (*self.own_setters(cls, name), *(f for f in functions if _sets_others(f, name)))
+
+    def heirs(self, cls: Class) -> tuple[Class, ...]:
+        """Return the classes of the tree that inherit from ``cls``."""
+        if cls.name not in self._heirs:
+            self._heirs[cls.name] = ()  # What inherits from itself ends here.
+            sign = re.compile(
+                rb"^[ \t]*class[ \t]+(\w+)[ \t]*\([^)]*\b%s\b[^)]*\)" % cls.name.encode(), re.MULTILINE
+            )
+            found: dict[Class, None] = {}
+            for file, text in self._program.sources.items():
+                if cls.name.encode() not in text:
+                    continue
+                for name in sign.findall(text):
+                    module = self._program.module(file)
+                    heir = module.classes.get(name.decode()) if module is not None else None
+                    if heir is not None and heir is not cls:
+                        found.update(dict.fromkeys((heir, *self.heirs(heir))))
+            self._heirs[cls.name] = tuple(found)
+        return self._heirs[cls.name]
+
+    def is_made(self, cls: Class) -> bool:
+        """Tell whether the tree makes objects of a class itself."""
+        return bool(self.callers(cls.name))
+
+    def callers(self, name: str) -> tuple[Function, ...]:
+        """Return the functions that call something of that name."""
+        if name not in self._callers:
+            word = f"{name}(".encode()
+            found = []
+            for file, text in self._program.sources.items():
+                if word in text and (module := self._program.module(file)) is not None:
+                    found += [
+                        function
+                        for function in module.all_functions()
+                        if f"{name}(" in function.source
+                        if any(called == name for _, called in function.called_names)
+                    ]
+            self._callers[name] = tuple(found)
+        return self._callers[name]
+
+    def _upwards(self, targets: tuple[Function, ...]) -> _Calls:
+        """Return the functions whose call can come to one of ``targets``, by the name that a call has."""
+        if targets not in self._above:
+            found: _Calls = {}
+            level = list(targets)
+            for _ in range(_DEPTH):
+                for each in level:
+                    found.setdefault(_called_as(each), {})[each] = None
+                above = {caller: None for each in level for caller in self._calling(each)}
+                level = [each for each in above if each not in found.get(_called_as(each), {})]
+            self._above[targets] = found
+        return self._above[targets]
+
+    def _calling(self, target: Function) -> list[Function]:
+        """Return the functions with a call of ``target``."""
+        name = _called_as(target)
+        callers = self.callers(name)
+        only: _Calls = {name: {target: None}}
+        return [each for each in callers if any(self._comes(node, each, only) for node in walk(each.node))]
+
+    def _comes(self, node: ast.AST, function: Function, to: _Calls) -> bool:
+        """Tell whether a node is a call, in ``function``, of one of the functions in ``to``."""
+        targets = to.get(last_name(node.func)) if isinstance(node, ast.Call) else None
+        if targets is None or not isinstance(node, ast.Call):
+            return False
+        program, called = self._program, node.func
+        if isinstance(called, ast.Name):
+            found = program.resolve(function.module, called.id)
+            if isinstance(found, Class):
+                return any(program.method(found, entry) in targets for entry in ENTRIES)
+            return found in targets
+        owner = self._class_of(called.value, function) if isinstance(called, ast.Attribute) else None
+        if owner is None:
+            return self._says(last_name(called))
+        family = {*program.mro(owner), *self.heirs(owner)}
+        return any(each.owner in family for each in targets)
+
+    def _class_of(self, node: ast.expr, function: Function) -> Class | None:
+        """Return the class of ``self``, of an annotated parameter, or of a chain of attributes from one of them."""
+        if isinstance(node, ast.Attribute):
+            return class_of(self._program, self._class_of(node.value, function), node.attr)
+        if isinstance(node, ast.Call) and last_name(node) == "super":
+            return function.owner
+        if not isinstance(node, ast.Name):
+            return None
+        if node.id == "self":
+            return function.owner
+        hints = [class_of_annotation(each.annotation) for each in function.parameters if each.arg == node.id]
+        found = self._program.resolve(function.module, hints[0]) if hints and hints[0] else None
+        return found if isinstance(found, Class) else None
+
+    def later(self, owner: Class, place: Place, of: Class, name: str, *, given: bool) -> Later | None:
+        """Return the code that has an attribute set once an object of ``owner`` is made, which reads it.
+
+        ``place``, which making it runs, reads the attribute of an object of class ``of``, which it was ``given`` or
+        made itself. None where the tree does not show that nothing before sets it.
+        """
+        setting = self._upwards(self._setters(of, name))
+
+        def sets(node: ast.AST, function: Function) -> bool:
+            return stores(node, name, None) or any(
+                self._comes(each, function, setting) for each in walk(node)
+            )
+
+        if place.ways(lambda node: sets(node, place.function), place.statement)[0] is not Ways.NONE:
+            return None
+        if not given:
+            return Later(place.function, place.statement.lineno, "")
+        return self._ordered(self._makers(owner, place.function), tuple(self._entries(of)), sets)
+
+    def _entries(self, cls: Class) -> list[Function]:
+        found = (self._program.method(cls, name) for name in ENTRIES)
+        return [entry for entry in found if entry is not None]
+
+    def _ordered(
+        self, makers: list[Function], made: tuple[Function, ...], sets: Callable[[ast.AST, Function], bool]
+    ) -> Later | None:
+        making = self._upwards(made)
+        found: Later | None = None
+        level, seen = makers, set(makers)
+        for _ in range(_DEPTH):
+            above: dict[Function, None] = {}
+            targets: _Calls = {}
+            for each in level:
+                targets.setdefault(_called_as(each), {})[each] = None
+            for function in dict.fromkeys(f for each in level for f in self._calling(each)):
+                above[function] = None
+                everywhere = list(places(function))
+                for at, place in enumerate(everywhere):
+                    if not self._any_comes(place.parts, function, targets):
+                        continue
+                    if place.ways(lambda node, f=function: sets(node, f))[0] is Ways.ALL:  # type: ignore[misc]
+                        return None
+                    before = [part for each in everywhere[:at] for part in each.parts]
+                    after = (
+                        each for each in everywhere[at + 1 :] for part in each.parts if sets(part, function)
+                    )
+                    follows = next(after, None)
+                    if found is None and follows is not None and self._any_comes(before, function, making):
+                        said = ast.unparse(follows.parts[0])
+                        found = Later(function, follows.statement.lineno, said)
+            level = [each for each in above if each not in seen and self._says(_called_as(each))]
+            seen.update(level)
+        return found
+
+    def _any_comes(self, parts: Iterable[ast.AST], function: Function, to: _Calls) -> bool:
+        return any(self._comes(node, function, to) for part in parts for node in walk(part))
+
+    def _says(self, name: str) -> bool:
+        """Tell whether a call of that name says what is called."""
+        if name not in self._named:
+            word = f"def {name}(".encode()
+            self._named[name] = sum(text.count(word) for text in self._program.sources.values())
+        return self._named[name] <= _NAMESAKES
+
+    def _makers(self, owner: Class, reader: Function) -> list[Function]:
+        """Return the constructors of a class and its heirs that come to ``reader``, and what gives such a class."""
+        classes = [cls for cls in (owner, *self.heirs(owner)) if reader in self.made_by(cls)]
+        found = [entry for cls in classes for entry in self._entries(cls)]
+        for file, text in self._program.sources.items():
+            for cls in classes:
+                said = f"return {cls.name}"
+                module = self._program.module(file) if said.encode() in text else None
+                sign = re.compile(rf"\b{said}\s*$", re.MULTILINE)
+                functions = module.all_functions() if module is not None else ()
+                found += [f for f in functions if said in f.source and sign.search(f.source)]
+        return list(dict.fromkeys(found))
+
+
+def _makes_attributes(cls: Class) -> bool:
+    """Tell whether a class has a hook, a metaclass or a decorator that may give its objects attributes."""
+    decorators = {last_name(each) for each in cls.node.decorator_list}
+    return bool(_DYNAMIC & cls.methods.keys() or cls.node.keywords or decorators - {"dataclass"})
+
+
+def stores(node: ast.AST, name: str, root: str | None) -> bool:
+    """Tell whether a simple statement or a target sets an attribute, of ``root`` or, for None, of anything but self."""
+    targets: list[ast.AST] = []
+    if isinstance(node, ast.Assign):
+        targets = list(node.targets)
+    elif isinstance(node, ast.AnnAssign):
+        targets = [node.target] if node.value is not None else []
+    elif isinstance(node, ast.AugAssign):
+        targets = []
+    elif isinstance(node, (ast.For, ast.AsyncFor)):
+        targets = [node.target]
+    elif isinstance(node, (ast.With, ast.AsyncWith)):
+        targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        call = node.value
+        if last_name(call.func) in {"setattr", "__setattr__"} and len(call.args) > 1:
+            of, said = call.args[-3:-1] if len(call.args) > 2 else (ast.Name("self"), call.args[0])
+            told = not isinstance(said, ast.Constant) or said.value == name
+            return told and (isinstance(of, ast.Name) and of.id == "self") == (root == "self")
+    elif isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", None), ast.Store):
+        targets = [node]
+    return any(
+        isinstance(each, ast.Attribute)
+        and each.attr == name
+        and isinstance(each.ctx, ast.Store)
+        and (isinstance(each.value, ast.Name) and each.value.id == "self") == (root == "self")
+        for target in targets
+        for each in walk(target)
+    )
+
+
+def sets_own(function: Function, name: str) -> bool:
+    """Tell whether a method sets an attribute of its own object."""
+    return name in function.source and any(stores(each, name, "self") for each in statements(function.node))
+
+
+def _sets_others(function: Function, name: str) -> bool:
+    return name in function.source and any(stores(each, name, None) for each in statements(function.node))
+
+
+def _passes_self(call: ast.Call) -> bool:
+    passed = (*call.args, *(keyword.value for keyword in call.keywords))
+    return any(isinstance(each, ast.Name) and each.id == "self" for each in passed)
+
+
+def _called_as(function: Function) -> str:
+    """Return the name by which a call comes to a function: a constructor by its class's."""
+    return function.owner.name if function.owner is not None and function.name in ENTRIES else function.name

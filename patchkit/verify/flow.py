@@ -1,0 +1,341 @@
+"""What has run before a place of a function: always, on some way there, or never."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.tree.index import last_name
+from patchkit.tree.nodes import statements, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from patchkit.tree.index import Function
+
+    Sets = Callable[[ast.AST], bool]
+    _Of = tuple[ast.stmt | None, str]
+
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
+_CATCH_ALL = frozenset({"Exception", "BaseException", "suppress"})
+
+
+class Ways(enum.IntEnum):
+    """On how many of the ways to a place something has happened."""
+
+    NONE = 0
+    SOME = 1
+    ALL = 2
+
+
+class Step(NamedTuple):
+    """A block on the way inwards to a place: whose it is, and how much of it comes before."""
+
+    block: Sequence[ast.stmt]
+    at: int
+    owner: ast.AST | None
+    field: str
+
+
+class Read(NamedTuple):
+    """A name, or a chain of attributes from a name on; ``conditional`` if its expression may not evaluate it."""
+
+    node: ast.expr
+    root: str
+    attributes: tuple[str, ...]
+    conditional: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a simple statement, or the header of another one, evaluates, and the blocks that it stands in."""
+
+    function: Function
+    steps: tuple[Step, ...]
+    statement: ast.stmt
+
+    @property
+    def parts(self) -> list[ast.AST]:
+        """What is evaluated here."""
+        return headers(self.statement)
+
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read here, but for what a function or a generator defined here would read later."""
+        for part in self.parts:
+            yield from _reads(part, False)
+
+    def catches(self, error: str) -> bool:
+        """Tell whether an error of that name would be caught in the function."""
+        for step in self.steps:
+            kinds: list[ast.expr | None] = []
+            if isinstance(step.owner, ast.Try) and step.field == "body":
+                kinds = [handler.type for handler in step.owner.handlers]
+            elif isinstance(step.owner, (ast.With, ast.AsyncWith)):
+                calls = (item.context_expr for item in step.owner.items)
+                kinds = [call.func for call in calls if isinstance(call, ast.Call)]
+                kinds = [kind for kind in kinds if kind is not None and last_name(kind) == "suppress"]
+            for kind in kinds:
+                names = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+                if any(name is None or last_name(name) in {error, *_CATCH_ALL} for name in names):
+                    return True
+        return False
+
+    def ways(self, sets: Sets, read: ast.AST | None = None) -> tuple[Ways, ast.If | None]:
+        """Return on how many ways here something is set, and for some of them the condition that decides.
+
+        ``sets`` is asked about simple statements, expressions, targets and handlers. What follows in the same round of
+        a loop counts as done in the one before, and what a try's body does as done in what comes after. Of the
+        statement itself counts what is called before ``read``.
+        """
+        deciding: ast.If | None = None
+        if read is not None and any(map(sets, _done_before(self.parts, read))):
+            return Ways.ALL, None
+        for step in reversed(self.steps):
+            done = step.block if isinstance(step.owner, _LOOPS) else step.block[: step.at]
+            others = list(done)
+            if isinstance(step.owner, ast.Try) and step.field != "body":
+                others += step.owner.body
+            for statement in reversed(others):
+                if statement is self.statement:
+                    continue
+                found = _ways_of(statement, sets)
+                if found is Ways.ALL or (found is Ways.SOME and not isinstance(statement, ast.If)):
+                    return Ways.ALL, None
+                if found is Ways.SOME and isinstance(statement, ast.If):
+                    deciding = deciding or statement
+            if step.owner is not None and any(map(sets, _entered(step))):
+                return Ways.ALL, None
+        return (Ways.NONE if deciding is None else Ways.SOME), deciding
+
+    def depends(self, deciding: ast.If) -> bool:
+        """Tell whether coming here may depend on what ``deciding`` asks."""
+        asked = _asked(deciding)
+        at = next(depth for depth, step in enumerate(self.steps) if deciding in step.block)
+        for step in self.steps[at + 1 :]:
+            tried = isinstance(step.owner, ast.Try) and step.field == "body"
+            if not tried and not isinstance(step.owner, (ast.With, ast.AsyncWith)):
+                return True
+        for step in self.steps:
+            if isinstance(step.owner, (ast.If, ast.While)) and asked & _names(step.owner.test):
+                return True
+            for statement in step.block[: step.at]:
+                if any(
+                    _leaves(each, asked)
+                    for each in (statement, *statements(statement))
+                    if each is not deciding
+                ):
+                    return True
+        return False
+
+    def after(self) -> Iterator[ast.stmt]:
+        """Yield the statements that follow here whatever holds, as far as the innermost block goes."""
+        step = self.steps[-1]
+        yield from step.block[step.at + 1 :]
+
+
+def places(function: Function, lines: Sequence[int] | None = None) -> Iterator[Place]:
+    """Yield the places of a function, of those on ``lines`` (sorted) alone where they are given."""
+    yield from _places(function, function.node.body, (), (None, "body"), lines)
+
+
+def _places(
+    function: Function,
+    block: Sequence[ast.stmt],
+    outer: tuple[Step, ...],
+    of: _Of,
+    lines: Sequence[int] | None,
+) -> Iterator[Place]:
+    for index, statement in enumerate(block):
+        if isinstance(statement, _DEFINITIONS) or not _on(statement, lines):
+            continue
+        steps = (*outer, Step(block, index, *of))
+        if any(_on(part, lines) for part in headers(statement)):
+            yield Place(function, steps, statement)
+        for name, below in blocks(statement):
+            yield from _places(function, below, steps, (statement, name), lines)
+
+
+def _on(node: ast.AST, lines: Sequence[int] | None) -> bool:
+    if lines is None:
+        return True
+    start, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
+    at = bisect_left(lines, start)
+    return at < len(lines) and lines[at] <= end
+
+
+def blocks(statement: ast.stmt) -> Iterator[tuple[str, Sequence[ast.stmt]]]:
+    """Yield each block of a compound statement with what it is of it."""
+    if isinstance(statement, _DEFINITIONS):
+        return
+    for name in ("body", "orelse", "finalbody"):
+        if below := getattr(statement, name, None):
+            yield name, below
+    for handler in getattr(statement, "handlers", ()):
+        yield "handlers", handler.body
+    for case in getattr(statement, "cases", ()):
+        yield "cases", case.body
+
+
+def headers(statement: ast.stmt) -> list[ast.AST]:
+    """Return what a statement evaluates before its blocks; a simple one itself."""
+    if isinstance(statement, (ast.If, ast.While)):
+        return [statement.test]
+    if isinstance(statement, (ast.For, ast.AsyncFor)):
+        return [statement.iter]
+    if isinstance(statement, (ast.With, ast.AsyncWith)):
+        return [item.context_expr for item in statement.items]
+    if isinstance(statement, ast.Match):
+        return [statement.subject]
+    if isinstance(statement, (ast.Try, *_DEFINITIONS)):
+        return []
+    return [statement]
+
+
+def bound_by(statement: ast.stmt) -> list[ast.AST]:
+    """Return the targets, patterns and handlers of a compound statement; a definition itself."""
+    if isinstance(statement, (ast.For, ast.AsyncFor)):
+        return [statement.target]
+    if isinstance(statement, (ast.With, ast.AsyncWith)):
+        return [item.optional_vars for item in statement.items if item.optional_vars is not None]
+    if isinstance(statement, ast.Match):
+        return [case.pattern for case in statement.cases]
+    if isinstance(statement, ast.Try):
+        return list(statement.handlers)
+    return [statement] if isinstance(statement, _DEFINITIONS) else []
+
+
+def _entered(step: Step) -> list[ast.AST]:
+    """Return what is evaluated and bound on the way into a block."""
+    owner = step.owner
+    return [*headers(owner), *bound_by(owner)] if isinstance(owner, ast.stmt) else []
+
+
+def _ways_of(statement: ast.stmt, sets: Sets) -> Ways:
+    if any(map(sets, (*headers(statement), *bound_by(statement)))):
+        return Ways.ALL
+    if isinstance(statement, ast.If):
+        arms = _arms(statement)
+        # Nothing comes here from an arm that ends the function or the round of a loop.
+        found = [_ways_of_block(arm, sets) for arm in arms if arm and not isinstance(arm[-1], _EXITS)]
+        if max(found, default=Ways.NONE) is Ways.NONE:
+            return Ways.NONE
+        # Arms that all set it are taken to be all that there can be.
+        return Ways.ALL if min(found) is Ways.ALL and (arms[-1] or len(arms) > 2) else Ways.SOME
+    return max((_ways_of_block(below, sets) for _, below in blocks(statement)), default=Ways.NONE)
+
+
+def _arms(statement: ast.If) -> list[Sequence[ast.stmt]]:
+    """Return the blocks of an ``if``, those of each ``elif`` and of ``else``, empty where there is none, included."""
+    rest = statement.orelse
+    if len(rest) == 1 and isinstance(rest[0], ast.If):
+        return [statement.body, *_arms(rest[0])]
+    return [statement.body, rest]
+
+
+def _ways_of_block(block: Sequence[ast.stmt], sets: Sets) -> Ways:
+    return max((_ways_of(statement, sets) for statement in block), default=Ways.NONE)
+
+
+def _asked(deciding: ast.If) -> frozenset[str]:
+    tests = [each.test for each in (deciding, *statements(deciding)) if isinstance(each, ast.If)]
+    return frozenset[str]().union(*map(_names, tests))
+
+
+def _names(test: ast.expr) -> frozenset[str]:
+    nodes = walk(test)
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return frozenset(names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}) - {"self"}
+
+
+def _leaves(statement: ast.stmt, asked: frozenset[str]) -> bool:
+    """Tell whether a statement may end the function or a round over something of what is asked."""
+    if not isinstance(statement, (ast.Assert, ast.If)) or not asked & _names(statement.test):
+        return False
+    inner = statements(statement)
+    return isinstance(statement, ast.Assert) or any(isinstance(each, _EXITS) for each in inner)
+
+
+def _done_before(parts: Sequence[ast.AST], read: ast.AST) -> Iterator[ast.AST]:
+    """Yield the calls that end before a read begins, and the names that the same statement binds on the way."""
+    at = getattr(read, "lineno", 0), getattr(read, "col_offset", 0)
+    for part in parts:
+        for node in walk(part):
+            if isinstance(node, ast.Call) and (node.end_lineno or 0, node.end_col_offset or 0) <= at:
+                yield node
+            elif isinstance(node, ast.NamedExpr):
+                yield node.target
+
+
+def _reads(node: ast.AST, conditional: bool) -> Iterator[Read]:
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        names: list[str] = []
+        inner: ast.expr = node
+        while isinstance(inner, ast.Attribute):
+            names.append(inner.attr)
+            inner = inner.value
+        if not isinstance(inner, ast.Name):
+            yield from _reads(inner, conditional)
+        elif isinstance(node.ctx, ast.Load):
+            yield Read(node, inner.id, tuple(reversed(names)), conditional)
+        elif len(names) > 1:
+            yield Read(node, inner.id, tuple(reversed(names))[:-1], conditional)
+        elif names:
+            yield Read(inner, inner.id, (), conditional)
+        return
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, (ast.Name, ast.Attribute)):
+        target = node.target
+        loaded = (
+            ast.Name(target.id, ast.Load())
+            if isinstance(target, ast.Name)
+            else ast.Attribute(target.value, target.attr, ast.Load())
+        )
+        yield from _reads(ast.copy_location(loaded, target), conditional)
+    if isinstance(node, (ast.Lambda, ast.GeneratorExp, *_DEFINITIONS)):
+        return
+    if isinstance(node, _COMPREHENSIONS):
+        own = {
+            name.id for each in node.generators for name in walk(each.target) if isinstance(name, ast.Name)
+        }
+        for child in ast.iter_child_nodes(node):
+            yield from (read for read in _reads(child, True) if read.root not in own)
+        return
+    if isinstance(node, ast.AnnAssign):
+        for part in (node.target, node.value):
+            if part is not None:
+                yield from _reads(part, conditional)
+        return
+    for at, child in enumerate(ast.iter_child_nodes(node)):
+        if isinstance(child, ast.expr_context):
+            continue
+        skipped = isinstance(node, ast.IfExp) and child is not node.test
+        skipped |= isinstance(node, ast.BoolOp) and at > 1
+        yield from _reads(child, conditional or skipped)
+
+
+def names_bound(node: ast.AST) -> Iterator[str]:
+    """Yield the local names that a simple statement, a target, a handler or an expression binds."""
+    if isinstance(node, _DEFINITIONS):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.ExceptHandler):
+        yield node.name or ""
+    elif isinstance(node, ast.pattern):
+        for each in walk(node):
+            yield getattr(each, "name", None) or getattr(each, "rest", None) or ""
+    else:
+        own = {
+            id(name)
+            for each in walk(node)
+            if isinstance(each, ast.comprehension)
+            for name in walk(each.target)
+        }
+        for each in walk(node):
+            if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load) and id(each) not in own:
+                yield each.id

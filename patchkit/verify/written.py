@@ -1,0 +1,46 @@
+"""Which lines patches wrote: those that the ledger's originals lack, or else those below a patch's comment."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from patchkit.runtime.marks import SIGN
+from patchkit.tree.nodes import statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.tree.index import Module
+    from patchkit.verify.subject import Subject
+
+_SIGN = SIGN.encode()
+
+
+def written(subject: Subject, module: Module) -> tuple[int, ...]:
+    """Return the numbers of the lines in a file that patches wrote, in order."""
+    before = subject.before.tree.read(module.file) if subject.before is not None else module.text
+    if before is None:
+        return tuple(range(1, len(module.lines) + 1))
+    if before == module.text:
+        return tuple(sorted(set(_signed(module))))
+    left, right = before.splitlines(), module.text.splitlines()
+    changes = difflib.SequenceMatcher(None, left, right).get_opcodes()
+    return tuple(
+        line for kind, _, _, start, end in changes if kind != "equal" for line in range(start + 1, end + 1)
+    )
+
+
+def _signed(module: Module) -> Iterator[int]:
+    """Yield the lines of each statement with a patch's comment above it."""
+    lines = module.text.splitlines()
+    below = set()
+    for at, line in enumerate(lines):
+        if line.lstrip().startswith(_SIGN):
+            below.add(
+                next((n for n in range(at, len(lines)) if not lines[n].lstrip().startswith(b"#")), at) + 1
+            )
+    for node in statements(module.tree) if below else ():
+        start = min(each.lineno for each in (node, *getattr(node, "decorator_list", ())))
+        if start in below:
+            yield from range(start, (node.end_lineno or start) + 1)

@@ -1,0 +1,587 @@
+"""Patched code that reads what nothing before it has set is named; whatever is set in some way before is fine."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+from support.releases import HAVING, LACKING, LATEST, PATCHES, REFERENCE, after, answer, run, texts
+
+from patchkit.patchset import load
+from patchkit.plan.build import make_plan
+from patchkit.tree.index import Program
+from patchkit.tree.sglang import serves
+from patchkit.verify.checks import reads
+from patchkit.verify.subject import Subject
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.releases import Releases
+
+    from patchkit.findings.finding import Finding
+    from patchkit.patchset.patch import Patch
+
+FILE = "srt/speculative/worker.py"
+OTHER = "srt/speculative/other.py"
+
+
+def found(body: str, others: str = "") -> list[Finding]:
+    """Return what is found of a file of which a patch wrote the statement below each ``# patchkit own: ...``."""
+    texts = {FILE: body, OTHER: others}
+    sources = {file: textwrap.dedent(text).encode() for file, text in texts.items()}
+    subject = Subject.__new__(Subject)
+    subject.__dict__.update(program=Program(sources), sources=sources, files=(FILE,), before=None)
+    return list(reads.check(subject).findings)
+
+
+def expressions(body: str, others: str = "") -> list[str]:
+    return [finding.expression for finding in found(body, others)]
+
+
+SET = {
+    "above": """
+        class Worker:
+            def __init__(self, size):
+                self.size = size
+                # patchkit own: a reason
+                check(self.size)
+    """,
+    "in a base": """
+        class Base:
+            def __init__(self, size):
+                self.size = size
+
+        class Worker(Base):
+            def __init__(self, size):
+                super().__init__(size)
+                # patchkit own: a reason
+                check(self.size)
+    """,
+    "in a base that is called by its name": """
+        from sglang.srt.speculative.other import Base
+
+        class Worker(Base):
+            def __init__(self, size):
+                Base.__init__(self, size)
+                # patchkit own: a reason
+                check(self.size)
+    """,
+    "by a method called before": """
+        class Worker:
+            def __init__(self):
+                self.start()
+                # patchkit own: a reason
+                check(self.size)
+
+            def start(self):
+                self.load()
+
+            def load(self):
+                self.size = 1
+    """,
+    "by a function that is given the object": """
+        from sglang.srt.speculative.other import fill
+
+        class Worker:
+            def __init__(self):
+                fill(self)
+                # patchkit own: a reason
+                check(self.size)
+                self.size = 2
+    """,
+    "in both branches": """
+        class Worker:
+            def __init__(self, large):
+                if large:
+                    self.size = 2
+                else:
+                    self.size = 1
+                # patchkit own: a reason
+                check(self.size)
+    """,
+    "where the same is asked": """
+        class Worker:
+            def __init__(self, large):
+                if large:
+                    self.size = 2
+                if large:
+                    # patchkit own: a reason
+                    check(self.size)
+    """,
+    "unless the function has ended": """
+        class Worker:
+            def __init__(self, large):
+                if not large:
+                    return
+                if large:
+                    self.size = 2
+                # patchkit own: a reason
+                check(self.size)
+    """,
+    "where upstream reads it next": """
+        class Worker:
+            def __init__(self, large):
+                if large:
+                    self.size = 2
+                # patchkit own: a reason
+                check(self.size)
+                use(self.size)
+    """,
+    "later, and asked for with a default": """
+        class Worker:
+            def __init__(self):
+                # patchkit own: a reason
+                check(getattr(self, "size", None))
+                self.size = 1
+    """,
+    "later, and asked whether it is there": """
+        class Worker:
+            def __init__(self):
+                # patchkit own: a reason
+                if hasattr(self, "size"):
+                    check(self.size)
+                self.size = 1
+    """,
+    "later, and the error is caught": """
+        class Worker:
+            def __init__(self):
+                # patchkit own: a reason
+                try:
+                    check(self.size)
+                except AttributeError:
+                    pass
+                self.size = 1
+    """,
+    "later than what is only called then": """
+        class Worker:
+            def __init__(self):
+                # patchkit own: a reason
+                self.ask = lambda: self.size
+                self.size = 1
+    """,
+    "by a class in another file": """
+        class Worker:
+            def __init__(self):
+                # patchkit own: a reason
+                check(self.size)
+
+            def grow(self):
+                self.size = 2
+    """,
+    "at class level": """
+        class Worker:
+            size = 1
+
+            def __init__(self):
+                # patchkit own: a reason
+                check(self.size)
+                self.size = 2
+    """,
+    "as a dataclass field": """
+        @dataclass
+        class Worker:
+            size: int
+
+            def __post_init__(self):
+                # patchkit own: a reason
+                check(self.size)
+                self.size = 2
+    """,
+    "as a property": """
+        class Worker:
+            def __init__(self):
+                # patchkit own: a reason
+                check(self.size)
+
+            @property
+            def size(self):
+                return 1
+    """,
+    "by a decorator of the class": """
+        @with_fields
+        class Worker:
+            def __init__(self):
+                # patchkit own: a reason
+                check(self.size)
+                self.size = 2
+    """,
+    "by a metaclass": """
+        class Worker(metaclass=Fields):
+            def __init__(self):
+                # patchkit own: a reason
+                check(self.size)
+                self.size = 2
+    """,
+    "in a base that is not in the tree": """
+        class Worker(nn.Module):
+            def __init__(self):
+                super().__init__()
+                # patchkit own: a reason
+                check(self.size)
+                self.size = 2
+    """,
+    "in a method that runs when all is made": """
+        class Worker:
+            def __init__(self):
+                self.ready = True
+
+            def step(self):
+                # patchkit own: a reason
+                check(self.size)
+
+            def start(self):
+                self.size = 1
+    """,
+    "without a patch": """
+        class Worker:
+            def __init__(self):
+                check(self.size)
+                self.size = 1
+    """,
+}
+OTHERS = """
+    from sglang.srt.speculative.worker import Worker
+
+    class Base:
+        def __init__(self, size):
+            self.size = size
+
+    class Large(Worker):
+        def __init__(self):
+            self.size = 9
+            super().__init__()
+
+    def fill(worker):
+        worker.size = 3
+"""
+
+
+@pytest.mark.parametrize("name", SET)
+def test_an_attribute_that_is_or_may_be_set_before_is_fine(name: str) -> None:
+    others = OTHERS if "another file" in name or "by its name" in name or "given" in name else ""
+    assert expressions(SET[name], others) == []
+
+
+UNSET = {
+    "set below": """
+        class Worker:
+            def __init__(self, size):
+                # patchkit own: a reason
+                check(self.size)
+                self.size = size
+    """,
+    "set in a base that is called below": """
+        class Base:
+            def __init__(self, size):
+                self.size = size
+
+        class Worker(Base):
+            def __init__(self, size):
+                # patchkit own: a reason
+                check(self.size)
+                super().__init__(size)
+    """,
+    "set by a method that is called below": """
+        class Worker:
+            def __init__(self):
+                # patchkit own: a reason
+                check(self.size)
+                self.start()
+
+            def start(self):
+                self.size = 1
+    """,
+    "read in a method that is called too early": """
+        class Worker:
+            def __init__(self):
+                self.start()
+                self.size = 1
+
+            def start(self):
+                # patchkit own: a reason
+                check(self.size)
+    """,
+    "set in one branch alone": """
+        class Worker:
+            def __init__(self, large):
+                if large:
+                    self.size = 2
+                # patchkit own: a reason
+                check(self.size)
+    """,
+    "a slot": """
+        class Worker:
+            __slots__ = ("size",)
+
+            def __init__(self):
+                # patchkit own: a reason
+                check(self.size)
+                self.size = 1
+    """,
+    "an annotation without a value": """
+        class Worker:
+            size: int
+
+            def __init__(self):
+                # patchkit own: a reason
+                check(self.size)
+                self.size = 1
+    """,
+    "counted up": """
+        class Worker:
+            def __init__(self):
+                # patchkit own: a reason
+                self.size += 1
+                self.size = 1
+    """,
+    "set nowhere": """
+        class Worker:
+            def step(self):
+                # patchkit own: a reason
+                check(self.size)
+    """,
+}
+
+
+@pytest.mark.parametrize("name", UNSET)
+def test_an_attribute_that_nothing_before_sets_is_named(name: str) -> None:
+    assert expressions(UNSET[name]) == ["self.size"]
+
+
+def test_a_finding_says_who_reads_what_who_sets_it_and_what_to_type() -> None:
+    (finding,) = found(UNSET["set below"])
+    assert (finding.rule, finding.function, finding.line) == ("PV406", "Worker.__init__", 5)
+    assert "Worker.__init__ reads `self.size`" in finding.message
+    assert f"Worker.__init__ ({FILE}:6) sets it" in finding.message
+    assert "patchkit revert own" in finding.guard
+
+
+LOCALS = {
+    "bound below": ("check(size)\n    size = 1", ["size"]),
+    "bound above": ("size = 1\n    # patchkit own: a reason\n    check(size)", []),
+    "bound in one branch": (
+        "if large:\n        size = 1\n    # patchkit own: a reason\n    check(size)",
+        ["size"],
+    ),
+    "bound in a loop": (
+        "for size in large:\n        pass\n    # patchkit own: a reason\n    check(size)",
+        [],
+    ),
+    "bound by with": ("with large as size:\n        # patchkit own: a reason\n        check(size)", []),
+    "bound in the statement": ("check(size if (size := large) else 1)", []),
+    "bound in a comprehension": ("check([size for size in large])", []),
+    "a parameter": ("check(large)\n    large = 1", []),
+    "of the module": ("check(OTHER)", []),
+    "bound where a try goes on": (
+        "try:\n        size = 1\n    except ValueError:\n        return\n    # patchkit own: a reason\n    check(size)",
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOCALS)
+def test_a_local_name_is_bound_before_it_is_read(name: str) -> None:
+    body, expected = LOCALS[name]
+    first = "" if "# patchkit" in body else "    # patchkit own: a reason\n"
+    assert expressions(f"def run(large):\n{first}    {body}\n") == expected
+
+
+WORKER = """
+    from sglang.srt.speculative.other import Runner, Target
+
+    class Worker:
+        def __init__(self, target: Target):
+            self._target = target
+            # patchkit own: a reason
+            check(self._target.runner.backend)
+"""
+TARGET = """
+    from sglang.srt.speculative.worker import Worker
+
+    class Runner:
+        def __init__(self):
+            self.device = 1
+            MAKE
+
+        def init_backend(self):
+            self.backend = 1
+
+    class Target:
+        def __init__(self):
+            self._runner = Runner()
+
+        @property
+        def runner(self) -> Runner:
+            return self._runner
+
+        def init_backend(self):
+            self.runner.init_backend()
+
+    class Factory:
+        def make_worker(self):
+            return Worker
+
+    class Scheduler:
+        def __init__(self):
+            self.target = Target()
+            self.factory = Factory()
+            BEFORE
+            self.init_worker()
+            self.init_backends()
+
+        def init_worker(self):
+            cls = self.factory.make_worker()
+            self.worker = cls(self.target)
+
+        def init_backends(self):
+            self.target.init_backend()
+"""
+CHAINS = {
+    "set once the reader is made": ({}, ["self._target.runner.backend"]),
+    "set when its own object is made": ({"MAKE": "self.init_backend()"}, []),
+    "set before the reader is made": ({"BEFORE": "self.init_backends()"}, []),
+    "set from outside before the reader is made": ({"BEFORE": "self.target.runner.backend = 2"}, []),
+    "set before, by a call that a condition guards": (
+        {"BEFORE": "if self.target: self.init_backends()"},
+        ["self._target.runner.backend"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_order_in_which_objects_are_made_decides(name: str) -> None:
+    said, expected = CHAINS[name]
+    others = TARGET
+    for word in ("MAKE", "BEFORE"):
+        others = others.replace(word, said.get(word, "pass"))
+    assert expressions(WORKER, others) == expected
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        WORKER.replace(": Target", ""),
+        WORKER.replace("check(self._target", "target.init_backend()\n            check(self._target").replace(
+            "# patchkit", "self._target.init_backend()\n            # patchkit"
+        ),
+        WORKER.replace("def __init__(self, target: Target):", "def start(self, target: Target):"),
+    ],
+    ids=["of an unknown class", "after the reader sets it", "in a method that runs later"],
+)
+def test_what_the_tree_does_not_show_to_be_wrong_is_fine(reader: str) -> None:
+    assert expressions(reader, TARGET.replace("MAKE", "pass").replace("BEFORE", "pass")) == []
+
+
+def test_an_object_that_the_function_makes_itself_is_followed() -> None:
+    reader = """
+        from sglang.srt.speculative.other import Runner
+
+        class Worker:
+            def __init__(self):
+                self.runner = Runner()
+                FIRST
+                # patchkit own: a reason
+                check(self.runner.backend)
+    """
+    others = TARGET.replace("MAKE", "pass").replace("BEFORE", "pass")
+    assert expressions(reader.replace("FIRST", "pass"), others) == ["self.runner.backend"]
+    assert expressions(reader.replace("FIRST", "self.runner.init_backend()"), others) == []
+    assert expressions(reader.replace("FIRST", "self.runner.backend = 1"), others) == []
+
+
+EARLY = (
+    """
+schema = 1
+id = "own-start"
+title = "A backend is asked when its worker starts"
+why = "It is there, or so it seems."
+risk = "None."
+verify = "Start a server."
+no_switch = "it only asks"
+
+[edit.start]
+kind = "insert-after"
+why = "ask now"
+sites = [
+    "srt/speculative/eagle_worker_v2.py::EAGLEWorkerV2.__init__",
+    { at = "srt/speculative/multi_layer_eagle_worker_v2.py::MultiLayerEagleWorkerV2.__init__", optional = "none" },
+    { at = "srt/speculative/standalone_worker_v2.py::StandaloneWorkerV2.__init__", optional = "none" },
+    { at = "srt/speculative/frozen_kv_mtp_worker_v2.py::FrozenKVMTPWorkerV2.__init__", optional = "none" },
+]
+find = "self.plan_stream, self.plan_stream_ctx = $streams"
+code = """
+    + "'''"
+    + """
+if self.server_args.disaggregation_mode != "prefill":
+    print(self.plan_stream, self._target_worker.model_runner.attn_backend)
+"""
+    + "'''"
+)
+READ = "self._target_worker.model_runner.attn_backend"
+
+
+def early(folder: Path) -> Patch:
+    path = folder / "own-start" / "patch.toml"
+    path.parent.mkdir()
+    path.write_text(EARLY)
+    return load.patches([folder]).get("own-start")
+
+
+def found_in(releases: Releases, version: str, patches: tuple[Patch, ...]) -> list[Finding]:
+    """Return what is found of a release with patches, of which no ledger tells."""
+    tree = after(make_plan(releases.tree(version), patches))
+    read = ((file, tree.read(file)) for file in tree.files("") if serves(file))
+    sources = {file: text for file, text in read if text is not None}
+    files = tuple(sorted(file for file in texts(tree) if file in sources))
+    assert files
+    subject = Subject.__new__(Subject)
+    subject.__dict__.update(program=Program(sources), sources=sources, files=files, before=None)
+    return list(reads.check(subject).findings)
+
+
+@pytest.mark.parametrize("version", ["0.5.14", "0.5.17", LATEST])
+def test_a_worker_that_asks_for_a_backend_before_there_is_one_is_named(
+    releases: Releases, tmp_path: Path, version: str
+) -> None:
+    findings = found_in(releases, version, (early(tmp_path),))
+    assert {(each.rule, each.expression) for each in findings} == {("PV406", READ)}
+    workers = ("EAGLEWorkerV2", "MultiLayerEagleWorkerV2", "StandaloneWorkerV2", "FrozenKVMTPWorkerV2")
+    assert {each.function for each in findings} == {f"{name}.__init__" for name in workers}
+    assert all("Scheduler.init_model_worker" in each.message for each in findings)
+    assert {each.guard.partition(",")[0] for each in findings} == {"patchkit revert own-start"}
+
+
+@pytest.mark.parametrize("version", [*LACKING, "0.5.13", "0.5.13.post1"])
+def test_a_worker_that_is_made_once_the_backend_is_there_may_ask_for_it(
+    releases: Releases, tmp_path: Path, version: str
+) -> None:
+    assert found_in(releases, version, (early(tmp_path),)) == []
+
+
+@pytest.mark.parametrize("version", [*LACKING, *HAVING, "0.5.17", LATEST])
+def test_nothing_that_our_patches_read_is_missing(releases: Releases, version: str) -> None:
+    others = tuple(patch for patch in PATCHES if patch.id != "pk-overlap-hook")
+    assert found_in(releases, version, others) == []
+
+
+def test_a_statement_of_a_patch_moved_above_what_it_needs_is_named(
+    releases: Releases, tmp_path: Path
+) -> None:
+    tree = releases.copy(REFERENCE, tmp_path)
+    run("apply", tree.root, "26128")
+    path = tree.package / "srt/managers/overlap_utils.py"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if "self.needs_cpu_seq_lens = needs_cpu_seq_lens" in line)
+    lines[at] = lines[at].replace("= needs", "= self.device is None or needs")
+    path.write_text("".join(lines), encoding="utf-8")
+    checks = {each["check"]: each for each in answer("verify", tree.root, code=1)["checks"]}
+    assert checks["reads"]["findings"] == []
+    start = next(n for n, line in enumerate(lines) if "self.future_ct = 0" in line)
+    lines.insert(start, lines.pop(at))
+    path.write_text("".join(lines), encoding="utf-8")
+    checks = {each["check"]: each for each in answer("verify", tree.root, code=1)["checks"]}
+    (finding,) = checks["reads"]["findings"]
+    assert (finding["function"], finding["expression"]) == ("FutureMap.__init__", "self.device")
+    assert finding["line"] == start + 1
