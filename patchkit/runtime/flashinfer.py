@@ -181,8 +181,13 @@ def plan_verify_from_host(
         return wrapper
     layout, tokens = None, getattr(spec_info, "draft_token_num", 0)
     exact = getattr(getattr(spec_info, "spec_input_type", None), "name", "") == _EXACT
-    known = seq_lens_cpu is not None and seq_lens_sum is not None
-    if forward_mode.is_target_verify() and tokens and exact and known:
+    if (
+        forward_mode.is_target_verify()
+        and tokens
+        and exact
+        and seq_lens_cpu is not None
+        and seq_lens_sum is not None
+    ):
         layout = _layout(seq_lens_cpu[:size], seq_lens_sum, torch.full((size,), tokens), written=tokens)
     return HostPlanner(wrapper, layout)
 
@@ -197,8 +202,13 @@ def plan_extend_from_host(wrapper: object, forward_batch: PlannedExtend) -> obje
         return wrapper
     batch, layout = forward_batch, None
     mirror, total, tokens = batch.seq_lens_cpu, batch.seq_lens_sum, batch.extend_seq_lens_cpu
-    known = mirror is not None and total is not None and tokens is not None
-    if batch.forward_mode.is_draft_extend_v2() and known and len(tokens) == mirror.shape[0]:
+    if (
+        batch.forward_mode.is_draft_extend_v2()
+        and mirror is not None
+        and total is not None
+        and tokens is not None
+        and len(tokens) == mirror.shape[0]
+    ):
         written = torch.tensor(tokens)
         # An extend that starts before its request does is shorter than it says.
         if batch.extend_prefix_lens_cpu == (mirror - written).tolist():

@@ -219,7 +219,7 @@ def having_opted_out(releases: Releases, tmp_path_factory: pytest.TempPathFactor
 def test_a_multi_latent_verify_of_a_worker_whose_mirror_is_a_bound_is_planned_as_before(
     having: DrivenTree, having_opted_out: DrivenTree, drawn: Sessions
 ) -> None:
-    asked = [(session, "bound", {}, "", "dflash") for session in drawn]
+    asked: list[tuple[Any, ...]] = [(session, "bound", {}, "", "dflash") for session in drawn]
     expected = having.ask_many("flashinfer.latent_verifies", asked)
     # The bound of a graph's first batch is what it bounds, so that the two plans of that batch are the same.
     assert having_opted_out.ask_many("flashinfer.latent_verifies", asked) == expected

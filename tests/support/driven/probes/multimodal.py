@@ -40,9 +40,9 @@ def embedded(prefixes: list[int], tokens: int, images: list[bool], mirror: bool)
 
     mm_utils.embed_mm_inputs = embed
     server = SimpleNamespace(enable_adaptive_dispatch_to_encoder=False, language_only=False)
-    server_args.set_global_server_args_for_scheduler(server)  # type: ignore[arg-type]
+    server_args.set_global_server_args_for_scheduler(server)
     # Trees ask one or the other.
-    for ask in ("get_global_server_args", "get_disagg", "get_multimodal", "get_mm"):
+    for ask in ("get_global_server_args", "get_disagg", "get_serving", "get_server_args"):
         if hasattr(mm_utils, ask):
             setattr(mm_utils, ask, lambda: server)
     count = len(prefixes)
