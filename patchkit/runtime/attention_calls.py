@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -18,6 +19,9 @@ VIEWS, PLAN = "pk-attention-views", "pk-fa3-verify-schedule"
 # A kernel may load so many bytes at once.
 _ALIGNMENT = 16
 _PLAN = "patchkit_plan"
+# What sglang's own switches take for no.
+_FALSE = {"false", "0", "no", "n"}
+_VERSION = 3
 # The arguments under which a planner that is not told of them splits as the attention kernel does.
 _KNOWN = {
     "q",
@@ -92,11 +96,13 @@ def planned_once(
     The plan is made by the library's own planner from the arguments of the call, by the first layer of each forward,
     so that a graph has it among its kernels. What the planner is not told of, such as a window, a mask or another
     batch than the forward's, is attended to without a plan, and so is everything under data-parallel attention, where
-    upstream met plans that did not fit (24632), and in a tree from before that, which cannot tell. Source:
-    pk-fa3-verify-schedule; for a decode, pull request 21104.
+    upstream met plans that did not fit (24632), and in a tree from before that, which cannot tell. The planner is
+    sgl-kernel's: where the environment's ``SGLANG_USE_SGL_FA3_KERNEL`` has the kernel come from elsewhere, that one
+    plans as it does. Source: pk-fa3-verify-schedule; for a decode, pull request 21104.
     """
     if (
         disabled(PLAN)
+        or os.environ.get("SGLANG_USE_SGL_FA3_KERNEL", "").lower() in _FALSE
         or torch.compiler.is_compiling()
         or not batch.forward_mode.is_target_verify()
         or not is_plain(backend)
@@ -126,6 +132,7 @@ def _is_forward_of(metadata: object, arguments: dict[str, Any]) -> bool:
     return (
         same
         and arguments.keys() <= _KNOWN
+        and arguments.get("ver", _VERSION) == _VERSION
         and arguments["causal"]
         and tuple(arguments["window_size"]) == (-1, -1)
         and arguments["v_cache"].shape[-1] == arguments["q"].shape[-1]

@@ -11,7 +11,7 @@ from .host_plans import HostPlanner, Layout, ends
 from .switches import disabled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import TypeGuard
 
     from .shapes import FlashInfer, Mode, PlannedExtend
@@ -28,6 +28,11 @@ _UNLIKE = (
     "is_dllm_model",
     "skip_prefill",
 )
+
+
+# The verify of workers whose mirror is known to be the lengths themselves. DFLASH hands on a bound, which may well be
+# the lengths when the plans are compared.
+_EXACT = "EAGLE_VERIFY"
 
 
 @dataclass
@@ -168,14 +173,22 @@ def plan_verify_from_host(
 ) -> object:
     """Return what plans in a multi-latent ``wrapper``'s place for a graph of ``size`` requests.
 
-    A target verify is planned from the mirror (``seq_lens_cpu``, integer, [>= size], CPU, without what is verified),
-    if that adds up to ``seq_lens_sum`` and the plan is known to be the same. Source: pull request 27689.
+    A target verify of EAGLE's is planned from the mirror (``seq_lens_cpu``, integer, [>= size], CPU, without what is
+    verified), if that adds up to ``seq_lens_sum`` and the plan is known to be the same. Another worker's mirror may be
+    a bound of its lengths. Source: pull request 27689.
     """
     if disabled("27689"):
         return wrapper
     layout, tokens = None, getattr(spec_info, "draft_token_num", 0)
-    if forward_mode.is_target_verify() and tokens and seq_lens_cpu is not None and seq_lens_sum is not None:
-        layout = _layout(seq_lens_cpu[:size], seq_lens_sum, [tokens] * size, written=tokens)
+    exact = getattr(getattr(spec_info, "spec_input_type", None), "name", "") == _EXACT
+    if (
+        forward_mode.is_target_verify()
+        and tokens
+        and exact
+        and seq_lens_cpu is not None
+        and seq_lens_sum is not None
+    ):
+        layout = _layout(seq_lens_cpu[:size], seq_lens_sum, torch.full((size,), tokens), written=tokens)
     return HostPlanner(wrapper, layout)
 
 
@@ -194,14 +207,18 @@ def plan_extend_from_host(wrapper: object, forward_batch: PlannedExtend) -> obje
         and mirror is not None
         and total is not None
         and tokens is not None
+        and len(tokens) == mirror.shape[0]
     ):
-        layout = _layout(mirror, total, tokens, written=0)
+        written = torch.tensor(tokens)
+        # An extend that starts before its request does is shorter than it says.
+        if batch.extend_prefix_lens_cpu == (mirror - written).tolist():
+            layout = _layout(mirror, total, written, written=0)
     return HostPlanner(wrapper, layout)
 
 
-def _layout(mirror: torch.Tensor, total: int, tokens: Sequence[int], *, written: int) -> Layout | None:
+def _layout(mirror: torch.Tensor, total: int, tokens: torch.Tensor, *, written: int) -> Layout | None:
     """Return the layout of requests that write ``tokens``, ``written`` beyond their length; None if it is unlikely."""
-    if int(mirror.sum()) != total or len(tokens) != mirror.shape[0]:
+    if int(mirror.sum()) != total or tokens.shape != mirror.shape:
         return None
     lens = (mirror + written).to(torch.int32)
-    return Layout(ends(torch.tensor(tokens, dtype=torch.int32)), ends(lens), lens)
+    return Layout(ends(tokens), ends(lens), lens)

@@ -150,6 +150,7 @@ class PlannedExtend(ModeBatch, Protocol):
     seq_lens_cpu: torch.Tensor | None
     seq_lens_sum: int | None
     extend_seq_lens_cpu: list[int] | None
+    extend_prefix_lens_cpu: list[int] | None
 
 
 class _DraftArgs(Protocol):

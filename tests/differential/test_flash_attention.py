@@ -264,6 +264,8 @@ def test_nothing_but_a_verify_gets_that_plan(patched: DrivenTree, mode: str) -> 
     [
         {"disable": "pk-fa3-verify-schedule"},
         {"dp": True},
+        {"own_kernels": "0"},
+        {"own_kernels": "false"},
         {"more": {"sliding_window_size": 16}},
     ],
     ids=str,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.backdated import backdate, lay_out
 from support.driven.graph_sessions import examples, sessions
-from support.driven.trees import DrivenTree, ProbeError
+from support.driven.trees import DrivenTree, ProbeError, with_patches
 from support.releases import REFERENCE, run
 
 if TYPE_CHECKING:
@@ -205,6 +205,26 @@ def test_a_multi_latent_verify_is_planned_as_before_and_waited_for_once(
         assert verified(opted_out, drawn, mirror, **how) == (expected, waits)
     for behaviour in ("refuses", "otherwise"):
         assert verified(opted_out, drawn, behaviour=behaviour) == (expected, plans(drawn, 2 * COPIES, COPIES))
+
+
+@pytest.fixture(scope="module")
+def having_opted_out(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+    tree = with_patches(releases, tmp_path_factory.mktemp("driven"), "having opted out", ("27689",), "0.5.14")
+    yield tree
+    tree.stop()
+
+
+@EXAMPLES
+@given(drawn=VERIFIES)
+def test_a_multi_latent_verify_of_a_worker_whose_mirror_is_a_bound_is_planned_as_before(
+    having: DrivenTree, having_opted_out: DrivenTree, drawn: Sessions
+) -> None:
+    asked: list[tuple[Any, ...]] = [(session, "bound", {}, "", "dflash") for session in drawn]
+    expected = having.ask_many("flashinfer.latent_verifies", asked)
+    # The bound of a graph's first batch is what it bounds, so that the two plans of that batch are the same.
+    assert having_opted_out.ask_many("flashinfer.latent_verifies", asked) == expected
+    # A worker that has the lengths themselves is planned from them.
+    assert verified(having_opted_out, drawn) == (verified(having, drawn)[0], plans(drawn, 0, 0))
 
 
 @EXAMPLES

@@ -180,6 +180,21 @@ def test_a_replay_that_says_nothing_of_padding_counts_it_and_without_the_mirror_
 
 
 @pytest.mark.parametrize("kind", OPTED_OUT)
+def test_a_replay_of_the_successor_that_says_nothing_of_padding_takes_none_of_it_for_requests(
+    patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree, kind: str
+) -> None:
+    # Its captures have no padding, and come without the mirror, as such a replay does.
+    assert upstream.ask("linear_attention.unsaid", kind, False) == [0, 1, 2, 3]
+    for tree in (patched, hardened):
+        assert tree.ask("linear_attention.unsaid", kind, True) == [0, 1, 2, 2]
+        assert tree.ask("linear_attention.unsaid", kind, False, capture=True) == [0, 1, 2, 3]
+        with pytest.raises(
+            ProbeError, match="RuntimeError: A graph of 3 requests is replayed without the CPU mirror"
+        ):
+            tree.ask("linear_attention.unsaid", kind, False)
+
+
+@pytest.mark.parametrize("kind", OPTED_OUT)
 @pytest.mark.parametrize("mode", ["verify", "decode"])
 @pytest.mark.parametrize("topk", [1, 4])
 def test_a_batch_without_a_graph_is_planned_as_before_with_the_mirror_and_without_it(

@@ -128,8 +128,19 @@ def test_a_call_that_the_metadata_describes_gets_the_plan() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "plans"), [("0", False), ("False", False), ("no", False), ("1", True), ("", True)]
+)
+def test_a_kernel_that_does_not_come_with_the_planner_gets_no_plan(
+    value: str, plans: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SGLANG_USE_SGL_FA3_KERNEL", value)
+    assert ("scheduler_metadata" in planned()) is plans
+
+
+@pytest.mark.parametrize(
     "changed",
     [
+        {"ver": 4},
         {"page_table": torch.zeros(1, 4, dtype=torch.int32)},
         {"cache_seqlens": torch.ones(1, dtype=torch.int32)},
         {"cu_seqlens_q": torch.tensor([0, 2], dtype=torch.int32)},

@@ -11,6 +11,7 @@ from patchkit.runtime.api_1 import (
     capture_flashinfer_draft_extend,
     graphs_draft_extend,
     plan_extend_from_host,
+    plan_verify_from_host,
     replay_flashinfer_draft_extend,
 )
 
@@ -214,9 +215,42 @@ def test_a_mirror_that_does_not_fit_the_batch_is_left_alone(wrong: list[int]) ->
         seq_lens_cpu=torch.tensor(wrong),
         seq_lens_sum=sum(wrong) + (wrong[-1] == 8),
         extend_seq_lens_cpu=[TOKENS] * SIZE,
+        extend_prefix_lens_cpu=[each - TOKENS for each in wrong],
     )
     planner: Any = plan_extend_from_host(wrapper, batch)
     assert planner._layout is None
     batch.seq_lens_cpu, batch.seq_lens_sum = torch.tensor([9, 5, 7]), 21
+    batch.extend_prefix_lens_cpu = [5, 1, 3]
     fitting: Any = plan_extend_from_host(wrapper, batch)
     assert [each.tolist() for each in fitting._layout] == [[0, 4, 8, 12], [0, 9, 14, 21], [9, 5, 7]]
+
+
+@pytest.mark.parametrize("prefixes", [None, [5, 0, 3]])
+def test_an_extend_that_is_shorter_than_it_says_is_planned_as_ever(prefixes: list[int] | None) -> None:
+    # It is widened to the front, where a request of one token has nothing.
+    batch: Any = SimpleNamespace(
+        forward_mode=MODE,
+        seq_lens_cpu=torch.tensor([9, 3, 7]),
+        seq_lens_sum=19,
+        extend_seq_lens_cpu=[TOKENS] * SIZE,
+        extend_prefix_lens_cpu=prefixes,
+    )
+    planner: Any = plan_extend_from_host(object.__new__(Wrapper), batch)
+    assert planner._layout is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "planned"), [("EAGLE_VERIFY", True), ("DFLASH_VERIFY", False), (None, False)]
+)
+def test_a_verify_is_planned_from_the_mirror_of_a_worker_that_is_known_to_have_the_lengths(
+    kind: str | None, planned: bool
+) -> None:
+    mode: Any = SimpleNamespace(is_target_verify=lambda: True)
+    spec = SimpleNamespace(draft_token_num=TOKENS)
+    if kind is not None:
+        spec.spec_input_type = SimpleNamespace(name=kind)
+    lens = torch.tensor([9, 5, 7])
+    planner: Any = plan_verify_from_host(
+        object.__new__(Wrapper), mode, spec, seq_lens_cpu=lens, seq_lens_sum=21, size=SIZE
+    )
+    assert (planner._layout is not None) is planned

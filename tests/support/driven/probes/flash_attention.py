@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from sglang.srt.environ import envs
 from sglang.srt.layers.attention.flashattention_backend import (
     FlashAttentionBackend,
     FlashAttentionMultiStepBackend,
@@ -162,14 +163,17 @@ def layers(
     *,
     disable: str = "",
     dp: bool = False,
+    own_kernels: str = "1",
     more: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Let layers attend, and tell what the kernel and its planner were given.
 
     ``forwards``: how many layers each forward on one and the same metadata has. ``dp``: under data-parallel attention.
-    ``more``: what the layers differ in.
+    ``own_kernels``: whether the kernel comes from where the planner does. ``more``: what the layers differ in.
     """
     _disable(disable)
+    os.environ["SGLANG_USE_SGL_FA3_KERNEL"] = own_kernels
+    assert envs.SGLANG_USE_SGL_FA3_KERNEL.get() is (own_kernels == "1")
     backend = _made(kind)
     server = {"draft_tokens": 4, "topk": backend.topk}
     batch = backends.eager_batch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,6 @@ import torch
 from sglang.srt.layers.attention import flashinfer_backend, flashinfer_mla_backend
 from sglang.srt.layers.attention.flashinfer_backend import FlashInferAttnBackend
 from sglang.srt.speculative import eagle_worker_v2
-from sglang.srt.speculative.eagle_info import EagleVerifyInput
 
 from . import attention_backends as backends
 
@@ -165,30 +165,48 @@ def _latent(server: dict[str, Any], environment: dict[str, str], behaviour: str)
     return backend
 
 
+def _dflash_verify(tokens: int) -> Any:
+    """Return what a verify of DFLASH's carries, which has no tree."""
+    made = importlib.import_module("sglang.srt.speculative.dflash_info").DFlashVerifyInput
+    nothing = torch.empty(0, dtype=torch.int64)
+    return made(draft_token=nothing, positions=nothing, draft_token_num=tokens, custom_mask=None)
+
+
 def latent_verifies(
-    session: dict[str, Any], mirror: str, environment: dict[str, str], behaviour: str = ""
+    session: dict[str, Any],
+    mirror: str,
+    environment: dict[str, str],
+    behaviour: str = "",
+    worker: str = "eagle",
 ) -> list[dict[str, Any]]:
-    """Capture a multi-latent verify of each size, then replay the batches one after the other."""
+    """Capture a multi-latent verify of each size, then replay the batches one after the other.
+
+    A ``mirror`` that is a ``bound`` is the lengths themselves in the first batch of each graph, and more later on.
+    """
     backend = _latent(session["server"], environment, behaviour)
     tokens, largest, told = session["server"]["draft_tokens"], max(session["graphs"]), []
     with backends.OnCpu():
         backend.init_cuda_graph_state(largest, largest * tokens)
-    made = EagleVerifyInput.generate_attn_arg_prefill
-
-    def generated(self: Any, *given: Any) -> Any:
-        slots, keys, starts, mask = made(self, *given)
-        Wrapper.on_device = (starts.data_ptr(),)
-        return slots, keys, starts, mask
-
-    EagleVerifyInput.generate_attn_arg_prefill = generated
 
     def spec() -> Any:
+        if worker == "dflash":
+            return _dflash_verify(tokens)
         verify = backends.spec_info("verify", stride=tokens)
         verify.custom_mask = torch.ones(
             tokens * largest * (session["server"]["context"] + tokens), dtype=torch.bool
         )
         return verify
 
+    verify_input = type(spec())
+    made = verify_input.generate_attn_arg_prefill
+
+    def generated(self: Any, *given: Any) -> Any:
+        with backends.OnCpu():
+            slots, keys, starts, mask = made(self, *given)
+        Wrapper.on_device = (starts.data_ptr(),)
+        return slots, keys, starts, mask
+
+    verify_input.generate_attn_arg_prefill = generated
     wrappers = {}
     for bs in sorted(session["graphs"], reverse=True):
         state = backends.GraphInputs(backend, largest)
@@ -196,13 +214,17 @@ def latent_verifies(
             backend, "verify", bs=bs, num_tokens=bs * tokens, rows=state.rows, lens=state.lens, spec=spec()
         )
         wrappers[bs] = backend.forward_metadata.prefill_wrapper
+    seen: set[int] = set()
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(backend, largest, batch)
+        bound = state.lens_cpu + (1 if bs in seen else 0)
+        seen.add(bs)
         lens_cpu, total = {
             "true": (state.lens_cpu, state.total),
             "none": (None, state.total),
             "wrong": (state.lens_cpu + 1, state.total),
+            "bound": (bound, int(bound[:bs].sum())),
         }[mirror]
         wrappers[bs].waits = 0
         backends.replay(

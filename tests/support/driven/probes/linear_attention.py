@@ -282,6 +282,31 @@ def without_a_word(mirror: bool) -> list[int]:
     return found
 
 
+def unsaid(kind: str, mirror: bool, *, capture: bool = False) -> list[int]:
+    """Plan a graph of three requests, one of them padding, as a runner that says nothing of padding has it planned.
+
+    Returns what is taken for requests.
+    """
+    wrapper = _wrapped(kind, _Full())
+    wrapper.init_cuda_graph_state(3, 3)
+    rows, lens = torch.tensor([4, 5, 6]), torch.tensor([9, 9, _FILL])
+    lens_cpu = lens.clone() if mirror else None
+    if hasattr(wrapper, "init_forward_metadata_replay_cuda_graph"):
+        given = (3, 3, rows, lens, None, ForwardMode.DECODE, None) if capture else (3, rows, lens, 19, None)
+        if capture:
+            wrapper.init_forward_metadata_capture_cuda_graph(*given)
+        else:
+            wrapper.init_forward_metadata_replay_cuda_graph(*given, ForwardMode.DECODE, None, lens_cpu)
+    else:
+        view = SimpleNamespace(
+            batch_size=3, forward_mode=ForwardMode.DECODE, req_pool_indices=rows, seq_lens=lens,
+            seq_lens_cpu=lens_cpu, spec_info=None,
+        )  # fmt: skip
+        wrapper.init_forward_metadata_out_graph(view, in_capture=capture)
+    found: list[int] = wrapper.linear_attn_backend.forward_metadata.query_start_loc.tolist()
+    return found
+
+
 def eager(kind: str, mode: str, batch: dict[str, Any], mirror: bool, topk: int = 1) -> dict[str, Any]:
     """Plan a batch without a graph, through the backend that wraps both."""
     server_args_module._global_server_args = SimpleNamespace(mamba_cache_chunk_size=64)

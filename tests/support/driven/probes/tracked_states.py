@@ -72,8 +72,9 @@ def _tracked(pool: Any, requests: list[Any]) -> torch.Tensor:
         batch = SimpleNamespace(reqs=requests, req_to_token_pool=pool, req_pool_indices=rows)
         with PretendedCuda():
             look_up(batch)
-        found: Any = batch.mamba_track_indices
-        return found.as_subclass(torch.Tensor)
+        looked_up: Any = batch.mamba_track_indices
+        found: torch.Tensor = looked_up.as_subclass(torch.Tensor)
+        return found
     # What makes a verify's input is elsewhere in trees that have the function.
     forward_batches = importlib.import_module(".forward_batches", __package__)
     case = {"lens": [7] * len(requests), "mode": "DECODE", "mirror": True, "sum": True}
@@ -108,7 +109,7 @@ def _backend(kind: str, pool: Any, rows: torch.Tensor) -> Any:
         made = object.__new__(module.AscendHybridLinearAttnBackend)
     else:
         # The kernels ask for tensors of a GPU before they are launched.
-        torch.Tensor.is_cuda = property(lambda _: True)  # type: ignore[assignment,misc]
+        torch.Tensor.is_cuda = property(lambda _: True)  # type: ignore[assignment]
         made = object.__new__(HybridLinearAttnBackend)
     made.linear_attn_backend = SimpleNamespace(
         forward_metadata=SimpleNamespace(mamba_cache_indices=pool.get_mamba_indices(rows)),
@@ -124,7 +125,7 @@ def crossing_verify(kind: str = "cuda", *, freed: bool) -> dict[str, Any]:
     those in which the requests work.
     """
     server = SimpleNamespace(enable_mamba_extra_buffer=lambda: True, mamba_track_interval=_INTERVAL)
-    server_args.set_global_server_args_for_scheduler(server)  # type: ignore[arg-type]
+    server_args.set_global_server_args_for_scheduler(server)
     pool = _pool()
     requests = [_request(), _request()]
     rows = torch.tensor(pool.alloc(requests))
