@@ -1,0 +1,182 @@
+"""What a name means at a place: libcst's scopes say who binds it, and what they leave open stays open.
+
+Scopes know no order. Of a name that is bound twice nobody here guesses which of both it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from libcst.metadata import (
+    Assignment,
+    ClassScope,
+    ComprehensionScope,
+    ExpressionContext,
+    ExpressionContextProvider,
+    GlobalScope,
+    MetadataWrapper,
+    ScopeProvider,
+)
+
+from patchkit.codemods.language import syntax
+
+if TYPE_CHECKING:
+    from libcst.metadata import Scope as Binder
+    from libcst.metadata.scope_provider import BaseAssignment
+
+    from patchkit.codemods.language.scope import Scope
+    from patchkit.codemods.language.syntax import Path
+
+_BINDING = frozenset({"asname", "name", "names", "rest", "target", "targets"})
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression that a name is given, and where in the module it stands."""
+
+    path: Path
+    node: cst.BaseExpression
+
+
+class Names:
+    """The names of one module, or of what was taken out of one."""
+
+    def __init__(self, module: cst.Module) -> None:
+        # A rewritten module may have one node at two places, of which metadata know only the last.
+        wrapper = MetadataWrapper(module)
+        self._module = wrapper.module
+        self._scopes = wrapper.resolve(ScopeProvider)
+        self._contexts = wrapper.resolve(ExpressionContextProvider)
+        self._values: dict[cst.CSTNode, Value] = {}
+        self._annotated: set[cst.CSTNode | None] = set()
+        self._walruses: set[cst.CSTNode | None] = set()
+        self._declared: set[str] = set()
+        self._has_star = False
+        for path, node in syntax.descend(self._module):
+            self._note(path, node)
+
+    def _note(self, path: Path, node: cst.CSTNode) -> None:
+        """Keep what is given, and what binds a name without being an assignment to libcst."""
+        if isinstance(node, cst.Assign):
+            for target in node.targets:
+                self._values[target.target] = Value((*path, ("value", None)), node.value)
+        elif isinstance(node, cst.AnnAssign) and node.value is None:
+            self._annotated.add(node.target)
+        elif isinstance(node, cst.AnnAssign | cst.NamedExpr):
+            self._values[node.target] = Value((*path, ("value", None)), syntax.as_expression(node.value))
+            if isinstance(node, cst.NamedExpr):
+                self._note_walrus(node)
+        elif isinstance(node, cst.MatchAs | cst.MatchStar) and node.name is not None:
+            self._binder(node).record_assignment(node.name.value, node)
+        elif isinstance(node, cst.MatchMapping) and node.rest is not None:
+            self._binder(node).record_assignment(node.rest.value, node)
+        elif isinstance(node, cst.Global | cst.Nonlocal):
+            self._declared |= {item.name.value for item in node.names}
+        elif isinstance(node, cst.ImportStar):
+            self._has_star = True
+        elif isinstance(node, cst.Name) and self._contexts.get(node) is ExpressionContext.DEL:
+            self._binder(node).record_assignment(node.value, node)
+
+    def _note_walrus(self, node: cst.NamedExpr) -> None:
+        self._walruses.add(node.target)
+        binder = self._binder(node)
+        if isinstance(binder, ComprehensionScope):
+            while isinstance(binder, ComprehensionScope):
+                binder = binder.parent
+            binder.record_assignment(syntax.typed(node.target, cst.Name).value, node.target)
+
+    def values(self, path: Path, name: str) -> tuple[Value | None, ...]:
+        """Return what ``name`` may hold at a place, None for what no one expression says; empty if nothing binds it.
+
+        A name that a ``global`` or ``nonlocal`` declares anywhere may hold anything.
+        """
+        found = self._bindings(self._binder_at(path), name)
+        outermost = {each.scope for each in found if isinstance(each.scope, ClassScope | GlobalScope)}
+        # A class or a module that does not come to its own binding reads that of what lies around it.
+        falls_back = any(each.parent[name] for each in outermost)
+        is_hidden = self._has_star and any(isinstance(each, GlobalScope) for each in outermost)
+        is_open = falls_back or is_hidden or name in self._declared
+        return (*self._given_by(found), *([None] if is_open else []))
+
+    def own_values(self, scope: Scope, name: str) -> tuple[Value | None, ...]:
+        """Return what a scope itself gives ``name``, None for what no one expression says."""
+        binder = self._inside(scope)
+        return self._given_by({each for each in binder[name] if each.scope is binder})
+
+    def _given_by(self, found: set[BaseAssignment]) -> tuple[Value | None, ...]:
+        nodes = {_node(each) for each in found} - self._annotated
+        return tuple(None if node is None else self._values.get(node) for node in nodes)
+
+    def means_another(self, inner: Path, name: str, scope: Scope) -> bool:
+        """Tell whether ``name`` is bound in or around ``scope`` and is another variable at a place inside it."""
+        outer = self._owners(self._inside(scope), name)
+        return bool(outer) and self._owners(self._binder_at(inner), name) != outer
+
+    def bound_in(self, scope: Scope) -> frozenset[str]:
+        """Return the names that a scope itself binds, in whichever way."""
+        binder = self._inside(scope)
+        return frozenset(each.name for each in binder.assignments if isinstance(each, Assignment))
+
+    def _owners(self, binder: Binder, name: str) -> set[Binder]:
+        return {each.scope for each in self._bindings(binder, name) if isinstance(each, Assignment)}
+
+    def _bindings(self, binder: Binder, name: str) -> set[BaseAssignment]:
+        """Return all that binds the variable that ``name`` is in a scope."""
+        found = set(binder[name])
+        owner = next((each.scope for each in found), None)
+        # A walrus in a comprehension binds what lies around it.
+        if isinstance(owner, ComprehensionScope) and all(_node(each) in self._walruses for each in found):
+            return self._bindings(owner.parent, name)
+        return found
+
+    def _binder(self, node: cst.CSTNode) -> Binder:
+        binder = self._scopes[node]
+        assert binder is not None
+        return binder
+
+    def _binder_at(self, path: Path) -> Binder:
+        return self._binder(syntax.node_at(self._module, path))
+
+    def _inside(self, scope: Scope) -> Binder:
+        """Return where the names go that a module, class or function itself binds."""
+        if not scope.path:
+            return self._binder(self._module)
+        block = syntax.typed(syntax.node_at(self._module, scope.block), cst.BaseSuite)  # type: ignore[type-abstract]
+        return self._binder(block.body[0])
+
+
+def _node(binding: BaseAssignment) -> cst.CSTNode | None:
+    return binding.node if isinstance(binding, Assignment) else None
+
+
+@lru_cache(maxsize=4)
+def names_of(module: cst.Module) -> Names:
+    """Return what the names of a module mean, which is worked out once while that is asked for."""
+    return Names(module)
+
+
+def may_bind(node: cst.CSTNode, name: str) -> bool:
+    """Tell whether something at or below a node might bind a name; where nothing does, no scope is worked out."""
+    if name not in syntax.names_in(node):
+        return False
+    return any(
+        isinstance(each, cst.Name) and each.value == name and any(field in _BINDING for field, _ in path)
+        for path, each in syntax.descend(node)
+    )
+
+
+def given_names(node: cst.CSTNode) -> frozenset[str]:
+    """Return the names that something at or below a node gives a value of its own, such as ``name = value``."""
+    return frozenset(
+        each.value
+        for path, each in syntax.descend(node)
+        if isinstance(each, cst.Name) and path and path[-1] == ("target", None)
+    )
+
+
+def binds(scope: Scope, name: str) -> bool:
+    """Tell whether a module, class or function itself binds a name, in whichever way."""
+    return may_bind(scope.node, name) and name in names_of(scope.module).bound_in(scope)
