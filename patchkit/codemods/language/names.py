@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from libcst.metadata import (
     Assignment,
+    BuiltinAssignment,
     ClassScope,
     ComprehensionScope,
     ExpressionContext,
     ExpressionContextProvider,
     GlobalScope,
+    ImportAssignment,
     MetadataWrapper,
     ScopeProvider,
 )
 
 from patchkit.codemods.language import syntax
+from patchkit.codemods.language.definitions import bound_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from libcst.metadata import Scope as Binder
     from libcst.metadata.scope_provider import BaseAssignment
 
@@ -120,6 +125,11 @@ class Names:
         binder = self._inside(scope)
         return frozenset(each.name for each in binder.assignments if isinstance(each, Assignment))
 
+    def is_imported(self, scope: Scope, name: str) -> bool:
+        """Tell whether imports alone bind a name that is read in a scope, or nothing does."""
+        found = self._bindings(self._inside(scope), name)
+        return all(isinstance(each, BuiltinAssignment | ImportAssignment) for each in found)
+
     def _owners(self, binder: Binder, name: str) -> set[Binder]:
         return {each.scope for each in self._bindings(binder, name) if isinstance(each, Assignment)}
 
@@ -158,14 +168,49 @@ def names_of(module: cst.Module) -> Names:
     return Names(module)
 
 
-def may_bind(node: cst.CSTNode, name: str) -> bool:
-    """Tell whether something at or below a node might bind a name; where nothing does, no scope is worked out."""
-    if name not in syntax.names_in(node):
-        return False
-    return any(
-        isinstance(each, cst.Name) and each.value == name and any(field in _BINDING for field, _ in path)
-        for path, each in syntax.descend(node)
-    )
+@lru_cache(maxsize=1 << 14)
+def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names that something at or below a node might bind, and those that an import there does.
+
+    What is in neither is bound by nothing there, which takes no scopes to say.
+    """
+    given: set[str] = set()
+    imported: set[str] = set()
+    ahead = [(child, step[0] in _BINDING) for step, child in syntax.children(node)]
+    while ahead:
+        found, is_target = ahead.pop()
+        if isinstance(found, cst.Import | cst.ImportFrom):
+            aliases = () if isinstance(found.names, cst.ImportStar) else found.names
+            imported |= {bound_as(alias) for alias in aliases}
+        elif isinstance(found, cst.Name):
+            given |= {found.value} if is_target else set()
+        elif isinstance(found, cst.BaseStatement):  # An edit leaves most of them as they are.
+            given, imported = (a | b for a, b in zip((given, imported), may_bind(found), strict=True))
+        else:
+            ahead += [(child, is_target or step[0] in _BINDING) for step, child in syntax.children(found)]
+    return frozenset(given), frozenset(imported)
+
+
+def bound_as(alias: cst.ImportAlias) -> str:
+    """Return the name that an import alias binds."""
+    return alias.evaluated_alias or alias.evaluated_name.split(".", 1)[0]
+
+
+def imported_names(module: cst.Module) -> set[str]:
+    """Return the names that a module's own top-level imports bind."""
+    names: set[str] = set()
+    for statement in module.body:
+        for small in imports_in(statement):
+            if not isinstance(small.names, cst.ImportStar):
+                names |= {bound_as(alias) for alias in small.names}
+    return names
+
+
+def imports_in(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:
+    """Return the imports on the line of a statement."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        return [small for small in statement.body if isinstance(small, (cst.Import, cst.ImportFrom))]
+    return []
 
 
 def given_names(node: cst.CSTNode) -> frozenset[str]:
@@ -177,6 +222,20 @@ def given_names(node: cst.CSTNode) -> frozenset[str]:
     )
 
 
-def binds(scope: Scope, name: str) -> bool:
-    """Tell whether a module, class or function itself binds a name, in whichever way."""
-    return may_bind(scope.node, name) and name in names_of(scope.module).bound_in(scope)
+def bound_by(scope: Scope, names: Iterable[str]) -> frozenset[str]:
+    """Return which of the names a module, class or function itself binds, in whichever way."""
+    given, imported = may_bind(scope.node)
+    wanted = [name for name in names if name in given | imported]
+    return names_of(scope.module).bound_in(scope).intersection(wanted) if wanted else frozenset()
+
+
+def bound_otherwise(scope: Scope, names: Iterable[str]) -> list[str]:
+    """Return which of the names a scope binds, but not by a definition or an assignment, nor a module by an import."""
+    plainly = bound_names(scope) | (set() if scope.path else imported_names(scope.module))
+    return sorted(bound_by(scope, set(names) - plainly))
+
+
+def hidden(scope: Scope, names: Iterable[str]) -> list[str]:
+    """Return which of the names are something else, in a scope, than what imports bind."""
+    wanted = [name for name in names if name in may_bind(scope.module)[0]]
+    return [name for name in wanted if not names_of(scope.module).is_imported(scope, name)]

@@ -27,7 +27,9 @@ HELD = {
     "a walrus in a comprehension, read around it": (
         "met = [1 for each in others if (item := desk.item)]\nfine = isinstance(item, Book)"
     ),
-    "a comprehension's own variable": "item = desk.item\nnames = [item for item in others]\nfine = isinstance(item, Book)",
+    "a comprehension's own variable": (
+        "item = desk.item\nnames = [item for item in others]\nfine = isinstance(item, Book)"
+    ),
     "a nested function's parameter": "item = desk.item\ndef g(item):\n    return item\nfine = isinstance(item, Book)",
     "a nested function's own variable": (
         "item = desk.item\ndef g():\n    item = 1\n    return item\nfine = isinstance(item, Book)"
@@ -112,7 +114,9 @@ ANOTHER = {
     "a lambda's parameter": "item = desk.item\ng = lambda item: isinstance(item, Book)",
     "a comprehension's variable": "item = desk.item\nmet = [isinstance(item, Book) for item in others]",
     "a dict comprehension's variable": "item = desk.item\nmet = {n: isinstance(item, Book) for n, item in others}",
-    "a class's attribute": "item = desk.item\nclass Case:\n    item = 1\n    def g(self):\n        item = 2\n        isinstance(item, Book)",
+    "a variable of a class's method": (
+        "item = desk.item\nclass Case:\n    item = 1\n    def g(self):\n        item = 2\n        isinstance(item, Book)"
+    ),
     "a subject of a nested parameter": "def g(desk):\n    item = desk.item\n    return isinstance(item, Book)",
     "the subject of a nested parameter": "def g(desk):\n    return isinstance(desk.item, Book)",
     "the subject of a comprehension's variable": "met = [isinstance(desk.item, Book) for desk in others]",
@@ -229,7 +233,10 @@ def test_a_constant_is_what_it_lists_whatever_others_call_so(more: str) -> None:
 
 
 def test_a_constant_of_a_class_counts_unless_its_methods_set_it() -> None:
-    source = "class Desk:\n    FLAT = (Book, Film)\n    def lend(self, item):\n        return isinstance(item, self.FLAT)\n"
+    source = (
+        "class Desk:\n    FLAT = (Book, Film)\n"
+        "    def lend(self, item):\n        return isinstance(item, self.FLAT)\n"
+    )
     assert "isinstance(item, (self.FLAT, Reader))" in rewritten(FLAT, source, "Desk.lend")
     changed = source + "    def change(self):\n        self.FLAT = ()\n"
     check_noop(FLAT, changed, Standing.ABSENT, "Desk.lend")
