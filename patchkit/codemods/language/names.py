@@ -179,13 +179,14 @@ def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
     ahead = [(child, step[0] in _BINDING) for step, child in syntax.children(node)]
     while ahead:
         found, is_target = ahead.pop()
-        if isinstance(found, cst.Import | cst.ImportFrom):
-            aliases = () if isinstance(found.names, cst.ImportStar) else found.names
-            imported |= {bound_as(alias) for alias in aliases}
-        elif isinstance(found, cst.Name):
+        if type(found) is cst.Name:
             given |= {found.value} if is_target else set()
-        elif isinstance(found, cst.BaseStatement):  # An edit leaves most of them as they are.
-            given, imported = (a | b for a, b in zip((given, imported), may_bind(found), strict=True))
+        elif type(found) is cst.ImportAlias:
+            imported.add(bound_as(found))
+        elif type(found) in syntax.STATEMENTS:  # An edit leaves most of them as they are.
+            given, imported = (
+                one | other for one, other in zip((given, imported), may_bind(found), strict=True)
+            )
         else:
             ahead += [(child, is_target or step[0] in _BINDING) for step, child in syntax.children(found)]
     return frozenset(given), frozenset(imported)
@@ -224,8 +225,7 @@ def given_names(node: cst.CSTNode) -> frozenset[str]:
 
 def bound_by(scope: Scope, names: Iterable[str]) -> frozenset[str]:
     """Return which of the names a module, class or function itself binds, in whichever way."""
-    given, imported = may_bind(scope.node)
-    wanted = [name for name in names if name in given | imported]
+    wanted = _bindable(scope.node, names, imports=True)
     return names_of(scope.module).bound_in(scope).intersection(wanted) if wanted else frozenset()
 
 
@@ -237,5 +237,11 @@ def bound_otherwise(scope: Scope, names: Iterable[str]) -> list[str]:
 
 def hidden(scope: Scope, names: Iterable[str]) -> list[str]:
     """Return which of the names are something else, in a scope, than what imports bind."""
-    wanted = [name for name in names if name in may_bind(scope.module)[0]]
+    wanted = _bindable(scope.module, names, imports=False)
     return [name for name in wanted if not names_of(scope.module).is_imported(scope, name)]
+
+
+def _bindable(node: cst.CSTNode, names: Iterable[str], *, imports: bool) -> list[str]:
+    """Return which of the names something at or below a node might bind, by more than imports or by those too."""
+    given, imported = may_bind(node)
+    return [name for name in names if name in given or (imports and name in imported)]

@@ -115,7 +115,8 @@ ANOTHER = {
     "a comprehension's variable": "item = desk.item\nmet = [isinstance(item, Book) for item in others]",
     "a dict comprehension's variable": "item = desk.item\nmet = {n: isinstance(item, Book) for n, item in others}",
     "a variable of a class's method": (
-        "item = desk.item\nclass Case:\n    item = 1\n    def g(self):\n        item = 2\n        isinstance(item, Book)"
+        "item = desk.item\nclass Case:\n    item = 1\n    def g(self):\n        item = 2\n"
+        "        isinstance(item, Book)"
     ),
     "a subject of a nested parameter": "def g(desk):\n    item = desk.item\n    return isinstance(item, Book)",
     "the subject of a nested parameter": "def g(desk):\n    return isinstance(desk.item, Book)",
