@@ -47,8 +47,8 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
         from patchkit.codemods.language.names import bound_otherwise
         from patchkit.codemods.language.template import render
 
-        missing = self._names() - bound_names(scope)
-        missing = sorted(missing.difference(bound_otherwise(scope, missing)))
+        lacking = self._names() - bound_names(scope)
+        missing = sorted(lacking.difference(bound_otherwise(scope, lacking)))
         if not missing:
             return examination.present()
         if scope.body:
