@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.codemods.examination import Examination, Standing, absent, ready
+from patchkit.codemods.examination import Examination, Standing, absent, ambiguous, ready
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
 from patchkit.patchset.load import codemod_of
@@ -19,7 +19,7 @@ from patchkit.plan.status import EditStatus, PatchStatus, State, marker
 from patchkit.runtime.marks import SIGN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import libcst as cst
 
@@ -52,6 +52,9 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
     if examined.standing is Standing.PRESENT:
         unmet = [need for need in imports if need.used_but_missing(scope)]
     elif examined.standing is Standing.READY and examined.rewrite is not None:
+        conflict = _hidden(scope, imports, examined.rewrite)
+        if conflict is not None:
+            return conflict
         unmet = [need for need in imports if need.missing(scope.module)]
         if unmet:
             # An import may be for the code of another variant.
@@ -73,6 +76,16 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
         return changed
 
     return ready(rewrite)
+
+
+def _hidden(scope: Scope, imports: Sequence[Import], rewrite: Callable[[], cst.Module]) -> Examination | None:
+    """Return the conflict of code that would not read from an import what it needs from there."""
+    for need in imports:
+        names = need.hidden_in(scope)
+        if names and need.spoken_of(Scope(rewrite(), scope.path, scope.name)):
+            where = scope.name or "the module"
+            return ambiguous(f"`{need.code}`: in {where} {names[0]} is something else, or may be")
+    return None
 
 
 def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list[Edit]:

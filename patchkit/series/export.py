@@ -68,7 +68,7 @@ class _Scratch:
         }
 
     def run(self, *arguments: str) -> str:
-        done = git(self._path, *arguments, settings=self._settings, personal=True)
+        done = git(self._path, *arguments, settings=self._settings, named=True)
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             raise TreeError(

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 
@@ -68,7 +69,10 @@ class Checkout:
 
     def touching(self, text: str, names: Iterable[str]) -> dict[str, list[str]]:
         """Return, for each file, the commits that put ``text`` into it or took it out, newest first."""
-        listing = self._ask("log", "--format=%x00%H", "--name-only", "--relative", f"-S{text}", "--", *names)
+        with tempfile.TemporaryDirectory(prefix="patchkit-") as empty:
+            # Where the index has a file as a commit has it, git would read it from disk, through its filter.
+            told = ("--format=%x00%H", "--name-only", "--relative", f"-S{text}", "--", *names)
+            listing = self._ask("log", *told, settings={"GIT_INDEX_FILE": os.path.join(empty, "index")})
         found: dict[str, list[str]] = {}
         for entry in os.fsdecode(listing).split("\0"):
             commit, *files = [line for line in entry.splitlines() if line] or [""]
@@ -95,8 +99,8 @@ class Checkout:
         if os.path.lexists(self._folder / path):
             raise self._silent(f"{branch} is broken")
 
-    def _ask(self, *arguments: str) -> bytes:
-        answer = git(self._folder, *arguments)
+    def _ask(self, *arguments: str, settings: Mapping[str, str] | None = None) -> bytes:
+        answer = git(self._folder, *arguments, settings=settings)
         if answer.returncode:
             raise self._silent(answer.stderr.decode(errors="replace").partition("\n")[0])
         return answer.stdout

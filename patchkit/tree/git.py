@@ -33,9 +33,26 @@ _GIT_SET = {
 }
 _NO_COMMANDS = tuple(
     word
-    for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
+    for setting in (
+        "core.fsmonitor=false",
+        f"core.hooksPath={os.devnull}",
+        "core.alternateRefsCommand=",
+        "core.pager=cat",
+        "core.sshCommand=false",
+        "credential.helper=",
+        "gpg.program=false",
+        "gpg.ssh.program=false",
+        "gpg.x509.program=false",
+        "log.showSignature=false",
+        "protocol.allow=never",
+    )
     for word in ("-c", setting)
 )
+
+
+# What a file's attributes name is run unless each command says otherwise.
+_DRIVERS_OFF = ("--no-ext-diff", "--no-textconv")
+_NO_DRIVERS = {"diff": _DRIVERS_OFF, "format-patch": _DRIVERS_OFF, "log": _DRIVERS_OFF, "show": _DRIVERS_OFF}
 
 
 class MissingObjectError(TreeError):
@@ -229,15 +246,20 @@ def _entries(content: bytes, width: int) -> Iterator[tuple[str, Entry]]:
 
 
 def git(
-    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, personal: bool = False
+    folder: Path,
+    *arguments: str,
+    settings: Mapping[str, str] | None = None,
+    personal: bool = False,
+    named: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in ``folder`` on the repository that the folder is in, taking no lock that it can do without.
 
     ``settings`` are environment variables of git's. It runs nobody's commands, unless it is ``personal``: what
-    the person who types would do, with their name and their hooks.
+    the person who types would do, with their name and their hooks; where it is ``named``, with their name alone.
     """
     environment = _environment()
-    if personal:
+    command, *rest = arguments
+    if personal or named:
         environment |= {key: value for key, value in os.environ.items() if key.startswith(_GIT_PERSON)}
     try:
         return subprocess.run(
@@ -248,7 +270,9 @@ def git(
                 *(() if personal else _NO_COMMANDS),
                 "-C",
                 str(folder),
-                *arguments,
+                command,
+                *(() if personal else _NO_DRIVERS.get(command, ())),
+                *rest,
             ],
             capture_output=True,
             check=False,

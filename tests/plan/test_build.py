@@ -589,6 +589,42 @@ TILL = {
 }
 
 
+HIDDEN = [
+    ("return book", "shop = book\n        return shop"),
+    ("def lend(self, book, reader)", "def lend(self, book, reader, shop=None)"),
+    ("return book", "with book as shop:\n            return shop"),
+    (
+        "class Desk",
+        "try:\n    from sglang.srt import shop\nexcept ImportError:\n    shop = None\n\n\nclass Desk",
+    ),
+    ("class Desk", "class shop: ...\n\n\nclass Desk"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), HIDDEN)
+def test_import_whose_name_is_something_else_at_the_site_is_a_conflict(old: str, new: str) -> None:
+    toy = patch({**FINE, "code": "shop.charge($r, $b)", "imports": ["from sglang.srt import shop"]})
+    found = status(library(desk=LIBRARY[DESK].replace(old, new)), toy)
+    assert found.state is State.CONFLICT
+    assert "`from sglang.srt import shop`: in Desk.lend shop is something else" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("self.open = False", "shop = 1"),
+        ("return book", "return [shop for shop in book]"),
+        ("return book", "return lambda shop: shop"),
+        ("return book", "return f(shop=book.shop)"),
+        ("class Desk:", "class Desk:\n    shop = None\n"),
+    ],
+)
+def test_import_whose_name_is_something_else_elsewhere_comes(old: str, new: str) -> None:
+    toy = patch({**FINE, "code": "shop.charge($r, $b)", "imports": ["from sglang.srt import shop"]})
+    text = after(make_plan(library(desk=LIBRARY[DESK].replace(old, new)), [toy]), DESK)
+    assert "from sglang.srt import shop\n" in text
+
+
 def test_import_of_a_class_that_has_moved_is_from_where_it_is() -> None:
     text = after(make_plan(library(**{"front/till": "class Till:\n    coins = 0\n"}), [patch(TILL)]), DESK)
     assert "from sglang.srt.front.till import Till\n" in text

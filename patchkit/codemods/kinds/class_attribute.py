@@ -45,6 +45,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
         from patchkit.codemods.language import syntax
         from patchkit.codemods.language.comment import annotate
         from patchkit.codemods.language.definitions import assigned
+        from patchkit.codemods.language.names import bound_otherwise
         from patchkit.codemods.language.scope import members
 
         node = scope.node
@@ -64,6 +65,8 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                         f"{scope.name} has `{there}`, expected `{self.code.strip()}`"
                     )
                 return examination.present(f"{scope.name} has its own `{there}`, which stays")
+        if bound_otherwise(scope, [name]):
+            return examination.ambiguous(f"{scope.name} binds {name} by more than an assignment of its own")
         top = 1 if node.get_docstring() is not None else 0
         at = _place(node, scope.body, statement) or top
 

@@ -108,7 +108,10 @@ class _Default:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Compare the default with both."""
+        import libcst as cst
+
         from patchkit.codemods.language import sites, syntax
+        from patchkit.codemods.language.names import names_of
         from patchkit.codemods.language.pattern import match_node
         from patchkit.codemods.language.template import render_expression
 
@@ -119,6 +122,13 @@ class _Default:
             )
         if len(found) > 1:
             return examination.ambiguous(sites.several(scope, [path for path, _ in found]))
+        if (
+            not isinstance(scope.node, cst.FunctionDef)
+            and len(names_of(scope.module).own_values(scope, self.name)) > 1
+        ):
+            return examination.ambiguous(
+                f"{self.name} is bound more than once in {scope.name or 'the module'}"
+            )
         path, value = found[0]
         bindings = match_node(self.old.expression, value, {})
         if bindings is None:

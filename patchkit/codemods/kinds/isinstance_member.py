@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from patchkit.codemods import examination
@@ -9,11 +10,12 @@ from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable
 
     import libcst as cst
 
     from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.names import Value
     from patchkit.codemods.language.scope import Scope
     from patchkit.codemods.language.syntax import Path
 
@@ -62,9 +64,10 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
         from patchkit.codemods.language.template import render_expression
 
         subject, member = (render_expression(text, {}) for text in (self.subject, self.member))
-        subjects = [subject, *_locals_that_hold(scope, subject)]
-        constants = _constants(scope)
+        held = _Held.of(scope, subject)
+        constants = _Constants.of(scope)
         places: list[tuple[Path, list[cst.BaseExpression], cst.BaseExpression]] = []
+        doubtful: list[Path] = []
         done = beside_a_helper = False
         for path, node in syntax.descend(scope.node, scope.path):
             is_inside = any(path[: len(place[0])] == place[0] for place in places)
@@ -72,24 +75,30 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
                 continue
             parts = _alternatives(node)
             tests = [_isinstance(part) or (_type_in(part) if len(parts) == 1 else None) for part in parts]
-            found = [
-                test
-                for test in tests
-                if test is not None and any(syntax.same(test[0], each) for each in subjects)
-            ]
+            found = [test for test in tests if test is not None and held.may_be(test[0])]
             if found and len(found) != len(tests):
-                asked = {name for test in found for each in test[1] for name in _named(each, constants)}
+                asked = {name for test in found for each in test[1] for name in constants.named(each, path)}
                 others = (part for part, test in zip(parts, tests, strict=True) if test not in found)
-                beside_a_helper |= self.member in asked and all(_asks(each, subjects) for each in others)
+                beside_a_helper |= self.member in asked and all(_asks(each, held) for each in others)
             if not found or len(found) != len(tests):
                 continue
             members = [each for test in found for each in test[1]]
-            names = {name for each in members for name in _named(each, constants)}
-            if names.intersection(texts.several(self.beside)):
+            names = {name for each in members for name in constants.named(each, path)}
+            if not names.intersection(texts.several(self.beside)):
+                continue
+            standings = {held.standing(test[0], path) for test in found}
+            if standings == {True}:
                 done |= self.member in names
                 places.append((path, members, found[0][0]))
+            elif False not in standings:
+                doubtful.append(path)
         if not places and beside_a_helper:
             return examination.present()
+        if not places and doubtful:
+            lines = ", ".join(f"`{sites.line_of(scope, path)}`" for path in doubtful)
+            return examination.ambiguous(
+                f"expected a test of `{self.subject}`, and what is tested may hold something else as well: {lines}"
+            )
         if not places:
             wanted = f"isinstance({self.subject}, {' or '.join(texts.several(self.beside))})"
             return examination.absent(lambda: f"expected `{wanted}`; {sites.nearest(scope, wanted)}")
@@ -226,7 +235,17 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             item = desk.next
             fine = isinstance(item, Book)
             """,
-            refusal="expected `isinstance(desk.item, Book)`",
+            refusal="may hold something else as well: `fine = isinstance(item, Book)`",
+        ),
+        Example(
+            "Nor is one that a loop binds as well.",
+            'subject = "desk.item"\nbeside = "Book"\nmember = "Map"',
+            before="""
+            item = desk.item
+            for item in desk.others:
+                fine = isinstance(item, Book)
+            """,
+            refusal="may hold something else as well",
         ),
         Example(
             "Beside a question about something else it is no list.",
@@ -265,23 +284,89 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
     )
 
 
-def _locals_that_hold(scope: Scope, subject: cst.BaseExpression) -> list[cst.Name]:
-    """Return the names that a scope assigns nothing but the subject."""
-    import libcst as cst
+@dataclass(frozen=True)
+class _Held:
+    """The subject of a test, and the names that a scope gives it to."""
 
-    from patchkit.codemods.language import syntax
+    scope: Scope
+    subject: cst.BaseExpression
+    given: frozenset[str]
 
-    given: dict[str, list[cst.BaseExpression]] = {}
-    for _, node in syntax.descend(scope.node, scope.path):
-        if isinstance(node, cst.Assign):
-            for target in node.targets:
-                if isinstance(target.target, cst.Name):
-                    given.setdefault(target.target.value, []).append(node.value)
-    return [
-        cst.Name(name)
-        for name, values in given.items()
-        if all(syntax.same(value, subject) for value in values)
-    ]
+    @classmethod
+    def of(cls, scope: Scope, subject: cst.BaseExpression) -> _Held:
+        """Find the names that are somewhere in the scope given the subject."""
+        import libcst as cst
+
+        from patchkit.codemods.language import syntax
+
+        given: set[str] = set()
+        for _, node in syntax.descend(scope.node, scope.path):
+            if isinstance(node, cst.Assign):
+                targets: Iterable[cst.BaseExpression] = [each.target for each in node.targets]
+            elif isinstance(node, cst.AnnAssign | cst.NamedExpr):
+                targets = [node.target]
+            else:
+                continue
+            if node.value is not None and syntax.same(node.value, subject):
+                given |= {each.value for each in targets if isinstance(each, cst.Name)}
+        return cls(scope, subject, frozenset(given))
+
+    def may_be(self, node: cst.BaseExpression) -> bool:
+        """Tell whether an expression is written as the subject or as a name that is given it."""
+        import libcst as cst
+
+        from patchkit.codemods.language import syntax
+
+        return syntax.same(node, self.subject) or (isinstance(node, cst.Name) and node.value in self.given)
+
+    def standing(self, node: cst.BaseExpression, path: Path) -> bool | None:
+        """Tell whether an expression at a place is the subject; None where it may be."""
+        import libcst as cst
+
+        from patchkit.codemods.language import syntax
+        from patchkit.codemods.language.names import names_of
+
+        if syntax.same(node, self.subject):
+            return not self._is_another(path)
+        names = names_of(self.scope.module)
+        values = names.values(path, syntax.typed(node, cst.Name).value)
+        holding = [each for each in values if each is not None and syntax.same(each.node, self.subject)]
+        holding = [each for each in holding if not self._is_another(each.path)]
+        if not holding:
+            return False
+        roots = (names.values(holding[0].path, root) for root in self._roots)
+        return True if len(holding) == len(values) and all(len(each) <= 1 for each in roots) else None
+
+    def _is_another(self, path: Path) -> bool:
+        """Tell whether a name of the subject is another variable at a place than in the scope itself."""
+        import libcst as cst
+
+        from patchkit.codemods.language import syntax
+        from patchkit.codemods.language.names import names_of
+
+        way = (
+            syntax.node_at(self.scope.module, path[:cut])
+            for cut in range(len(self.scope.path) + 1, len(path))
+        )
+        if not any(
+            isinstance(each, cst.ClassDef | cst.FunctionDef | cst.Lambda | cst.BaseComp) for each in way
+        ):
+            return False
+        names = names_of(self.scope.module)
+        return any(names.means_another(path, root, self.scope) for root in self._roots)
+
+    @property
+    def _roots(self) -> list[str]:
+        """The variables that the subject is made of."""
+        import libcst as cst
+
+        from patchkit.codemods.language import syntax
+
+        return [
+            each.value
+            for path, each in syntax.descend(self.subject)
+            if isinstance(each, cst.Name) and not (path and path[-1][0] in {"attr", "keyword"})
+        ]
 
 
 def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpression]] | None:
@@ -298,14 +383,14 @@ def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExp
     return node.args[0].value, _united(second)
 
 
-def _asks(node: cst.BaseExpression, subjects: Sequence[cst.BaseExpression]) -> bool:
-    """Tell whether an expression calls something with one of the subjects."""
+def _asks(node: cst.BaseExpression, held: _Held) -> bool:
+    """Tell whether an expression calls something with the subject."""
     import libcst as cst
 
     from patchkit.codemods.language import syntax
 
     calls = (each for _, each in syntax.descend(node, ()) if isinstance(each, cst.Call))
-    return any(syntax.same(given.value, each) for call in calls for given in call.args for each in subjects)
+    return any(held.may_be(given.value) for call in calls for given in call.args)
 
 
 def _type_in(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpression]] | None:
@@ -322,46 +407,63 @@ def _type_in(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpres
     return told.args[0].value, [among.comparator]
 
 
-def _constants(scope: Scope) -> dict[str, cst.BaseExpression]:
-    """Return what the module's names stand for, and those of the scope's class as ``self.NAME``, if bound once."""
-    import libcst as cst
+@dataclass(frozen=True)
+class _Constants:
+    """The names that stand for what they list: bound once, to that, wherever they are read."""
 
-    from patchkit.codemods.language import syntax
-    from patchkit.codemods.language.scope import resolve
+    scope: Scope
+    given: frozenset[str]
 
-    owner = scope.name.rpartition(".")[0]
-    blocks: list[tuple[str, Sequence[cst.CSTNode]]] = [("", scope.module.body)]
-    blocks += [("self.", each.body) for each in resolve(scope.module, owner) if owner]
-    found: dict[str, list[cst.BaseExpression]] = {}
-    for prefix, block in blocks:
-        lines = (each for line in block if isinstance(line, cst.SimpleStatementLine) for each in line.body)
-        for line in lines:
-            if isinstance(line, cst.Assign):
-                for target in line.targets:
-                    found.setdefault(f"{prefix}{syntax.code_of(target.target)}", []).append(line.value)
-            elif isinstance(line, cst.AnnAssign) and line.value is not None:
-                found.setdefault(f"{prefix}{syntax.code_of(line.target)}", []).append(line.value)
-    return {name: values[0] for name, values in found.items() if len(values) == 1}
+    @classmethod
+    def of(cls, scope: Scope) -> _Constants:
+        """Look at what the module gives names."""
+        from patchkit.codemods.language.names import given_names
 
+        return cls(scope, given_names(scope.module))
 
-def _named(node: cst.BaseExpression, constants: Mapping[str, cst.BaseExpression]) -> set[str]:
-    """Return the last names of the classes that a member of a test stands for."""
-    import libcst as cst
+    def named(self, node: cst.BaseExpression, path: Path) -> set[str]:
+        """Return the last names of the classes that a member of a test at a place stands for."""
+        return self._named(node, path, frozenset())
 
-    from patchkit.codemods.language import syntax
+    def _named(self, node: cst.BaseExpression, path: Path, seen: frozenset[Path]) -> set[str]:
+        import libcst as cst
 
-    if isinstance(node, cst.Tuple | cst.List | cst.Set):
-        return {name for each in node.elements for name in _named(each.value, constants)}
-    if isinstance(node, cst.Call) and len(node.args) == 1:
-        return _named(node.args[0].value, constants)
-    united = _united(node)
-    if len(united) > 1:
-        return {name for each in united for name in _named(each, constants)}
-    said = syntax.code_of(node)
-    if said in constants:
-        rest = {name: value for name, value in constants.items() if name != said}
-        return _named(constants[said], rest)
-    return {said.rsplit(".", 1)[-1]}
+        from patchkit.codemods.language import syntax
+
+        if isinstance(node, cst.Tuple | cst.List | cst.Set):
+            return {name for each in node.elements for name in self._named(each.value, path, seen)}
+        if isinstance(node, cst.Call) and len(node.args) == 1:
+            return self._named(node.args[0].value, path, seen)
+        united = _united(node)
+        if len(united) > 1:
+            return {name for each in united for name in self._named(each, path, seen)}
+        value = self._value(node, path)
+        if value is not None and value.path not in seen:
+            return self._named(value.node, value.path, seen | {value.path})
+        return {syntax.code_of(node).rsplit(".", 1)[-1]}
+
+    def _value(self, node: cst.BaseExpression, path: Path) -> Value | None:
+        """Return what a name, or a class's as ``self.NAME``, is bound to if that is one expression."""
+        import libcst as cst
+
+        from patchkit.codemods.language import syntax
+        from patchkit.codemods.language.names import names_of
+        from patchkit.codemods.language.scope import resolve
+
+        module = self.scope.module
+        if isinstance(node, cst.Name) and node.value in self.given:
+            values = names_of(module).values(path, node.value)
+            return values[0] if len(values) == 1 else None
+        if not (isinstance(node, cst.Attribute) and syntax.code_of(node.value) == "self"):
+            return None
+        name, owner = node.attr.value, self.scope.name.rpartition(".")[0]
+        classes = resolve(module, owner) if owner and name in self.given else []
+        if len(classes) != 1 or not isinstance(classes[0].node, cst.ClassDef) or not classes[0].body:
+            return None
+        values = names_of(module).own_values(classes[0], name)
+        targets = (each for _, each in syntax.descend(classes[0].node) if isinstance(each, cst.AssignTarget))
+        is_set = any(syntax.same(each.target, node) for each in targets)
+        return values[0] if len(values) == 1 and not is_set else None
 
 
 def _with_type(test: cst.Comparison, member: cst.BaseExpression) -> cst.Comparison:

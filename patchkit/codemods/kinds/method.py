@@ -38,6 +38,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
 
         from patchkit.codemods.language.comment import annotate
         from patchkit.codemods.language.definitions import bound_name, bound_names
+        from patchkit.codemods.language.names import bound_otherwise
         from patchkit.codemods.language.template import render
 
         if not isinstance(scope.node, cst.ClassDef):
@@ -46,6 +47,9 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
         missing = [node for node in render(self.code, {}) if bound_name(node) not in there]
         if not missing:
             return examination.present()
+        taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
+        if taken:
+            return examination.ambiguous(f"{scope.name} has a {taken[0]} of its own that is no method")
         spaced = [
             annotate(node.with_changes(leading_lines=(cst.EmptyLine(indent=False),)), note)
             for node in missing

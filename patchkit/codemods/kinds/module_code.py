@@ -41,13 +41,17 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
         from patchkit.codemods.language.comment import annotate
         from patchkit.codemods.language.definitions import bound_name, bound_names
-        from patchkit.codemods.language.imports import after_imports, imported_names
+        from patchkit.codemods.language.imports import after_imports
+        from patchkit.codemods.language.names import bound_otherwise, imported_names
         from patchkit.codemods.language.template import render
 
         there = bound_names(scope) | imported_names(scope.module)
         missing = [statement for statement in render(self.code, {}) if bound_name(statement) not in there]
         if not missing:
             return examination.present()
+        taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
+        if taken:
+            return examination.ambiguous(f"the module has another {taken[0]} of its own")
 
         def rewrite() -> cst.Module:
             at = after_imports(scope.module)

@@ -44,9 +44,11 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
         """Look for what the file defines; an empty module is a file that is not there."""
         from patchkit.codemods.language.comment import annotate
         from patchkit.codemods.language.definitions import bound_names
+        from patchkit.codemods.language.names import bound_otherwise
         from patchkit.codemods.language.template import render
 
-        missing = sorted(self._names() - bound_names(scope))
+        lacking = self._names() - bound_names(scope)
+        missing = sorted(lacking.difference(bound_otherwise(scope, lacking)))
         if not missing:
             return examination.present()
         if scope.body:

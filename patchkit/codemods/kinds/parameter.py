@@ -44,6 +44,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
 
         from patchkit.codemods.language.comment import annotate
         from patchkit.codemods.language.layout import append
+        from patchkit.codemods.language.names import bound_by
 
         node = scope.node
         if not isinstance(node, cst.FunctionDef):
@@ -53,6 +54,8 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
         every = (*there.posonly_params, *there.params, *there.kwonly_params)
         if any(parameter.name.value == wanted.name.value for parameter in every):
             return examination.present()
+        if bound_by(scope, [wanted.name.value]):
+            return examination.ambiguous(f"{scope.name} has a variable {wanted.name.value} of its own")
         keyword_only = bool(there.kwonly_params) or isinstance(there.star_arg, (cst.Param, cst.ParamStar))
         field = "kwonly_params" if keyword_only else "params"
         before = getattr(there, field)

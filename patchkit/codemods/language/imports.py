@@ -11,32 +11,18 @@ import libcst as cst
 
 from patchkit.codemods import examination
 from patchkit.codemods.language import syntax
+from patchkit.codemods.language.names import (
+    bound_as,
+    hidden,
+    imported_names,
+    imports_in,
+    may_bind,
+)
 from patchkit.codemods.language.placeholders import PatternError
 from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
-
-
-def _imports(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:
-    if isinstance(statement, cst.SimpleStatementLine):
-        return [small for small in statement.body if isinstance(small, (cst.Import, cst.ImportFrom))]
-    return []
-
-
-def imported_names(module: cst.Module) -> set[str]:
-    """Return the names that a module's own top-level imports bind."""
-    names: set[str] = set()
-    for statement in module.body:
-        for small in _imports(statement):
-            if not isinstance(small.names, cst.ImportStar):
-                names |= {bound_as(alias) for alias in small.names}
-    return names
-
-
-def bound_as(alias: cst.ImportAlias) -> str:
-    """Return the name that an import alias binds."""
-    return alias.evaluated_alias or alias.evaluated_name.split(".", 1)[0]
 
 
 def after_imports(module: cst.Module) -> int:
@@ -45,7 +31,7 @@ def after_imports(module: cst.Module) -> int:
     for index, statement in enumerate(module.body):
         if isinstance(statement, (cst.ClassDef, cst.FunctionDef)):
             break
-        if _imports(statement):
+        if imports_in(statement):
             opening = index + 1
     return opening
 
@@ -58,7 +44,7 @@ class Import:
 
     def __post_init__(self) -> None:
         statements = render(self.code, {})
-        found = _imports(statements[0]) if len(statements) == 1 else []
+        found = imports_in(statements[0]) if len(statements) == 1 else []
         if len(found) != 1 or isinstance(found[0].names, cst.ImportStar):
             raise PatternError(f"not one import of names: {self.code.strip()!r}")
 
@@ -67,6 +53,9 @@ class Import:
         del note  # An import explains itself.
         if not self.missing(scope.module):
             return examination.present()
+        taken = self.hidden_in(scope)
+        if taken:
+            return examination.ambiguous(f"the module binds {taken[0]} otherwise than by an import")
         return examination.ready(lambda: self.add(scope.module))
 
     @property
@@ -104,15 +93,19 @@ class Import:
 
     @property
     def _import(self) -> cst.Import | cst.ImportFrom:
-        (small,) = _imports(self._statement)
+        (small,) = imports_in(self._statement)
         return small
 
     def missing(self, module: cst.Module) -> bool:
         """Tell whether the module does not import all of the names."""
         return not self.names <= imported_names(module)
 
+    def hidden_in(self, scope: Scope) -> list[str]:
+        """Return which of the names a scope would not read from the import: it or the module binds them otherwise."""
+        return hidden(scope, sorted(self.names))
+
     def used_but_missing(self, scope: Scope) -> bool:
-        """Tell whether the scope uses one of the names that neither it nor the module imports."""
+        """Tell whether the scope uses one of the names that neither it nor the module imports or otherwise binds."""
         absent = self.names - imported_names(scope.module)
         if not absent & syntax.names_in(scope.node):
             return False
@@ -122,7 +115,8 @@ class Import:
             for path, node in syntax.descend(scope.node, scope.path)
             if not path or path[-1][0] not in {"attr", "keyword"}
         ]
-        absent -= {bound_as(node) for node in nodes if isinstance(node, cst.ImportAlias)}
+        absent -= may_bind(scope.node)[1]
+        absent -= set(hidden(scope, absent))
         return any(isinstance(node, cst.Name) and node.value in absent for node in nodes)
 
     def spoken_of(self, scope: Scope) -> bool:
@@ -149,7 +143,7 @@ def _sorted_place(module: cst.Module, source: str, fallback: int) -> int:
     """Keep sorted imports sorted: behind the last one from the same package that does not sort later."""
     place = fallback
     for index, statement in enumerate(module.body[:fallback]):
-        for small in _imports(statement):
+        for small in imports_in(statement):
             if isinstance(small, cst.ImportFrom) and small.module is not None:
                 name = syntax.code_of(small.module)
                 if name.split(".", 1)[0] == source.split(".", 1)[0] and name <= source:

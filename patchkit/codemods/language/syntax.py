@@ -36,7 +36,7 @@ _LAYOUT_FIELDS = frozenset(
 )
 
 
-_STATEMENTS = frozenset(
+STATEMENTS = frozenset(
     {
         cst.SimpleStatementLine,
         cst.FunctionDef,
@@ -90,7 +90,7 @@ def descend(
     ahead = [(path, node)]
     while ahead:
         where, found = ahead.pop()
-        if type(found) in _STATEMENTS and not among(found):
+        if type(found) in STATEMENTS and not among(found):
             continue
         yield where, found
         ahead += [((*where, step), child) for step, child in children(found)][::-1]
@@ -105,7 +105,7 @@ def names_in(node: cst.CSTNode) -> frozenset[str]:
         found = ahead.pop()
         if type(found) is cst.Name:
             names.add(found.value)
-        elif type(found) in _STATEMENTS:  # An edit leaves most of them as they are.
+        elif type(found) in STATEMENTS:  # An edit leaves most of them as they are.
             names |= names_in(found)
         else:
             ahead += [child for _, child in children(found)]

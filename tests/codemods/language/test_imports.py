@@ -5,7 +5,8 @@ import pytest
 from support.programs import check_noop, check_transformed, scope_in
 
 from patchkit.codemods.examination import Standing
-from patchkit.codemods.language.imports import Import, after_imports, imported_names
+from patchkit.codemods.language.imports import Import, after_imports
+from patchkit.codemods.language.names import imported_names
 from patchkit.codemods.language.placeholders import PatternError
 
 DESK = Import("from shop.desk import Desk")

@@ -1,0 +1,247 @@
+"""What a name means at a place: libcst's scopes say who binds it, and what they leave open stays open.
+
+Scopes know no order. Of a name that is bound twice nobody here guesses which of both it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from libcst.metadata import (
+    Assignment,
+    BuiltinAssignment,
+    ClassScope,
+    ComprehensionScope,
+    ExpressionContext,
+    ExpressionContextProvider,
+    GlobalScope,
+    ImportAssignment,
+    MetadataWrapper,
+    ScopeProvider,
+)
+
+from patchkit.codemods.language import syntax
+from patchkit.codemods.language.definitions import bound_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from libcst.metadata import Scope as Binder
+    from libcst.metadata.scope_provider import BaseAssignment
+
+    from patchkit.codemods.language.scope import Scope
+    from patchkit.codemods.language.syntax import Path
+
+_BINDING = frozenset({"asname", "name", "names", "rest", "target", "targets"})
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression that a name is given, and where in the module it stands."""
+
+    path: Path
+    node: cst.BaseExpression
+
+
+class Names:
+    """The names of one module, or of what was taken out of one."""
+
+    def __init__(self, module: cst.Module) -> None:
+        # A rewritten module may have one node at two places, of which metadata know only the last.
+        wrapper = MetadataWrapper(module)
+        self._module = wrapper.module
+        self._scopes = wrapper.resolve(ScopeProvider)
+        self._contexts = wrapper.resolve(ExpressionContextProvider)
+        self._values: dict[cst.CSTNode, Value] = {}
+        self._annotated: set[cst.CSTNode | None] = set()
+        self._walruses: set[cst.CSTNode | None] = set()
+        self._declared: set[str] = set()
+        self._has_star = False
+        for path, node in syntax.descend(self._module):
+            self._note(path, node)
+
+    def _note(self, path: Path, node: cst.CSTNode) -> None:
+        """Keep what is given, and what binds a name without being an assignment to libcst."""
+        if isinstance(node, cst.Assign):
+            for target in node.targets:
+                self._values[target.target] = Value((*path, ("value", None)), node.value)
+        elif isinstance(node, cst.AnnAssign) and node.value is None:
+            self._annotated.add(node.target)
+        elif isinstance(node, cst.AnnAssign | cst.NamedExpr):
+            self._values[node.target] = Value((*path, ("value", None)), syntax.as_expression(node.value))
+            if isinstance(node, cst.NamedExpr):
+                self._note_walrus(node)
+        elif isinstance(node, cst.MatchAs | cst.MatchStar) and node.name is not None:
+            self._binder(node).record_assignment(node.name.value, node)
+        elif isinstance(node, cst.MatchMapping) and node.rest is not None:
+            self._binder(node).record_assignment(node.rest.value, node)
+        elif isinstance(node, cst.Global | cst.Nonlocal):
+            self._declared |= {item.name.value for item in node.names}
+        elif isinstance(node, cst.ImportStar):
+            self._has_star = True
+        elif isinstance(node, cst.Name) and self._contexts.get(node) is ExpressionContext.DEL:
+            self._binder(node).record_assignment(node.value, node)
+
+    def _note_walrus(self, node: cst.NamedExpr) -> None:
+        self._walruses.add(node.target)
+        binder = self._binder(node)
+        if isinstance(binder, ComprehensionScope):
+            while isinstance(binder, ComprehensionScope):
+                binder = binder.parent
+            binder.record_assignment(syntax.typed(node.target, cst.Name).value, node.target)
+
+    def values(self, path: Path, name: str) -> tuple[Value | None, ...]:
+        """Return what ``name`` may hold at a place, None for what no one expression says; empty if nothing binds it.
+
+        A name that a ``global`` or ``nonlocal`` declares anywhere may hold anything.
+        """
+        found = self._bindings(self._binder_at(path), name)
+        outermost = {each.scope for each in found if isinstance(each.scope, ClassScope | GlobalScope)}
+        # A class or a module that does not come to its own binding reads that of what lies around it.
+        falls_back = any(each.parent[name] for each in outermost)
+        is_hidden = self._has_star and any(isinstance(each, GlobalScope) for each in outermost)
+        is_open = falls_back or is_hidden or name in self._declared
+        return (*self._given_by(found), *([None] if is_open else []))
+
+    def own_values(self, scope: Scope, name: str) -> tuple[Value | None, ...]:
+        """Return what a scope itself gives ``name``, None for what no one expression says."""
+        binder = self._inside(scope)
+        return self._given_by({each for each in binder[name] if each.scope is binder})
+
+    def _given_by(self, found: set[BaseAssignment]) -> tuple[Value | None, ...]:
+        nodes = {_node(each) for each in found} - self._annotated
+        return tuple(None if node is None else self._values.get(node) for node in nodes)
+
+    def means_another(self, inner: Path, name: str, scope: Scope) -> bool:
+        """Tell whether ``name`` is bound in or around ``scope`` and is another variable at a place inside it."""
+        outer = self._owners(self._inside(scope), name)
+        return bool(outer) and self._owners(self._binder_at(inner), name) != outer
+
+    def bound_in(self, scope: Scope) -> frozenset[str]:
+        """Return the names that a scope itself binds, in whichever way."""
+        binder = self._inside(scope)
+        return frozenset(each.name for each in binder.assignments if isinstance(each, Assignment))
+
+    def is_imported(self, scope: Scope, name: str) -> bool:
+        """Tell whether imports alone bind a name that is read in a scope, or nothing does."""
+        found = self._bindings(self._inside(scope), name)
+        return all(isinstance(each, BuiltinAssignment | ImportAssignment) for each in found)
+
+    def _owners(self, binder: Binder, name: str) -> set[Binder]:
+        return {each.scope for each in self._bindings(binder, name) if isinstance(each, Assignment)}
+
+    def _bindings(self, binder: Binder, name: str) -> set[BaseAssignment]:
+        """Return all that binds the variable that ``name`` is in a scope."""
+        found = set(binder[name])
+        owner = next((each.scope for each in found), None)
+        # A walrus in a comprehension binds what lies around it.
+        if isinstance(owner, ComprehensionScope) and all(_node(each) in self._walruses for each in found):
+            return self._bindings(owner.parent, name)
+        return found
+
+    def _binder(self, node: cst.CSTNode) -> Binder:
+        binder = self._scopes[node]
+        assert binder is not None
+        return binder
+
+    def _binder_at(self, path: Path) -> Binder:
+        return self._binder(syntax.node_at(self._module, path))
+
+    def _inside(self, scope: Scope) -> Binder:
+        """Return where the names go that a module, class or function itself binds."""
+        if not scope.path:
+            return self._binder(self._module)
+        block = syntax.typed(syntax.node_at(self._module, scope.block), cst.BaseSuite)  # type: ignore[type-abstract]
+        return self._binder(block.body[0])
+
+
+def _node(binding: BaseAssignment) -> cst.CSTNode | None:
+    return binding.node if isinstance(binding, Assignment) else None
+
+
+@lru_cache(maxsize=4)
+def names_of(module: cst.Module) -> Names:
+    """Return what the names of a module mean, which is worked out once while that is asked for."""
+    return Names(module)
+
+
+@lru_cache(maxsize=1 << 14)
+def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names that something at or below a node might bind, and those that an import there does.
+
+    What is in neither is bound by nothing there, which takes no scopes to say.
+    """
+    given: set[str] = set()
+    imported: set[str] = set()
+    ahead = [(child, step[0] in _BINDING) for step, child in syntax.children(node)]
+    while ahead:
+        found, is_target = ahead.pop()
+        if type(found) is cst.Name:
+            given |= {found.value} if is_target else set()
+        elif type(found) is cst.ImportAlias:
+            imported.add(bound_as(found))
+        elif type(found) in syntax.STATEMENTS:  # An edit leaves most of them as they are.
+            given, imported = (
+                one | other for one, other in zip((given, imported), may_bind(found), strict=True)
+            )
+        else:
+            ahead += [(child, is_target or step[0] in _BINDING) for step, child in syntax.children(found)]
+    return frozenset(given), frozenset(imported)
+
+
+def bound_as(alias: cst.ImportAlias) -> str:
+    """Return the name that an import alias binds."""
+    return alias.evaluated_alias or alias.evaluated_name.split(".", 1)[0]
+
+
+def imported_names(module: cst.Module) -> set[str]:
+    """Return the names that a module's own top-level imports bind."""
+    names: set[str] = set()
+    for statement in module.body:
+        for small in imports_in(statement):
+            if not isinstance(small.names, cst.ImportStar):
+                names |= {bound_as(alias) for alias in small.names}
+    return names
+
+
+def imports_in(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:
+    """Return the imports on the line of a statement."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        return [small for small in statement.body if isinstance(small, (cst.Import, cst.ImportFrom))]
+    return []
+
+
+def given_names(node: cst.CSTNode) -> frozenset[str]:
+    """Return the names that something at or below a node gives a value of its own, such as ``name = value``."""
+    return frozenset(
+        each.value
+        for path, each in syntax.descend(node)
+        if isinstance(each, cst.Name) and path and path[-1] == ("target", None)
+    )
+
+
+def bound_by(scope: Scope, names: Iterable[str]) -> frozenset[str]:
+    """Return which of the names a module, class or function itself binds, in whichever way."""
+    wanted = _bindable(scope.node, names, imports=True)
+    return names_of(scope.module).bound_in(scope).intersection(wanted) if wanted else frozenset()
+
+
+def bound_otherwise(scope: Scope, names: Iterable[str]) -> list[str]:
+    """Return which of the names a scope binds, but not by a definition or an assignment, nor a module by an import."""
+    plainly = bound_names(scope) | (set() if scope.path else imported_names(scope.module))
+    return sorted(bound_by(scope, set(names) - plainly))
+
+
+def hidden(scope: Scope, names: Iterable[str]) -> list[str]:
+    """Return which of the names are something else, in a scope, than what imports bind."""
+    wanted = _bindable(scope.module, names, imports=False)
+    return [name for name in wanted if not names_of(scope.module).is_imported(scope, name)]
+
+
+def _bindable(node: cst.CSTNode, names: Iterable[str], *, imports: bool) -> list[str]:
+    """Return which of the names something at or below a node might bind, by more than imports or by those too."""
+    given, imported = may_bind(node)
+    return [name for name in names if name in given or (imports and name in imported)]
