@@ -79,7 +79,7 @@ def _pool(seed: int) -> Any:
     return SimpleNamespace(size=_REQUESTS, get_mamba_indices=lambda rows: order[rows])
 
 
-def _linear(kind: str, seed: int = 0, topk: int = 1) -> Any:
+def linear(kind: str, seed: int = 0, topk: int = 1) -> Any:
     """Return a backend of linear attention as it plans; its kernels are nothing that a plan asks for."""
     made = object.__new__(LINEAR[kind])
     runner = SimpleNamespace(
@@ -95,7 +95,7 @@ def _linear(kind: str, seed: int = 0, topk: int = 1) -> Any:
 
 
 def _wrapped(kind: str, full: Any, **named: Any) -> Any:
-    return HybridLinearAttnBackend(full, _linear(kind, **named), [0])
+    return HybridLinearAttnBackend(full, linear(kind, **named), [0])
 
 
 def _runner_module() -> Any:
@@ -264,20 +264,20 @@ def halves(sizes: list[int], fills: list[int]) -> list[list[int]]:
     told = []
     with padded_replay(sum(sizes), sum(sizes) - sum(fills)):
         for size, padded in zip(sizes, fills, strict=True):
-            linear = _linear("gdn")
-            linear.init_cuda_graph_state(size, size)
+            made = linear("gdn")
+            made.init_cuda_graph_state(size, size)
             lens = torch.tensor([9] * (size - padded) + [_FILL] * padded)
-            planned = linear._replay_metadata(size, torch.arange(1, size + 1), ForwardMode.DECODE, None, lens)
+            planned = made._replay_metadata(size, torch.arange(1, size + 1), ForwardMode.DECODE, None, lens)
             told.append(planned.query_start_loc.tolist())
     return told
 
 
 def without_a_word(mirror: bool) -> list[int]:
     """Replay as a runner does that says nothing of padding; return what is taken for requests."""
-    linear = _linear("gdn")
-    linear.init_cuda_graph_state(3, 3)
+    made = linear("gdn")
+    made.init_cuda_graph_state(3, 3)
     lens = torch.tensor([9, 9, _FILL]) if mirror else None
-    planned = linear._replay_metadata(3, torch.tensor([4, 5, 6]), ForwardMode.DECODE, None, lens)
+    planned = made._replay_metadata(3, torch.tensor([4, 5, 6]), ForwardMode.DECODE, None, lens)
     found: list[int] = planned.query_start_loc.tolist()
     return found
 
