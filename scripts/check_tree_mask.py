@@ -2,10 +2,10 @@
 
 usage: python scripts/check_tree_mask.py --tree unpatched=A --tree patched=B --control unpatched --out FOLDER
 
-Needs a GPU, torch and sglang's kernel library. In each tree the worker's own draft chooses the buffer of the mask and has
-the kernel write it, for Triton alone, as the side of a hybrid that verifies, and beside linear attention; batches are one
-below the largest graph, as large and one above, and requests as long as their row of the pool. What the tree allocates
-meanwhile lies between guards, and guards that have changed are an overflow. Under
+Needs a GPU, torch and sglang's kernel library. In each tree the worker's own draft chooses the buffer of the mask and
+has the kernel write it, for Triton alone, as the side of a hybrid that verifies, and beside linear attention. Batches
+are one below the largest graph, as large and one above, and requests up to as long as their row of the pool. What the
+tree allocates meanwhile lies between guards, and guards that have changed are an overflow. Under
 
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --target-processes all python ... --no-guards
 
@@ -241,9 +241,7 @@ def passed(outcomes: list[Outcome], controls: tuple[str, ...]) -> bool:
     """Tell whether no tree overflowed or failed, and each control did overflow."""
     overflowed = {outcome.tree for outcome in outcomes if outcome.overflow}
     sound = all(
-        not outcome.overflow and outcome.error is None
-        for outcome in outcomes
-        if outcome.tree not in controls
+        not outcome.overflow and outcome.error is None for outcome in outcomes if outcome.tree not in controls
     )
     return sound and overflowed >= set(controls)
 
@@ -254,7 +252,11 @@ def passed(outcomes: list[Outcome], controls: tuple[str, ...]) -> bool:
     help="A tree to check, a path or REPOSITORY@REF.",
 )  # fmt: skip
 @click.option(
-    "--control", "controls", multiple=True, metavar="NAME", help="A tree that has to overflow: of the release."
+    "--control",
+    "controls",
+    multiple=True,
+    metavar="NAME",
+    help="A tree that has to overflow: of the release.",
 )
 @click.option(
     "--site", type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -266,7 +268,9 @@ def passed(outcomes: list[Outcome], controls: tuple[str, ...]) -> bool:
 @click.option("--graph", type=click.IntRange(min=1), default=8, show_default=True, help="The largest graph.")
 @click.option("--context", type=click.IntRange(min=64), default=8192, show_default=True)
 @click.option("--tokens", type=click.IntRange(min=2), default=4, show_default=True, help="Draft tokens.")
-@click.option("--guards/--no-guards", default=True, show_default=True, help="Whether allocations have guards.")
+@click.option(
+    "--guards/--no-guards", default=True, show_default=True, help="Whether allocations have guards."
+)
 def main(
     *,
     places: dict[str, str],

@@ -107,10 +107,13 @@ def row_length(attn_backend: VerifyBackend) -> int:
     """Return the most tokens that a request can have: those of its row in the request pool.
 
     That is more than the context length: a request at its limit is launched once more. Of a backend that wraps others
-    the one that verifies knows the pool, and of a wrapper that is not known any that it holds. Source: pk-mirror-guards.
+    the one that verifies knows the pool, and of a wrapper that is not known any that it holds.
+    Source: pk-mirror-guards.
     """
     owner = verifier(attn_backend)
-    pools = [getattr(each, "req_to_token", None) for each in (owner, *getattr(owner, "__dict__", {}).values())]
+    pools = [
+        getattr(each, "req_to_token", None) for each in (owner, *getattr(owner, "__dict__", {}).values())
+    ]
     widths = [rows.shape[1] for rows in pools if isinstance(rows, torch.Tensor)]
     return int(max(widths, default=owner.max_context_len))
 

@@ -68,8 +68,12 @@ def test_a_mask_is_written_and_read_inside_its_memory(tree: DrivenTree, kind: st
 
 
 @pytest.mark.parametrize("disable", ["", "pk-triton-replay"])
-@pytest.mark.parametrize("kind", [owner for owner in OWNERS if "wrapped" not in owner and "fork" not in owner])
-def test_a_batch_that_has_a_graph_fills_the_graphs_own_mask(tree: DrivenTree, kind: str, disable: str) -> None:
+@pytest.mark.parametrize(
+    "kind", [owner for owner in OWNERS if "wrapped" not in owner and "fork" not in owner]
+)
+def test_a_batch_that_has_a_graph_fills_the_graphs_own_mask(
+    tree: DrivenTree, kind: str, disable: str
+) -> None:
     for told, lens in zip(verified(tree, kind, BATCHES, False, disable), BATCHES, strict=True):
         assert told["in_the_graphs_own"] is (len(lens) <= GRAPH), lens
         if len(lens) <= GRAPH:
@@ -92,7 +96,7 @@ def test_before_the_patch_a_batch_above_the_largest_graph_was_written_past_it(
 
 
 def test_before_the_patch_a_full_batch_at_its_rows_end_was_written_past_the_graphs_mask(
-    unpatched: DrivenTree
+    unpatched: DrivenTree,
 ) -> None:
     (told,) = verified(unpatched, "triton", [[WIDTH - TOKENS] * GRAPH], True)
     assert told["written_past"] > 0

@@ -1,4 +1,4 @@
-"""The check of a verify's tree mask: its cases, guards, verdict and refusals, and what it has trees do, without a GPU."""
+"""The check of a verify's tree mask: cases, guards, verdict and refusals, and what it has trees do, without a GPU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def test_batches_are_around_the_largest_graph_and_requests_up_to_their_rows_end(
     assert all(sizes[count] > graph * 4 * 64 for count in (graph, graph + 1))
 
 
-@pytest.mark.parametrize("made", [lambda: torch.zeros(10), lambda: torch.ones(3).new_ones(7, dtype=torch.bool)])
+@pytest.mark.parametrize(
+    "made", [lambda: torch.zeros(10), lambda: torch.ones(3).new_ones(7, dtype=torch.bool)]
+)
 @pytest.mark.parametrize(("at", "broken"), [(-1, True), (0, False), ("last", False), ("end", True)])
 def test_guards_notice_what_is_written_beside_an_allocation(made: Any, at: Any, broken: bool) -> None:
     guards = check.Guards(600)

@@ -189,14 +189,13 @@ def _room(mask: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=mask.dtype).set_(storage, mask.storage_offset(), (size,))
 
 
-def verified(
+def verified(  # noqa: PLR0917
     kind: str,
     server: dict[str, Any],
     lens: list[int],
     graph: int,
     known: bool = False,
     disable: str = "",
-    worker: str = "eagle",
 ) -> dict[str, Any]:
     """Draft and plan the verify of a batch, in a graph of ``graph`` requests where it has room there, else without.
 
@@ -229,9 +228,17 @@ def verified(
         spec = backends.spec_info("verify", stride=tokens)
         spec.custom_mask = torch.ones(graph * tokens, dtype=torch.uint8)
         backends.capture(
-            backend, "verify", bs=graph, num_tokens=graph * tokens, rows=state.rows, lens=state.lens, spec=spec
+            backend,
+            "verify",
+            bs=graph,
+            num_tokens=graph * tokens,
+            rows=state.rows,
+            lens=state.lens,
+            spec=spec,
         )
-    verify, _, reads = _verify_input(worker, backend, server, lens, sum(lens) if known else None, kernel=build)
+    verify, _, reads = _verify_input(
+        "eagle", backend, server, lens, sum(lens) if known else None, kernel=build
+    )
     batch = {"rows": list(range(1, count + 1)), "lens": lens, "accepted": [1] * count, "graph": graph}
     if count <= graph:
         state = backends.GraphInputs(leaf, graph, batch)
