@@ -301,6 +301,27 @@ def eager(kind: str, mode: str, batch: dict[str, Any], mirror: bool, topk: int =
     return told | {"host_reads": reads.count}
 
 
+def linked_after_the_draft(topk: int) -> dict[str, Any]:
+    """Call the plan stream's hook beside Triton's; return a graph's links, which a verify of three requests has."""
+    full = backends.target("triton", {"context": 64, "page_size": 1, "draft_tokens": 4, "topk": topk}, None)
+    wrapper: Any = HybridLinearAttnBackend(full, linear("gdn", topk=topk), [0])
+    with backends.OnCpu():
+        wrapper.init_cuda_graph_state(4, 16)
+    made = _spec(3, 4, topk, 5)
+    for graph in (None, 4):
+        wrapper.update_verify_buffers_to_fill_after_draft(made, graph)
+        if graph is None and topk > 1:
+            untouched = wrapper.linear_attn_backend.retrieve_next_token_list[3][:3].clone()
+    kept = wrapper.linear_attn_backend
+    names = ("retrieve_next_token", "retrieve_next_sibling")
+    lists = [getattr(kept, f"{name}_list")[3][:3].tolist() for name in names] if topk > 1 else []
+    return {
+        "kept": lists,
+        "made": [getattr(made, name).tolist() for name in names] if topk > 1 else [],
+        "without_a_graph": topk > 1 and untouched.tolist() != lists[0],
+    }
+
+
 def keeps_mirror(linear: str, full: bool | None, disable: str = "", outer: str = "") -> dict[str, Any]:
     """Tell what a wrapper says for its two, and what a server with it decides.
 

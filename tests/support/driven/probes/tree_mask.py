@@ -143,6 +143,9 @@ class _Wrapper(AttentionBackend):
     def __init__(self, wrapped: Any) -> None:
         self.wrapped = wrapped
         self.max_context_len = wrapped.max_context_len
+        # Which whoever wraps a backend in later trees takes over.
+        self.token_to_kv_pool = getattr(wrapped, "token_to_kv_pool", None)
+        self.req_to_token_pool = getattr(wrapped, "req_to_token_pool", None)
 
     def init_cuda_graph_state(self, *given: Any, **named: Any) -> None:
         self.wrapped.init_cuda_graph_state(*given, **named)
