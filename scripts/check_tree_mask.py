@@ -177,7 +177,10 @@ def drafted(case: Case, device: str) -> torch.Tensor:
         seq_lens=whole(count) + case.length,
         seq_lens_cpu=torch.full((count,), case.length) if case.known else None,
         seq_lens_sum=count * case.length if case.known else None,
-        spec_info=SimpleNamespace(bonus_tokens=whole(count), prepare_for_v2_draft=lambda *_: prepared),
+        # Its last tokens go by another name in the oldest trees.
+        spec_info=SimpleNamespace(
+            bonus_tokens=whole(count), verified_id=whole(count), prepare_for_v2_draft=lambda *_: prepared
+        ),
     )
     drafting = object.__new__(worker.EagleDraftWorker)
     vars(drafting).update(

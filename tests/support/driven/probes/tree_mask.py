@@ -91,6 +91,8 @@ def _verify_input(
         seq_lens_sum=total,
         spec_info=SimpleNamespace(
             bonus_tokens=torch.ones(count),
+            # Its name in the oldest trees.
+            verified_id=torch.ones(count),
             prepare_for_v2_draft=lambda *_: prepared,
         ),
     )

@@ -76,6 +76,7 @@ def tree_mask(
     max_bs: int,
     tokens_per_request: int,
     is_draft: bool = False,
+    *,
     disable: str = "32886",
 ) -> Any:
     """Return what a verify's buffers are before and after the graph state: None, or type, size and values set.
