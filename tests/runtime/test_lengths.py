@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchkit.runtime import lengths
+from patchkit.runtime.api_1 import preallocated_mask
 
 MAX_CONTEXT = 4096
 LENS = st.lists(st.integers(0, MAX_CONTEXT), min_size=1, max_size=16)
@@ -104,10 +105,10 @@ def test_a_request_has_at_most_its_row_of_the_pool() -> None:
 def test_a_preallocated_mask_is_for_as_many_requests_as_a_graph_has(count: int, kept: bool) -> None:
     batch, backend = verifying([4] * count, known=False)
     mask = torch.zeros(1)
-    assert lengths.preallocated_mask(mask, backend, batch) is mask
+    assert preallocated_mask(mask, backend, batch) is mask
     backend.verify_mask_requests = 2
-    assert lengths.preallocated_mask(mask, backend, batch) is (mask if kept else None)
-    assert lengths.preallocated_mask(None, backend, batch) is None
+    assert preallocated_mask(mask, backend, batch) is (mask if kept else None)
+    assert preallocated_mask(None, backend, batch) is None
 
 
 TOKENS, GRAPH = 2, 3
@@ -135,19 +136,19 @@ def test_a_mask_is_handed_out_for_what_it_holds(known: bool, tokens: str) -> Non
     backend = owning(full_size(GRAPH, MAX_CONTEXT + 4), **({"num_draft_tokens": None} | {tokens: TOKENS}))
     for count in (1, GRAPH - 1, GRAPH):
         batch, _ = verifying([MAX_CONTEXT + 4] * count, known=known)
-        assert lengths.preallocated_mask(backend.mask, backend, batch) is backend.mask
+        assert preallocated_mask(backend.mask, backend, batch) is backend.mask
     batch, _ = verifying([MAX_CONTEXT + 4] * (GRAPH + 1), known=known)
-    assert lengths.preallocated_mask(backend.mask, backend, batch) is None
+    assert preallocated_mask(backend.mask, backend, batch) is None
     # Above the largest graph short requests are known to have room.
     batch, _ = verifying([1] * (GRAPH + 1), known=known)
-    assert lengths.preallocated_mask(backend.mask, backend, batch) is (backend.mask if known else None)
+    assert preallocated_mask(backend.mask, backend, batch) is (backend.mask if known else None)
 
 
 def test_a_full_batch_whose_graph_has_too_short_a_mask_is_given_a_longer_one() -> None:
     # As large as the context, as a fork's subclass may have it.
     backend = owning(GRAPH * TOKENS * MAX_CONTEXT)
     batch, _ = verifying([MAX_CONTEXT + 4] * GRAPH, known=False)
-    mask = lengths.preallocated_mask(backend.mask, backend, batch)
+    mask = preallocated_mask(backend.mask, backend, batch)
     assert mask is not None
     assert mask.shape == backend.mask.shape
     assert mask.untyped_storage().nbytes() == full_size(GRAPH, MAX_CONTEXT + 4)
@@ -157,7 +158,7 @@ def test_a_full_batch_whose_graph_has_too_short_a_mask_is_given_a_longer_one() -
 def test_a_mask_over_the_draft_alone_is_handed_out_as_it_is() -> None:
     backend = owning(GRAPH * TOKENS * TOKENS)
     batch, _ = verifying([MAX_CONTEXT] * GRAPH, known=False)
-    assert lengths.preallocated_mask(backend.mask, backend, batch) is backend.mask
+    assert preallocated_mask(backend.mask, backend, batch) is backend.mask
 
 
 def test_a_wrapper_without_buffers_has_those_of_the_backend_that_verifies() -> None:
@@ -168,14 +169,14 @@ def test_a_wrapper_without_buffers_has_those_of_the_backend_that_verifies() -> N
     nested = SimpleNamespace(full_attn_backend=sparse)
     wrappers: list[Any] = [linear, sparse, nested]
     for wrapper in wrappers:
-        assert lengths.preallocated_mask(None, wrapper, batch) is owner.mask
+        assert preallocated_mask(None, wrapper, batch) is owner.mask
     # Two-batch overlap splits a mask at its requests' lengths; a wrapper that is not known is as long as its backend.
     others: list[Any] = [
         SimpleNamespace(primary=owner),
         SimpleNamespace(inner=owner, max_context_len=MAX_CONTEXT),
     ]
     for wrapper in others:
-        assert lengths.preallocated_mask(None, wrapper, batch) is None
+        assert preallocated_mask(None, wrapper, batch) is None
         assert lengths.row_length(wrapper) == MAX_CONTEXT + 4
 
 
