@@ -15,10 +15,8 @@ Told = tuple[tuple[str, int, str], bool | None, str | None]
 def _write(*given: Any) -> None:
     """Write as the kernel does: the draft's own columns of each row, wherever the mask ends."""
     lens, mask, tokens = given[2], given[3], given[10]
-    storage = mask.untyped_storage()
-    flat = torch.empty(0, dtype=mask.dtype).set_(
-        storage, mask.storage_offset(), (storage.nbytes() // mask.element_size() - mask.storage_offset(),)
-    )
+    size = mask.untyped_storage().nbytes() // mask.element_size() - mask.storage_offset()
+    flat = torch.as_strided(mask, (int(size),), (1,))
     end = 0
     for length in lens.tolist():
         for _ in range(tokens):

@@ -165,8 +165,8 @@ class _Wrapper(AttentionBackend):
 if not hasattr(AttentionBackend, "init_forward_metadata_replay_cuda_graph"):
     # Later trees have one method for both, by which a graph runner's stand-in knows them.
     del _Wrapper.init_forward_metadata_capture_cuda_graph, _Wrapper.init_forward_metadata_replay_cuda_graph
-    _Wrapper.init_forward_metadata_out_graph = (  # type: ignore[attr-defined]
-        lambda self, *given, **named: self.wrapped.init_forward_metadata_out_graph(*given, **named)
+    _Wrapper.init_forward_metadata_out_graph = lambda self, *given, **named: (
+        self.wrapped.init_forward_metadata_out_graph(*given, **named)
     )
 
 
@@ -191,7 +191,7 @@ def _room(mask: torch.Tensor) -> torch.Tensor:
     """Return a mask with all that is behind it in its memory."""
     storage = mask.untyped_storage()
     size = storage.nbytes() // mask.element_size() - mask.storage_offset()
-    return torch.empty(0, dtype=mask.dtype).set_(storage, mask.storage_offset(), (size,))
+    return torch.as_strided(mask, (int(size),), (1,))
 
 
 def verified(  # noqa: PLR0917
