@@ -38,7 +38,6 @@ from .lengths import (
     longest_or_bound,
     mirror_uniform_extend_lens,
     padded_total,
-    preallocated_mask,
     restore_host_lens,
     row_length,
     size_or_bound,
@@ -56,7 +55,7 @@ from .sparse_attention import (
 )
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
-from .tree_mask import has_full_mask, verify_mask
+from .tree_mask import has_full_mask, preallocated_mask, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_verify
 
 __all__ = [

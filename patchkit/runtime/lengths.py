@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 import torch
 
-from .wrappers import splits_batches, verifier
+from .wrappers import verifier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,48 +104,18 @@ def mirror_uniform_extend_lens(forward_batch: ExtendBatch) -> None:
 
 
 def row_length(attn_backend: VerifyBackend) -> int:
-    """Return the most tokens that a request can have: those of its row in the backend's request pool.
+    """Return the most tokens that a request can have: those of its row in the request pool.
 
     That is more than the context length: a request at its limit is launched once more. Of a backend that wraps others
-    the one that verifies knows the pool. Source: pk-mirror-guards.
-    """
-    owner = verifier(attn_backend)
-    rows = getattr(owner, "req_to_token", None)
-    return int(owner.max_context_len if rows is None else rows.shape[1])
-
-
-def preallocated_mask(
-    mask: torch.Tensor | None, attn_backend: VerifyBackend, batch: VerifyBatch
-) -> torch.Tensor | None:
-    """Return the preallocated mask that a verify's draft fills, None where there is none that has room for the batch.
-
-    ``mask`` is what ``attn_backend`` hands out. A wrapper that hands out nothing has that of the backend that verifies,
-    but for two-batch overlap, which splits what it gets and keeps the lengths for it. A batch with a graph whose mask
-    may be too short for all its requests at their limit is given a longer one, of which the graph's takes as much as it
-    holds; one above the largest graph has its mask made anew. Sizes alone decide, so that the host waits for nothing.
+    the one that verifies knows the pool, and of a wrapper that is not known any that it holds.
     Source: pk-mirror-guards.
     """
     owner = verifier(attn_backend)
-    if mask is None and owner is not attn_backend and not splits_batches(attn_backend):
-        mask = owner.get_verify_buffers_to_fill_after_draft()[0]
-    count = batch.seq_lens.shape[0]
-    if mask is None or count > getattr(owner, "verify_mask_requests", count):
-        return None
-    tokens = _draft_tokens(owner)
-    # One that does not hold a request at the context's end is over the draft tokens alone.
-    if mask.numel() < tokens * owner.max_context_len:
-        return mask
-    needed = tokens * (tree_mask_total(batch, attn_backend) + count * tokens)
-    if needed <= mask.numel():
-        return mask
-    has_graph = count * tokens * owner.max_context_len <= mask.numel()
-    return mask.new_ones(needed)[: mask.numel()] if has_graph else None
-
-
-def _draft_tokens(backend: object) -> int:
-    """Return how many tokens a request has in a verify, 0 for a backend that does not say."""
-    names = ("num_draft_tokens", "speculative_num_draft_tokens")
-    return next((int(found) for name in names if (found := getattr(backend, name, None))), 0)
+    pools = [
+        getattr(each, "req_to_token", None) for each in (owner, *getattr(owner, "__dict__", {}).values())
+    ]
+    widths = [rows.shape[1] for rows in pools if isinstance(rows, torch.Tensor)]
+    return int(max(widths, default=owner.max_context_len))
 
 
 def tree_mask_total(batch: VerifyBatch, attn_backend: VerifyBackend) -> int:

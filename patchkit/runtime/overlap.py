@@ -29,13 +29,17 @@ def verify_side(backend: _Backend) -> _Backend:
 def has_overlap_hook(backend: object) -> bool:
     """Tell whether a backend's class defines the hook or inherits it from other than the abstract base.
 
-    A hybrid, which hands the call on, has it where its verify side has it too.
+    A hybrid, which hands the call on, has it where its verify side has it too, and what wraps backends of full and of
+    linear attention where both have.
     """
     owner = next((owner for owner in type(backend).__mro__ if HOOK in vars(owner)), None)
     if owner is None or owner.__name__ == "AttentionBackend":
         return False
     side = verify_side(backend)
-    return side is backend or has_overlap_hook(side)
+    if side is not backend:
+        return has_overlap_hook(side)
+    full, linear = (getattr(backend, name, None) for name in ("full_attn_backend", "linear_attn_backend"))
+    return full is None or linear is None or (has_overlap_hook(full) and has_overlap_hook(linear))
 
 
 def require_overlap_hook(plan_stream: object, backend: object) -> None:

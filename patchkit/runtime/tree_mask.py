@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from . import flash_attention, sparse_attention
+from .lengths import tree_mask_total
 from .overlap import verify_side
 from .switches import disabled
+from .wrappers import splits_batches, verifier
+
+if TYPE_CHECKING:
+    import torch
+
+    from .shapes import VerifyBackend, VerifyBatch
 
 _Mode = TypeVar("_Mode", bound=Enum)
 _Buffer = TypeVar("_Buffer")
@@ -56,3 +63,38 @@ def verify_mask(
     if mode.name != "FULL_MASK" or top_k > 1 or has_full_mask(backend):
         return mode, buffer
     return type(mode)["QLEN_ONLY"], None
+
+
+def preallocated_mask(
+    mask: torch.Tensor | None, attn_backend: VerifyBackend, batch: VerifyBatch
+) -> torch.Tensor | None:
+    """Return the preallocated mask that a verify's draft fills, None where there is none that has room for the batch.
+
+    ``mask`` is what ``attn_backend`` hands out. A wrapper that hands out nothing has that of the backend that verifies,
+    but for two-batch overlap, which splits what it gets and keeps the lengths for it. A batch with a graph whose mask
+    may be too short for all its requests at their limit is given a longer one, of which the graph's takes as much as it
+    holds; one above the largest graph has its mask made anew. Sizes alone decide, so that the host waits for nothing.
+    Source: pk-mirror-guards.
+    """
+    owner = verifier(attn_backend)
+    shared = owner is not attn_backend and not splits_batches(attn_backend)
+    if mask is None and shared and has_full_mask(attn_backend):
+        mask = owner.get_verify_buffers_to_fill_after_draft()[0]
+    count = batch.seq_lens.shape[0]
+    if mask is None or count > getattr(owner, "verify_mask_requests", count):
+        return None
+    tokens = _draft_tokens(owner)
+    # One that does not hold a request at the context's end is over the draft tokens alone.
+    if mask.numel() < tokens * owner.max_context_len:
+        return mask
+    needed = tokens * (tree_mask_total(batch, attn_backend) + count * tokens)
+    if needed <= mask.numel():
+        return mask
+    has_graph = count * tokens * owner.max_context_len <= mask.numel()
+    return mask.new_ones(needed)[: mask.numel()] if has_graph else None
+
+
+def _draft_tokens(backend: object) -> int:
+    """Return how many tokens a request has in a verify, 0 for a backend that does not say."""
+    names = ("num_draft_tokens", "speculative_num_draft_tokens")
+    return next((int(found) for name in names if (found := getattr(backend, name, None))), 0)

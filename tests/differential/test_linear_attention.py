@@ -218,6 +218,18 @@ def test_an_eager_draft_extend_needs_no_mirror(
         assert told == dict.fromkeys(expected) | {"host_reads": 0}
 
 
+@pytest.mark.parametrize("topk", [1, 4])
+def test_the_plan_streams_hook_copies_a_trees_links_anew(
+    unpatched: DrivenTree, patched: DrivenTree, hardened: DrivenTree, topk: int
+) -> None:
+    for tree in (patched, hardened):
+        told = tree.ask("linear_attention.linked_after_the_draft", topk)
+        assert told["kept"] == told["made"]
+        assert told["without_a_graph"] is (topk > 1)
+    with pytest.raises(ProbeError, match="NotImplementedError"):
+        unpatched.ask("linear_attention.linked_after_the_draft", topk)
+
+
 def test_a_server_keeps_the_mirror_for_whichever_of_the_two_reads_it(
     patched: DrivenTree, hardened: DrivenTree, upstream: DrivenTree, successor: DrivenTree
 ) -> None:

@@ -92,6 +92,16 @@ def test_the_tree_mask_is_upstreams_but_as_wide_as_the_pools_rows(
         assert told == [([None, None], [("torch.bool", (size,), 0), None]) for size in sizes]
 
 
+def test_a_full_tree_mask_that_nobody_reads_is_not_allocated(
+    patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree
+) -> None:
+    request = (SERVER, False, 3, SERVER["draft_tokens"])
+    for tree in (patched, hardened):
+        assert tree.ask("trtllm_mla.tree_mask", *request, disable="") == ([None, None], [None, None])
+    _, (mask, _) = upstream.ask("trtllm_mla.tree_mask", *request)
+    assert mask is not None
+
+
 def test_a_draft_extends_backend_has_no_tree_mask(patched: DrivenTree, upstream: DrivenTree) -> None:
     request = (SERVER, False, 3, SERVER["draft_tokens"], True)
     assert patched.ask("trtllm_mla.tree_mask", *request) == ([None, None], [None, None])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchkit.runtime import lengths
+from patchkit.runtime.api_1 import preallocated_mask
 
 MAX_CONTEXT = 4096
 LENS = st.lists(st.integers(0, MAX_CONTEXT), min_size=1, max_size=16)
@@ -104,10 +105,79 @@ def test_a_request_has_at_most_its_row_of_the_pool() -> None:
 def test_a_preallocated_mask_is_for_as_many_requests_as_a_graph_has(count: int, kept: bool) -> None:
     batch, backend = verifying([4] * count, known=False)
     mask = torch.zeros(1)
-    assert lengths.preallocated_mask(mask, backend, batch) is mask
+    assert preallocated_mask(mask, backend, batch) is mask
     backend.verify_mask_requests = 2
-    assert lengths.preallocated_mask(mask, backend, batch) is (mask if kept else None)
-    assert lengths.preallocated_mask(None, backend, batch) is None
+    assert preallocated_mask(mask, backend, batch) is (mask if kept else None)
+    assert preallocated_mask(None, backend, batch) is None
+
+
+TOKENS, GRAPH = 2, 3
+
+
+def owning(size: int, **more: Any) -> Any:
+    """Return a backend with a mask of that size for a verify."""
+    fields = {
+        "max_context_len": MAX_CONTEXT,
+        "num_draft_tokens": TOKENS,
+        "req_to_token": torch.zeros(9, MAX_CONTEXT + 4),
+    }
+    made = SimpleNamespace(**fields | more, mask=torch.zeros(size, dtype=torch.bool))
+    made.get_verify_buffers_to_fill_after_draft = lambda: [made.mask, None]
+    return made
+
+
+def full_size(count: int, length: int) -> int:
+    return count * TOKENS * (length + TOKENS)
+
+
+@pytest.mark.parametrize("tokens", ["num_draft_tokens", "speculative_num_draft_tokens"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_mask_is_handed_out_for_what_it_holds(known: bool, tokens: str) -> None:
+    backend = owning(full_size(GRAPH, MAX_CONTEXT + 4), **({"num_draft_tokens": None} | {tokens: TOKENS}))
+    for count in (1, GRAPH - 1, GRAPH):
+        batch, _ = verifying([MAX_CONTEXT + 4] * count, known=known)
+        assert preallocated_mask(backend.mask, backend, batch) is backend.mask
+    batch, _ = verifying([MAX_CONTEXT + 4] * (GRAPH + 1), known=known)
+    assert preallocated_mask(backend.mask, backend, batch) is None
+    # Above the largest graph short requests are known to have room.
+    batch, _ = verifying([1] * (GRAPH + 1), known=known)
+    assert preallocated_mask(backend.mask, backend, batch) is (backend.mask if known else None)
+
+
+def test_a_full_batch_whose_graph_has_too_short_a_mask_is_given_a_longer_one() -> None:
+    # As large as the context, as a fork's subclass may have it.
+    backend = owning(GRAPH * TOKENS * MAX_CONTEXT)
+    batch, _ = verifying([MAX_CONTEXT + 4] * GRAPH, known=False)
+    mask = preallocated_mask(backend.mask, backend, batch)
+    assert mask is not None
+    assert mask.shape == backend.mask.shape
+    assert mask.untyped_storage().nbytes() == full_size(GRAPH, MAX_CONTEXT + 4)
+    assert mask.data_ptr() != backend.mask.data_ptr()
+
+
+def test_a_mask_over_the_draft_alone_is_handed_out_as_it_is() -> None:
+    backend = owning(GRAPH * TOKENS * TOKENS)
+    batch, _ = verifying([MAX_CONTEXT] * GRAPH, known=False)
+    assert preallocated_mask(backend.mask, backend, batch) is backend.mask
+
+
+def test_a_wrapper_without_buffers_has_those_of_the_backend_that_verifies() -> None:
+    owner = owning(full_size(GRAPH, MAX_CONTEXT + 4))
+    batch, _ = verifying([4] * GRAPH, known=False)
+    linear = SimpleNamespace(full_attn_backend=owner, linear_attn_backend=SimpleNamespace())
+    sparse = SimpleNamespace(dense=owner)
+    nested = SimpleNamespace(full_attn_backend=sparse)
+    wrappers: list[Any] = [linear, sparse, nested]
+    for wrapper in wrappers:
+        assert preallocated_mask(None, wrapper, batch) is owner.mask
+    # Two-batch overlap splits a mask at its requests' lengths; a wrapper that is not known is as long as its backend.
+    others: list[Any] = [
+        SimpleNamespace(primary=owner),
+        SimpleNamespace(inner=owner, max_context_len=MAX_CONTEXT),
+    ]
+    for wrapper in others:
+        assert preallocated_mask(None, wrapper, batch) is None
+        assert lengths.row_length(wrapper) == MAX_CONTEXT + 4
 
 
 def test_the_tree_mask_of_a_known_total_asks_the_backend_for_nothing() -> None:

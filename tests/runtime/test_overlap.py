@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,17 @@ def test_a_hybrid_has_the_hook_where_its_verify_side_has(mode: str, has: bool) -
     assert has_overlap_hook(HybridAttnBackend(Without(), WithHook(), mode)) is has
     nested = HybridAttnBackend(Without(), HybridAttnBackend(Without(), WithHook(), mode), "decode")
     assert has_overlap_hook(nested) is has
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("linear", [True, False])
+def test_what_wraps_full_and_linear_attention_has_the_hook_where_both_have(full: bool, linear: bool) -> None:
+    wrapper: Any = WithHook()
+    wrapper.full_attn_backend, wrapper.linear_attn_backend = (
+        WithHook() if has else Without() for has in (full, linear)
+    )
+    assert has_overlap_hook(wrapper) is (full and linear)
+    assert has_overlap_hook(HybridAttnBackend(Without(), wrapper, "decode")) is (full and linear)
 
 
 def test_a_hybrid_that_does_not_hand_the_call_on_has_no_hook() -> None:

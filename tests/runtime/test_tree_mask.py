@@ -28,6 +28,10 @@ def hybrid(prefill: str, decode: str, verifies: str) -> Any:
     return backend("HybridAttnBackend", model_runner=runner, **sides)
 
 
+def beside(full: Any, linear: str = "GDNAttnBackend", wrapper: str = "HybridLinearAttnBackend") -> Any:
+    return backend(wrapper, full_attn_backend=full, linear_attn_backend=backend(linear))
+
+
 @pytest.mark.parametrize(
     ("target", "reads"),
     [
@@ -49,6 +53,13 @@ def hybrid(prefill: str, decode: str, verifies: str) -> Any:
         (hybrid("TritonAttnBackend", "TRTLLMHAAttnBackend", "decode"), False),
         (hybrid("TritonAttnBackend", "TRTLLMHAAttnBackend", "prefill"), True),
         (hybrid("TRTLLMHAAttnBackend", "TritonAttnBackend", "prefill"), False),
+        (beside(backend("TRTLLMHAAttnBackend")), False),
+        (beside(backend("TRTLLMHAAttnBackend"), "AcmeLinearBackend"), True),
+        (beside(backend("TRTLLMHAAttnBackend"), wrapper="AcmeHybridLinearBackend"), True),
+        (beside(backend("TritonAttnBackend")), True),
+        (beside(hybrid("TRTLLMHAAttnBackend", "TritonAttnBackend", "prefill")), False),
+        (beside(hybrid("TRTLLMHAAttnBackend", "TritonAttnBackend", "decode")), True),
+        (backend("TboAttnBackend", primary=backend("TRTLLMHAAttnBackend")), True),
     ],
     ids=lambda value: value if isinstance(value, bool) else type(value).__name__,
 )

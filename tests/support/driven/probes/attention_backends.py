@@ -22,7 +22,8 @@ from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
 from sglang.srt.mem_cache import swa_memory_pool
 from sglang.srt.mem_cache.swa_memory_pool import SWAKVPool
 from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
-from sglang.srt.speculative.eagle_info import EagleDraftExtendInput, EagleDraftInput, EagleVerifyInput
+from sglang.srt.speculative import eagle_info
+from sglang.srt.speculative.eagle_info import EagleDraftInput, EagleVerifyInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -332,7 +333,7 @@ def spec_info(
     if mode == "extend v2":
         made: Any = EagleDraftInput()
     else:
-        made = EagleDraftExtendInput(num_accept_tokens_cpu=list(accepted) if on_host else None)
+        made = eagle_info.EagleDraftExtendInput(num_accept_tokens_cpu=list(accepted) if on_host else None)
     made.num_accept_tokens = counts
     made.num_correct_drafts = counts - 1
     made.num_tokens_per_req = stride

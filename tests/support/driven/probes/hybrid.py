@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,7 +42,11 @@ def starts(kind: str, server: dict[str, Any], plan_stream: bool) -> str | None:
 
 
 def verify_side(server: dict[str, Any], attention_mode: str, graph: int) -> dict[str, Any]:
-    """Return what a hybrid of TRTLLM MLA and MHA hands on in a verify, by which side the server lets verify."""
+    """Return what a hybrid of TRTLLM MLA and MHA hands on in a verify, by which side the server lets verify.
+
+    The mask is the full one: 32886, which does without it, is off.
+    """
+    os.environ["PATCHKIT_DISABLE"] = "32886"
     made = backends.target("mla/mha", server, None)
     made.model_runner.server_args.speculative_attention_mode = attention_mode
     with backends.OnCpu():

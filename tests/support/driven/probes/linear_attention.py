@@ -79,7 +79,7 @@ def _pool(seed: int) -> Any:
     return SimpleNamespace(size=_REQUESTS, get_mamba_indices=lambda rows: order[rows])
 
 
-def _linear(kind: str, seed: int = 0, topk: int = 1) -> Any:
+def linear(kind: str, seed: int = 0, topk: int = 1) -> Any:
     """Return a backend of linear attention as it plans; its kernels are nothing that a plan asks for."""
     made = object.__new__(LINEAR[kind])
     runner = SimpleNamespace(
@@ -95,7 +95,7 @@ def _linear(kind: str, seed: int = 0, topk: int = 1) -> Any:
 
 
 def _wrapped(kind: str, full: Any, **named: Any) -> Any:
-    return HybridLinearAttnBackend(full, _linear(kind, **named), [0])
+    return HybridLinearAttnBackend(full, linear(kind, **named), [0])
 
 
 def _runner_module() -> Any:
@@ -264,20 +264,20 @@ def halves(sizes: list[int], fills: list[int]) -> list[list[int]]:
     told = []
     with padded_replay(sum(sizes), sum(sizes) - sum(fills)):
         for size, padded in zip(sizes, fills, strict=True):
-            linear = _linear("gdn")
-            linear.init_cuda_graph_state(size, size)
+            made = linear("gdn")
+            made.init_cuda_graph_state(size, size)
             lens = torch.tensor([9] * (size - padded) + [_FILL] * padded)
-            planned = linear._replay_metadata(size, torch.arange(1, size + 1), ForwardMode.DECODE, None, lens)
+            planned = made._replay_metadata(size, torch.arange(1, size + 1), ForwardMode.DECODE, None, lens)
             told.append(planned.query_start_loc.tolist())
     return told
 
 
 def without_a_word(mirror: bool) -> list[int]:
     """Replay as a runner does that says nothing of padding; return what is taken for requests."""
-    linear = _linear("gdn")
-    linear.init_cuda_graph_state(3, 3)
+    made = linear("gdn")
+    made.init_cuda_graph_state(3, 3)
     lens = torch.tensor([9, 9, _FILL]) if mirror else None
-    planned = linear._replay_metadata(3, torch.tensor([4, 5, 6]), ForwardMode.DECODE, None, lens)
+    planned = made._replay_metadata(3, torch.tensor([4, 5, 6]), ForwardMode.DECODE, None, lens)
     found: list[int] = planned.query_start_loc.tolist()
     return found
 
@@ -324,6 +324,27 @@ def eager(kind: str, mode: str, batch: dict[str, Any], mirror: bool, topk: int =
         # A kernel fills it.
         told["retrieve_parent_token"] = tuple(metadata.retrieve_parent_token.shape)
     return told | {"host_reads": reads.count}
+
+
+def linked_after_the_draft(topk: int) -> dict[str, Any]:
+    """Call the plan stream's hook beside Triton's; return a graph's links, which a verify of three requests has."""
+    full = backends.target("triton", {"context": 64, "page_size": 1, "draft_tokens": 4, "topk": topk}, None)
+    wrapper: Any = HybridLinearAttnBackend(full, linear("gdn", topk=topk), [0])
+    with backends.OnCpu():
+        wrapper.init_cuda_graph_state(4, 16)
+    made = _spec(3, 4, topk, 5)
+    for graph in (None, 4):
+        wrapper.update_verify_buffers_to_fill_after_draft(made, graph)
+        if graph is None and topk > 1:
+            untouched = wrapper.linear_attn_backend.retrieve_next_token_list[3][:3].clone()
+    kept = wrapper.linear_attn_backend
+    names = ("retrieve_next_token", "retrieve_next_sibling")
+    lists = [getattr(kept, f"{name}_list")[3][:3].tolist() for name in names] if topk > 1 else []
+    return {
+        "kept": lists,
+        "made": [getattr(made, name).tolist() for name in names] if topk > 1 else [],
+        "without_a_graph": topk > 1 and untouched.tolist() != lists[0],
+    }
 
 
 def keeps_mirror(linear: str, full: bool | None, disable: str = "", outer: str = "") -> dict[str, Any]:

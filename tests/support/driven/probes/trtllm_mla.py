@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -70,9 +71,19 @@ def eager(server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: bool
 
 
 def tree_mask(
-    server: dict[str, Any], skip_prefill: bool, max_bs: int, tokens_per_request: int, is_draft: bool = False
+    server: dict[str, Any],
+    skip_prefill: bool,
+    max_bs: int,
+    tokens_per_request: int,
+    is_draft: bool = False,
+    *,
+    disable: str = "32886",
 ) -> Any:
-    """Return what a verify's buffers are before and after the graph state: None, or type, size and values set."""
+    """Return what a verify's buffers are before and after the graph state: None, or type, size and values set.
+
+    The mask is the full one: 32886, which does without it, is off unless ``disable`` names other patches.
+    """
+    os.environ["PATCHKIT_DISABLE"] = disable
     backend = _backend(server, skip_prefill, is_draft)
     before = backend.get_verify_buffers_to_fill_after_draft()
     with backends.OnCpu():

@@ -1,0 +1,102 @@
+"""A verify's tree mask is written and read inside its memory, whoever wraps the backend and however large the batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.driven.graph_sessions import CONTEXT, WIDTH
+from support.driven.trees import DEFAULT, OPTIONAL, DrivenTree, with_patches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.releases import Releases
+
+TOKENS, GRAPH = 4, 4
+SERVER = {"context": CONTEXT, "page_size": 1, "draft_tokens": TOKENS, "topk": 1, "steps": 3}
+OWNERS = (
+    "triton",
+    "linear triton",
+    "triton+mha",
+    "linear triton+mha",
+    "linear triton+linear mha",
+    "linear linear triton",
+    "wrapped triton",
+    "linear wrapped triton",
+    "fork",
+    "linear fork",
+    "wrapped fork",
+)
+"""Backends whose verify reads the mask, and what wraps them; ``a+b`` verifies with a."""
+LENS = (17, WIDTH - TOKENS)
+"""Of a short request, and of one at its row's end."""
+# One below the largest graph, as large, and one above.
+BATCHES = [[length] * count for count in (1, GRAPH - 1, GRAPH, GRAPH + 1) for length in LENS]
+
+
+@pytest.fixture(scope="module", params=["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
+def tree(
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DrivenTree]:
+    """Releases of every form that the worker's question and the backend's replay have, with all patches."""
+    every = (*DEFAULT, *OPTIONAL)
+    made = with_patches(releases, tmp_path_factory.mktemp("driven"), request.param, every, request.param)
+    yield made
+    made.stop()
+
+
+def verified(
+    tree: DrivenTree, kind: str, batches: list[list[int]] = BATCHES, *more: Any
+) -> list[dict[str, Any]]:
+    return tree.ask_many("tree_mask.verified", [(kind, SERVER, lens, GRAPH, *more) for lens in batches])
+
+
+def assert_inside(told: list[dict[str, Any]], batches: list[list[int]] = BATCHES) -> None:
+    for each, lens in zip(told, batches, strict=True):
+        assert (each["written_past"], each["read_past"]) == (0, 0), lens
+        assert each["sees"], lens
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("kind", OWNERS)
+def test_a_mask_is_written_and_read_inside_its_memory(tree: DrivenTree, kind: str, known: bool) -> None:
+    # A fork's own graphs have no room for requests that are all at their row's end.
+    short = "fork" in kind
+    batches = [lens for lens in BATCHES if not (short and len(lens) == GRAPH and lens[0] > CONTEXT - TOKENS)]
+    assert_inside(verified(tree, kind, batches, known), batches)
+
+
+@pytest.mark.parametrize("disable", ["", "pk-triton-replay"])
+@pytest.mark.parametrize(
+    "kind", [owner for owner in OWNERS if "wrapped" not in owner and "fork" not in owner]
+)
+def test_a_batch_that_has_a_graph_fills_the_graphs_own_mask(
+    tree: DrivenTree, kind: str, disable: str
+) -> None:
+    for told, lens in zip(verified(tree, kind, BATCHES, False, disable), BATCHES, strict=True):
+        assert told["in_the_graphs_own"] is (len(lens) <= GRAPH), lens
+        if len(lens) <= GRAPH:
+            assert told["host_reads"] == 0
+
+
+def test_a_mask_that_a_forks_graphs_have_no_room_for_is_written_inside_its_memory(tree: DrivenTree) -> None:
+    (told,) = verified(tree, "fork", [[WIDTH - TOKENS] * GRAPH])
+    assert told["written_past"] == 0
+    assert told["host_reads"] == 0
+
+
+@pytest.mark.parametrize("kind", ["triton", "triton+mha"])
+def test_before_the_patch_a_batch_above_the_largest_graph_was_written_past_it(
+    unpatched: DrivenTree, kind: str
+) -> None:
+    # A hybrid handed out no buffer then, and its mask was as large as its batch.
+    told = verified(unpatched, kind, [[WIDTH - TOKENS] * (GRAPH + 1)], True)
+    assert (told[0]["written_past"] > 0) is (kind == "triton")
+
+
+def test_before_the_patch_a_full_batch_at_its_rows_end_was_written_past_the_graphs_mask(
+    unpatched: DrivenTree,
+) -> None:
+    (told,) = verified(unpatched, "triton", [[WIDTH - TOKENS] * GRAPH], True)
+    assert told["written_past"] > 0
