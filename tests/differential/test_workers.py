@@ -81,6 +81,14 @@ def test_a_worker_starts_with_a_backend_that_has_the_overlap_hook(
 
 
 @EVERY
+def test_a_worker_without_a_plan_stream_starts_before_its_target_has_a_backend(
+    patched: DrivenTree, hardened: DrivenTree, kind: str
+) -> None:
+    for tree in (patched, hardened):
+        assert tree.ask("workers.start", kind, None, plan_stream=False) is False
+
+
+@EVERY
 @pytest.mark.parametrize("target", ["base", "flashinfer mla"])
 def test_a_worker_with_a_plan_stream_refuses_to_start_with_a_backend_that_has_no_overlap_hook(
     every_tree: tuple[Any, ...], hardened: DrivenTree, kind: str, target: str

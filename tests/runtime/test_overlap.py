@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from patchkit.runtime.overlap import HOOK, has_overlap_hook, require_overlap_hook
+from patchkit.runtime.overlap import (
+    HOOK,
+    has_overlap_hook,
+    require_overlap_hook,
+    require_overlap_hook_to_verify,
+)
 
 
 class AttentionBackend:
@@ -127,3 +132,34 @@ def test_a_backend_that_names_two_kinds_is_no_hybrid() -> None:
 def test_the_error_names_the_side_that_verifies() -> None:
     with pytest.raises(RuntimeError, match=r"^Without cannot verify"):
         require_overlap_hook(object(), HybridAttnBackend(WithHook(), Without(), "decode"))
+
+
+def target(backend: object) -> SimpleNamespace:
+    return SimpleNamespace(model_runner=SimpleNamespace(attn_backend=backend))
+
+
+def server(mode: str = "null") -> SimpleNamespace:
+    return SimpleNamespace(disaggregation_mode=mode)
+
+
+STREAM = SimpleNamespace(plan_stream=object())
+
+
+@pytest.mark.parametrize("mode", ["null", "decode"])
+def test_a_worker_with_a_plan_stream_starts_only_with_the_hook(mode: str) -> None:
+    require_overlap_hook_to_verify(STREAM, target(WithHook()), server(mode))
+    with pytest.raises(RuntimeError, match=r"^Without cannot verify"):
+        require_overlap_hook_to_verify(STREAM, target(Without()), server(mode))
+
+
+def test_a_server_that_only_prefills_starts_without_the_hook() -> None:
+    require_overlap_hook_to_verify(STREAM, target(Without()), server("prefill"))
+
+
+@pytest.mark.parametrize("draft", [None, SimpleNamespace(), SimpleNamespace(plan_stream=None)])
+def test_nothing_of_a_target_is_looked_at_without_a_plan_stream(draft: object) -> None:
+    class Untouched:
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError(name)
+
+    require_overlap_hook_to_verify(draft, Untouched(), Untouched())  # type: ignore[arg-type]

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import importlib.util
 import io
 import os
 import pickle
+import re
 import sys
 import traceback
 from multiprocessing.connection import Connection
@@ -34,7 +36,16 @@ def _prepare(tree: str) -> None:
                 (Path(tree) / "sglang" / kernels / folder).mkdir(exist_ok=True)
     from patchkit.verify.stand_ins import Finder
 
-    sys.meta_path.append(Finder())
+    # Later releases take from it a type of torch's, and its absence as an answer.
+    sys.modules["nixl_ep"] = None  # type: ignore[assignment]
+    # What it compiles at import is of the standard library's language.
+    sys.modules.setdefault("regex", re)
+    finder = Finder()
+    sys.meta_path.append(finder)
+    if importlib.util.find_spec("transformers") is None:
+        finder.absent.add("transformers")
+        # Later releases add to a configuration's validators.
+        importlib.import_module("transformers").PretrainedConfig.__class_validators__ = []
     import torch
 
     torch.set_num_threads(1)

@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 from sglang.srt.layers.attention.trtllm_mha_backend import TRTLLMHAAttnBackend
+from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative import eagle_worker_v2, multi_layer_eagle_worker_v2, standalone_worker_v2
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleDraftWorker
+from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 from .decisions import backend, bare
 from .recorders import DeviceTensor, on_device, plain
@@ -107,8 +109,15 @@ def captured(kinds: list[str | None], *, cuda: bool = True) -> list[bool]:
     return found
 
 
-def start(kind: str, target: str, *, plan_stream: bool, disaggregation: str = "null") -> bool:
-    """Start a worker whose target has a backend of a kind; return whether it has a plan stream then."""
+class _StartedError(Exception):
+    """The scheduler has its workers and asks the target's for its limits."""
+
+
+def start(kind: str, target: str | None, *, plan_stream: bool, disaggregation: str = "null") -> bool:
+    """Have a scheduler start a worker; return whether it has a plan stream then.
+
+    The target's worker has a backend of a kind, or none at all yet.
+    """
     module = MODULES[kind]
     stream = SimpleNamespace(device=torch.device("cpu")) if plan_stream else None
     module._get_plan_stream = lambda _: (stream, nullcontext())
@@ -127,14 +136,33 @@ def start(kind: str, target: str, *, plan_stream: bool, disaggregation: str = "n
         context_length=None,
         disaggregation_mode=disaggregation,
     )
-    model_runner = SimpleNamespace(attn_backend=backend(target), model_config=SimpleNamespace(context_len=64))
-    target_worker = SimpleNamespace(model_runner=model_runner, get_memory_pool=lambda: (None, None))
+    model_runner = SimpleNamespace(model_config=SimpleNamespace(context_len=64))
+    if target is not None:
+        model_runner.attn_backend = backend(target)
+
+    def started() -> None:
+        raise _StartedError
+
+    target_worker = SimpleNamespace(
+        model_runner=model_runner, get_memory_pool=lambda: (None, None), get_worker_info=started
+    )
     cls = {
         "eagle": "EAGLEWorkerV2",
         "multi-layer": "MultiLayerEagleWorkerV2",
         "standalone": "StandaloneWorkerV2",
     }[kind]
     worker = getattr(module, cls)(server_args, 0, 0, 0, 0, 0, 0, 0, target_worker)
+    scheduler = bare(Scheduler)
+    vars(scheduler).update(
+        server_args=server_args,
+        spec_algorithm=SpeculativeAlgorithm.EAGLE,
+        tp_worker=target_worker,
+        draft_worker=worker,
+        init_tp_model_worker=lambda: None,
+        maybe_init_draft_worker=lambda: None,
+    )
+    with suppress(_StartedError):
+        scheduler.init_model_worker()
     return worker.plan_stream is not None
 
 
