@@ -434,6 +434,9 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         _edge("standalone-edges", _STANDALONE),
         *_of_models(batches),
         _edge("qwen3-next-buffer", _MAMBA_BUFFER, "qwen3-next"),
+        # Neither a batch above the graph nor sums by which tokens that are as good as each other part.
+        _edge("nemotron-h-graph", {"cuda_graph_max_bs": _RUNNING}, "nemotron-h"),
+        _edge("nemotron-h-deterministic", _DETERMINISTIC, "nemotron-h"),
         _edge("qwen3-next-grammar", _MAMBA_BUFFER, "qwen3-next", grammar=True),
         *(
             _long(context, batch, options)

@@ -33,6 +33,18 @@ LEFT_OUT = frozenset(
 FURTHER = "PATCHKIT_BENCH_STAND_INS"
 
 
+class _Open(type):
+    """A class whose attributes are whatever is asked for: names of enumerations, decorators, parameters."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return MagicMock(name=f"{cls.__name__}.{name}")
+
+    def __getitem__(cls, item: object) -> type:
+        return cls
+
+
 class _StandIn(ModuleType):
     # A package, so that its submodules are found too; newer than any minimum that is asked for.
     __path__: list[str] = []  # noqa: RUF012 (the import system reads it off the module)
@@ -46,7 +58,7 @@ class _StandIn(ModuleType):
             # Annotates a field of a pydantic model, which has to know how to validate it.
             value = dict
         elif name[0].isupper():
-            value = type(name, (), {})
+            value = _Open(name, (), {})
         setattr(self, name, value)
         return value
 
