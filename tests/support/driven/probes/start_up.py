@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from sglang.srt import server_args as server_args_module
 from sglang.srt.configs.model_config import AttentionArch, ModelConfig
-from sglang.srt.managers import scheduler as scheduler_module
 from sglang.srt.managers import tp_worker
 from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.model_executor import model_runner as model_runner_module
@@ -119,7 +118,8 @@ class _ModelConfig:
 class _Model(torch.nn.Module):
     """A model without weights."""
 
-    hot_token_id = None
+    hot_token_id = shared_experts_config = None
+    backbone_hidden_size = HEADS * HEAD_DIM
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,9 @@ class _Model(torch.nn.Module):
         self.model.layers = torch.nn.ModuleList()
         self.lm_head = SimpleNamespace(weight=torch.zeros(VOCABULARY, HEADS * HEAD_DIM))
 
-    def forward(self, input_ids: Any, positions: Any, forward_batch: Any, pp_proxy_tensors: Any = None) -> None:
+    def forward(
+        self, input_ids: Any, positions: Any, forward_batch: Any, pp_proxy_tensors: Any = None
+    ) -> None:
         raise NotImplementedError
 
     def get_embed_and_head(self) -> Any:
@@ -146,12 +148,14 @@ class _Group:
     rank = rank_in_group = local_rank = 0
     is_first_rank = is_last_rank = True
     ranks = [0]
-    cpu_group = device_group = pynccl_comm = ca_comm = None
+    cpu_group = device_group = None
     device = torch.device("cpu")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name.endswith("comm"):
+            return None
         return lambda *_, **__: None
 
 
@@ -179,7 +183,12 @@ class _Stream:
 def _without_a_gpu() -> None:
     cuda = torch.cuda
     properties = SimpleNamespace(
-        multi_processor_count=4, total_memory=1 << 33, name="stand-in", major=9, minor=0, L2_cache_size=1 << 20,
+        multi_processor_count=4,
+        total_memory=1 << 33,
+        name="stand-in",
+        major=9,
+        minor=0,
+        L2_cache_size=1 << 20,
         is_integrated=False,
     )
     for name, value in {
@@ -213,8 +222,13 @@ def _alone() -> None:
             if "GroupCoordinator" in str(kind):
                 setattr(module, each, _Group())
         for each, value in {
-            "_ATTN_TP_RANK": 0, "_ATTN_TP_SIZE": 1, "_ATTN_DP_RANK": 0, "_ATTN_DP_SIZE": 1, "_LOCAL_ATTN_DP_SIZE": 1,
-            "_LOCAL_ATTN_DP_RANK": 0, "_ENABLE_DP_ATTENTION_FLAG": False,
+            "_ATTN_TP_RANK": 0,
+            "_ATTN_TP_SIZE": 1,
+            "_ATTN_DP_RANK": 0,
+            "_ATTN_DP_SIZE": 1,
+            "_LOCAL_ATTN_DP_SIZE": 1,
+            "_LOCAL_ATTN_DP_RANK": 0,
+            "_ENABLE_DP_ATTENTION_FLAG": False,
         }.items():
             if hasattr(module, each):
                 setattr(module, each, value)
@@ -241,9 +255,18 @@ def _pools(runner: Any) -> dict[str, Any]:
         ReqToTokenPool, size=REQUESTS, max_context_len=CONTEXT + 16, device="cpu", enable_memory_saver=False
     )
     common = dict(
-        size=SLOTS, page_size=runner.page_size, dtype=torch.bfloat16, layer_num=LAYERS, device="cpu",
-        enable_memory_saver=False, head_num=HEADS, head_dim=HEAD_DIM, kv_lora_rank=16, qk_rope_head_dim=8,
-        start_layer=0, end_layer=LAYERS - 1,
+        size=SLOTS,
+        page_size=runner.page_size,
+        dtype=torch.bfloat16,
+        layer_num=LAYERS,
+        device="cpu",
+        enable_memory_saver=False,
+        head_num=HEADS,
+        head_dim=HEAD_DIM,
+        kv_lora_rank=16,
+        qk_rope_head_dim=8,
+        start_layer=0,
+        end_layer=LAYERS - 1,
     )
     pool = made(MLATokenToKVPool if runner.use_mla_backend else MHATokenToKVPool, **common)
     allocator = runner.token_to_kv_pool_allocator or made(
@@ -256,8 +279,11 @@ def _pools(runner: Any) -> dict[str, Any]:
         "token_to_kv_pool": pool,
         "token_to_kv_pool_allocator": allocator,
         "memory_pool_config": SimpleNamespace(
-            max_total_num_tokens=SLOTS, max_running_requests=REQUESTS, full_max_total_num_tokens=SLOTS,
-            swa_max_total_num_tokens=SLOTS, mem_fraction_static=0.5,
+            max_total_num_tokens=SLOTS,
+            max_running_requests=REQUESTS,
+            full_max_total_num_tokens=SLOTS,
+            swa_max_total_num_tokens=SLOTS,
+            mem_fraction_static=0.5,
         ),
     }
 
@@ -272,6 +298,7 @@ def _light_runners() -> None:
         self.dtype = torch.bfloat16
         self.weight_load_mem_usage = 0
         self.loader = SimpleNamespace(preloaded_weights_bytes=0)
+        self.load_config = None
         self.remote_instance_weight_info = self.startup_weight_load = None
 
     def init_memory_pool(self: Any, *_: Any) -> None:
@@ -280,16 +307,23 @@ def _light_runners() -> None:
 
     def init_kv_cache_configurator(self: Any, *_: Any, **__: Any) -> None:
         result = SimpleNamespace(
-            **_pools(self), full_max_total_num_tokens=SLOTS, swa_max_total_num_tokens=SLOTS, unified_memory_pool=None
+            **_pools(self),
+            full_max_total_num_tokens=SLOTS,
+            swa_max_total_num_tokens=SLOTS,
+            unified_memory_pool=None,
         )
-        self.kv_cache_configurator = SimpleNamespace(configure=lambda **_: result, logical_token_capacity=lambda *_, **__: SLOTS)
+        self.kv_cache_configurator = SimpleNamespace(
+            configure=lambda **_: result, logical_token_capacity=lambda *_, **__: SLOTS
+        )
 
     def configure_kv_cache_dtype(self: Any) -> None:
         self.kv_cache_dtype = torch.bfloat16
         self.kv_cache_dtype_str = "auto"
 
     def init_torch_distributed(self: Any) -> float:
-        self.tp_group = self.pp_group = self.attention_tp_group = self.attn_cp_group = self.attention_cp_group = _Group()
+        self.tp_group = self.pp_group = self.attention_tp_group = self.attn_cp_group = (
+            self.attention_cp_group
+        ) = _Group()
         self.local_omp_cpuid = None
         self.pre_model_load_memory = 1.0
         return 1.0
@@ -328,6 +362,20 @@ def _light_runners() -> None:
     ModelConfig.from_server_args = staticmethod(lambda *_, **__: _ModelConfig(_MLA))
     _replace(utils, get_available_gpu_memory=lambda *_, **__: 1.0)
 
+    for name in ("layers.attention.flashinfer_backend", "layers.attention.flashinfer_mla_backend"):
+        for wrapper in (
+            "BatchDecodeWithPagedKVCacheWrapper",
+            "BatchMLAPagedAttentionWrapper",
+            "BatchPrefillWithPagedKVCacheWrapper",
+            "BatchPrefillWithRaggedKVCacheWrapper",
+        ):
+            setattr(_module(name), wrapper, _Stream)
+    _replace(_module("layers.attention.attention_registry"), get_device_capability=lambda *_: (9, 0))
+    for name in ("layers.attention.trtllm_mla_backend", "layers.attention.trtllm_mha_backend"):
+        _replace(_module(name), make_persistent_multi_ctas_kv_counter_buffer=nothing)
+    _replace(_module("speculative.ngram_worker"), NgramCorpus=_Stream)
+    _replace(_module("model_loader.utils"), get_model_architecture=lambda _: (_Model, "stand-in"))
+
     def stop(self: Any) -> None:
         raise _StartedError
 
@@ -336,8 +384,20 @@ def _light_runners() -> None:
 
 _MLA = False
 _SIZES = dict.fromkeys(
-    "tp_size pp_size dp_size moe_ep_size moe_tp_size moe_dp_size attn_tp_size attn_dp_size attn_cp_size dcp_size "
-    "attn_dcp_size".split(), 1
+    [
+        "tp_size",
+        "pp_size",
+        "dp_size",
+        "moe_ep_size",
+        "moe_tp_size",
+        "moe_dp_size",
+        "attn_tp_size",
+        "attn_dp_size",
+        "attn_cp_size",
+        "dcp_size",
+        "attn_dcp_size",
+    ],
+    1,
 )
 
 
@@ -387,13 +447,15 @@ def _arguments(kind: str, prefill: str, decode: str) -> Any:
         "cuda_graph_config": _graphs(),
         **WORKERS[kind],
     }
-    names = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set(dir(cls))
+    names = (
+        {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set(dir(cls))
+    )
     return cls(**{name: value for name, value in values.items() if name in names})
 
 
 def start(kind: str, backends: str, *, plan_stream: bool) -> list[str]:
     """Start a server; return the kinds of what was made."""
-    prefill, _, decode = backends.partition("/")
+    prefill, _, decode = backends.removesuffix(" mla").partition("/")
     decode = decode or prefill
     global _MLA
     _MLA = "mla" in backends
@@ -404,7 +466,9 @@ def start(kind: str, backends: str, *, plan_stream: bool) -> list[str]:
     arguments = _arguments(kind, prefill, decode)
     context = _module("runtime_context")
     if context is not None and hasattr(context, "publish"):
-        ranks = {"ranks": context.SpawnRanks(world_rank=0, gpu_id=0)} if hasattr(context, "SpawnRanks") else {}
+        ranks = (
+            {"ranks": context.SpawnRanks(world_rank=0, gpu_id=0)} if hasattr(context, "SpawnRanks") else {}
+        )
         context.publish(arguments, role="scheduler", **ranks)
         if hasattr(context.get_parallel(), "override_permanently"):
             fields = getattr(context, "_parallel_fields", tuple)()
@@ -413,7 +477,18 @@ def start(kind: str, backends: str, *, plan_stream: bool) -> list[str]:
     elif hasattr(server_args_module, "set_global_server_args_for_scheduler"):
         server_args_module.set_global_server_args_for_scheduler(arguments)
     ranks = dict.fromkeys(
-        "gpu_id tp_rank moe_ep_rank pp_rank attn_cp_rank moe_dp_rank dp_rank attn_tp_rank attn_dp_rank".split(), 0
+        [
+            "gpu_id",
+            "tp_rank",
+            "moe_ep_rank",
+            "pp_rank",
+            "attn_cp_rank",
+            "moe_dp_rank",
+            "dp_rank",
+            "attn_tp_rank",
+            "attn_dp_rank",
+        ],
+        0,
     )
     scheduler: Any = object.__new__(Scheduler)
     vars(scheduler).update(
@@ -430,10 +505,8 @@ def start(kind: str, backends: str, *, plan_stream: bool) -> list[str]:
     )
     _uncaptured()
     with _OnCpu():
-        try:
+        with suppress(_StartedError):
             scheduler.init_model_worker()
-        except _StartedError:
-            pass
     return sorted(_kinds(scheduler))
 
 
