@@ -197,6 +197,7 @@ class Doctor(_Answer, frozen=True):
 
     tree: TreeAnswer
     kept: bool
+    verdict: str
     backends: tuple[Touched, ...]
     keepers: tuple[Keeper, ...]
     worth: tuple[Worth, ...]

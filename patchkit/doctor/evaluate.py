@@ -666,5 +666,7 @@ def _loaded(target: ast.expr) -> ast.expr:
 def _said(value: Any) -> str:
     if isinstance(value, Unknown):
         return value.name
-    plain = isinstance(value, (str, int, float, tuple, type(None)))
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_said, value))}]"
+    plain = isinstance(value, (str, int, float, type(None)))
     return getattr(value, "name", "") or (repr(value) if plain else type(value).__name__)
