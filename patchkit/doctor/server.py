@@ -48,6 +48,7 @@ _FACTS = (
     (re.compile(r"architectures\[0\] .*LlamaForCausalLM"), "the architecture LlamaForCausalLM", True),
 )
 # Of the conditions that nobody can answer, whether the machine has another GPU than NVIDIA's is taken for granted.
+_ON = ("1", "true", "yes", "y", "on")
 _FALSE = ("is_hip", "is_npu", "is_cpu", "is_mps", "is_xpu", "is_musa", "use_mlx", "is_blackwell", "check_gguf_file")
 
 
@@ -154,7 +155,7 @@ class _Environment:
         said = self.launch.environment.get(name)
         value = self.defaults.get(name, Unknown(name))
         if said is not None:
-            value = said.lower() in ("1", "true", "yes", "y", "on") if isinstance(value, bool) else said
+            value = said.lower() in _ON if isinstance(value, (bool, Unknown)) else said
         return _Lazy({"get": lambda: lambda _: value, "is_set": lambda: lambda _: said is not None}, name)
 
 
@@ -196,14 +197,14 @@ class _Server:
     def _settle(self, name: str) -> None:
         """Bring a setting to what a server makes of it as it starts, from what all of them are given as."""
         post = self._machine.method_of(self._settings.cls, "__post_init__", self._settings)
-        if name in self._unsettled and post is not None and not self._settling:
+        if name in self._unsettled and name in self._given and post is not None and not self._settling:
             self._unsettled.discard(name)
             final = dict(self._settings.values)
             self._settings.values.update(self._given)
             self._settling = True
             self._machine.settle(post.function, self._settings, frozenset({name}))
             self._settling = False
-            final[name] = self._settings.values[name]
+            final[name] = self._settings.values.get(name)
             self._settings.values.clear()
             self._settings.values.update(final)
 
