@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 Found = list[tuple[dict[str, bool], Outcome]]
 
 _MIRROR = "The CPU mirror of sequence lengths"
-_NOTHING = "There is nothing to free: no step of a server without speculation copies sequence lengths to the host."
+_NOTHING = (
+    "There is nothing to free: no step of a server without speculation copies sequence lengths to the host."
+)
 _NOTHING_WHY = "Without speculation no step copies lengths to the host: there is nothing to free."
 _ASSUMPTION = (
     f"No attention backend is named, and sglang chooses by GPU and model: {ASSUMED}, its choice on "
@@ -121,7 +123,9 @@ def _verdict(found: Found, keepers: Sequence[Keeper]) -> str:
         return f"{_MIRROR} is kept by {by}." if by else f"{_MIRROR} is kept."
     freed = [answers for answers, outcome in found if not outcome.kept]
     if not found[0][1].kept:
-        return f"{_MIRROR} depends on the model, which no option tells: it is freed, but {_where(kept, 'kept')}."
+        return (
+            f"{_MIRROR} depends on the model, which no option tells: it is freed, but {_where(kept, 'kept')}."
+        )
     return f"{_MIRROR} depends on the model, which no option tells: it is kept, but {_where(freed, 'freed')}."
 
 
@@ -142,9 +146,7 @@ def _touched(found: Found) -> Iterator[Touched]:
         yield Touched(role, name, classes, bool(classes) and not any(one.reads for one in same))
 
 
-def _keepers(
-    found: Found, launch: Launch, reach: Reach, statuses: Sequence[PatchStatus]
-) -> Iterator[Keeper]:
+def _keepers(found: Found, launch: Launch, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
     """Yield who keeps the mirror for any kind of model, each once."""
     kept = [outcome for _, outcome in found if outcome.kept]
     if not kept:

@@ -343,9 +343,11 @@ class Machine:
         for node in walk(statement):
             if (
                 isinstance(node, ast.Return)
-                or isinstance(node, ast.Name)
-                and isinstance(node.ctx, ast.Store)
-                and node.id in locals_needed
+                or (
+                    isinstance(node, ast.Name)
+                    and isinstance(node.ctx, ast.Store)
+                    and node.id in locals_needed
+                )
                 or _sets(node, frame.itself, frame.wanted)
             ):
                 return True
@@ -631,7 +633,9 @@ class Machine:
             return []
 
 
-_OF_PLAIN = frozenset({"append", "get", "items", "keys", "lower", "removeprefix", "startswith", "upper", "values"})
+_OF_PLAIN = frozenset(
+    {"append", "get", "items", "keys", "lower", "removeprefix", "startswith", "upper", "values"}
+)
 
 
 def _constants(module: Module) -> dict[str, ast.expr]:

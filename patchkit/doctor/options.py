@@ -1,4 +1,4 @@
-"""A launch command line, its ``--config`` or a ``ServerArgs`` JSON, understood by the arguments that the tree itself declares."""
+"""What a server is started with: its command line, ``--config`` or ``ServerArgs`` JSON, by what the tree declares."""
 
 from __future__ import annotations
 
@@ -244,14 +244,16 @@ def _of_config(path: Path) -> list[str]:
     if path.suffix.lower() not in (".yaml", ".yml"):
         raise UsageError(f"--config {path}: sglang takes a file that ends in .yaml or .yml: rename it.")
     if not path.is_file():
-        raise UsageError(f"--config {path}: there is no such file here: name a copy that this machine can read.")
+        raise UsageError(
+            f"--config {path}: there is no such file here: name a copy that this machine can read."
+        )
     try:
         text = read_named(path).decode()
     except UnicodeDecodeError:
         raise UsageError(f"--config {path}: not UTF-8: save it so.") from None
     words: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        line = _COMMENT.sub("", line).rstrip()
+    for number, typed in enumerate(text.splitlines(), 1):
+        line = _COMMENT.sub("", typed).rstrip()
         if not line or line in ("---", "...") or line.startswith((" ", "- ", "\t")):
             continue
         pair = _PAIR.fullmatch(line)

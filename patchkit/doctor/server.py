@@ -49,7 +49,17 @@ _FACTS = (
 )
 # Of the conditions that nobody can answer, whether the machine has another GPU than NVIDIA's is taken for granted.
 _ON = ("1", "true", "yes", "y", "on")
-_FALSE = ("is_hip", "is_npu", "is_cpu", "is_mps", "is_xpu", "is_musa", "use_mlx", "is_blackwell", "check_gguf_file")
+_FALSE = (
+    "is_hip",
+    "is_npu",
+    "is_cpu",
+    "is_mps",
+    "is_xpu",
+    "is_musa",
+    "use_mlx",
+    "is_blackwell",
+    "check_gguf_file",
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,9 @@ class Outcome:
     refused: str = ""
 
 
-def outcomes(program: Program, launch: Launch, memory: dict[Any, Any] | None = None) -> list[tuple[dict[str, bool], Outcome]]:
+def outcomes(
+    program: Program, launch: Launch, memory: dict[Any, Any] | None = None
+) -> list[tuple[dict[str, bool], Outcome]]:
     """Return what a launch comes to for each kind of model that makes a difference; those that start, if any do.
 
     ``memory`` is what was found out about the program, for the next launch on it.
@@ -86,7 +98,7 @@ def outcomes(program: Program, launch: Launch, memory: dict[Any, Any] | None = N
     return starting or found
 
 
-class _Decided(Exception):
+class _DecidedError(Exception):
     def __init__(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
         self.given = args, named
 
@@ -222,7 +234,9 @@ class _Server:
         except RaisedError as error:
             return Outcome(kept=True, overlap=overlap, refused=str(error))
         except _NotAskedError:
-            return Outcome(kept=True, overlap=overlap, decided=False, roles=tuple(self._roles(lambda _: True)))
+            return Outcome(
+                kept=True, overlap=overlap, decided=False, roles=tuple(self._roles(lambda _: True))
+            )
         try:
             self._settings.read.clear()
             backends = tuple(args[-1])
@@ -246,12 +260,12 @@ class _Server:
         scheduler = Thing(None, self._scheduler(), name="scheduler")
 
         def asked(_: Machine, *args: Any, **named: Any) -> None:
-            raise _Decided(args, named)
+            raise _DecidedError(args, named)
 
         self._known[name] = asked
         try:
             self._machine.call(Bound(function), (scheduler,))
-        except _Decided as found:
+        except _DecidedError as found:
             args, named = found.given
             del self._known[name]
             decision = self._machine.attribute(function.module, name)
@@ -322,9 +336,7 @@ class _Server:
     def _scheduler(self) -> dict[str, Any]:
         algorithm = self._algorithm()
         target = _Lazy({"model_runner": lambda: self._runners[False]}, "target_worker")
-        worker = self._machine.call(
-            self._machine.attribute(algorithm, "create_worker"), (self._settings,)
-        )
+        worker = self._machine.call(self._machine.attribute(algorithm, "create_worker"), (self._settings,))
         return {
             "server_args": self._settings,
             "enable_overlap": not self._setting("disable_overlap_schedule"),
@@ -441,7 +453,10 @@ class _Server:
             return
         draft = values.get("speculative_draft_attention_backend")
         extending = decode if values.get("speculative_attention_mode") == "decode" else prefill
-        for role, name in {"draft steps": str(draft or decode), "draft extend": str(draft or extending)}.items():
+        for role, name in {
+            "draft steps": str(draft or decode),
+            "draft extend": str(draft or extending),
+        }.items():
             if role == "draft steps" and self._setting("speculative_num_steps") == 1:
                 continue
             yield self._role(role, name, lambda role=role: self._drafting(drafting[role]), reads)
@@ -474,10 +489,9 @@ class _Server:
                 "envs": _Environment(self._launch, self._defaults()),
                 "get_global_server_args": lambda _: self._settings,
                 "is_cuda": lambda _: True,
-                "get_bool_env_var": lambda _, name, default="false": self._launch.environment.get(
-                    name, default
-                ).lower()
-                in ("1", "true"),
+                "get_bool_env_var": lambda _, name, default="false": (
+                    self._launch.environment.get(name, default).lower() in ("1", "true")
+                ),
             }
         )
 
@@ -553,6 +567,9 @@ _BUILTINS: dict[str, Any] = {
     "hasattr": _hasattr,
     "isinstance": _isinstance,
     "next": _next,
+    "object": lambda _: object(),
     "range": _range,
     "type": lambda _, value: getattr(value, "cls", None) or Unknown(f"type({getattr(value, 'name', '')})"),
-} | {made.__name__: _plain(made) for made in (dict, frozenset, int, len, list, max, min, set, str, tuple, zip)}
+} | {
+    made.__name__: _plain(made) for made in (dict, frozenset, int, len, list, max, min, set, str, tuple, zip)
+}

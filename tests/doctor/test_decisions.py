@@ -29,23 +29,25 @@ ALONE = [
     ["the architecture LlamaForCausalLM"],
 ]
 CHOICES: dict[str, list[Any]] = {
-    "attention_backend": ["triton", "fa3", "fa4", "flashinfer", "trtllm_mha", "trtllm_mla", "flashmla"],
-    "prefill_attention_backend": [None, None, None, "fa3", "flashinfer", "triton"],
-    "decode_attention_backend": [None, None, None, "triton", "fa3"],
-    "speculative_draft_attention_backend": [None, None, None, "triton", "fa3", "flashinfer"],
+    "attention_backend": [
+        *("triton", "triton", "fa3", "fa3", "fa4", "flashinfer", "trtllm_mha", "trtllm_mla", "flashmla")
+    ],
+    "prefill_attention_backend": [*[None] * 9, "fa3", "flashinfer", "triton"],
+    "decode_attention_backend": [*[None] * 6, "triton", "fa3"],
+    "speculative_draft_attention_backend": [*[None] * 9, "triton", "fa3", "flashinfer"],
     "speculative_attention_mode": ["prefill", "decode"],
     "speculative_algorithm": [
         *("EAGLE", "EAGLE3", "EAGLE3", "STANDALONE", "NEXTN", "NGRAM", "DFLASH", "FROZEN_KV_MTP")
     ],
-    "topk and steps": [(1, 3), (1, 3), (1, 1), (2, 3), (4, 5), (None, None)],
+    "topk and steps": [*[(1, 3)] * 5, (1, 1), (2, 3), (4, 5), (None, None)],
     "disable_piecewise_cuda_graph": [False, True, True],
-    "enable_breakable_cuda_graph": [False, False, False, True],
-    "disable_overlap_schedule": [False, False, False, True],
+    "enable_breakable_cuda_graph": [*[False] * 8, True],
+    "disable_overlap_schedule": [*[False] * 8, True],
     "page_size": [1, 64],
-    "enable_dp_attention": [False, False, True],
-    "enable_two_batch_overlap": [False, False, False, True],
+    "enable_dp_attention": [*[False] * 5, True],
+    "enable_two_batch_overlap": [*[False] * 8, True],
     "disaggregation_mode": ["null", "prefill", "decode"],
-    "plan stream": [False, False, False, True],
+    "plan stream": [*[False] * 8, True],
 }
 EACH = 220
 

@@ -106,8 +106,16 @@ def _stand_in(facts: set[str]) -> None:
                 cls.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
 
 
+class _Runner(SimpleNamespace):
+    """A model runner with no more than what tells one server from another."""
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
 def _runner(settings: Any, facts: set[str], *, drafts: bool) -> Any:
-    runner = SimpleNamespace(
+    runner = _Runner(
         server_args=settings,
         is_draft_worker=drafts,
         use_mla_backend="mla" in facts,
@@ -132,7 +140,7 @@ def _runner(settings: Any, facts: set[str], *, drafts: bool) -> Any:
     return runner
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """What would start no server."""
 
 
@@ -172,7 +180,7 @@ def _keeps(given: dict[str, Any], facts: set[str], environment: dict[str, str]) 
             if not isinstance(getattr(kind, name, None), property):
                 object.__setattr__(worker, name, value)
     except (AssertionError, ValueError, KeyError) as error:
-        raise _Refused(str(error)) from None
+        raise _RefusedError(str(error)) from None
     return _decided(settings, worker, target, algorithm)
 
 
@@ -224,7 +232,7 @@ def decisions(
         for model in models:
             try:
                 row.append(_keeps(given, {FACTS[fact] for fact in model}, environment))
-            except _Refused:
+            except _RefusedError:
                 row.append(None)
         found.append(row)
     return found
