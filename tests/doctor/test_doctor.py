@@ -406,3 +406,53 @@ def test_what_was_measured_is_said() -> None:
     assert {(case.layers, case.batch) for case in cases} >= {(8, 1), (32, 8)}
     assert all(case.lowest <= case.ratio <= case.highest for case in cases)
     assert worth("no-such-backend") == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "docker run --gpus all -e SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 image python3 -m sglang.launch_server {}",
+        "sudo podman run --env=SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 image sglang serve model {}",
+        "env SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 python -m sglang.launch_server \\\n  {} > log 2>&1",
+        "docker run image bash -c 'SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 python -m sglang.launch_server {}'",
+    ],
+)
+def test_a_command_is_taken_in_whatever_it_is_wrapped(fork: Path, command: str) -> None:
+    options = " ".join(("--attention-backend", "free", *EAGLE))
+    assert list(keepers(fork, command.format(options))) == ["SGLANG_ENABLE_OVERLAP_PLAN_STREAM"]
+
+
+def test_a_configuration_file_counts_below_the_options(fork: Path, tmp_path: Path) -> None:
+    file = tmp_path / "server.yaml"
+    file.write_text(
+        "attention-backend: held  # read\nspeculative_algorithm: 'EAGLE'\ndisable-piecewise-cuda-graph: true\n"
+    )
+    assert list(keepers(fork, "--config", file)) == ["HeldBackend"]
+    assert keepers(fork, "--config", file, "--attention-backend", "free") == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "match"),
+    [
+        ("gone.yaml", None, "no such file here"),
+        ("server.json", "{}", "ends in .yaml or .yml"),
+        ("server.yaml", "just words", "line 1 is not `name: value`"),
+        ("server.yaml", "no-such-option: 1", "no such option"),
+    ],
+)
+def test_a_configuration_file_that_cannot_be_read_is_a_sentence(
+    fork: Path, tmp_path: Path, name: str, text: str | None, match: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert match in run(fork, "--config", tmp_path / name, code=2).stderr
+
+
+def test_a_container_that_starts_no_server_is_a_sentence(fork: Path) -> None:
+    assert "no server is started" in run(fork, "docker run --gpus all image", code=2).stderr
+
+
+def test_nothing_that_was_measured_is_said_where_nothing_is_freed(fork: Path) -> None:
+    answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
+    assert answer["verdict"].endswith("is kept by HeldBackend.")
+    assert answer["worth"] == []
