@@ -221,7 +221,7 @@ def _of_backends(roles: Sequence[Role], statuses: Sequence[PatchStatus]) -> Iter
             for status in statuses
             if status.state not in _IN_PLACE | {State.NOT_APPLICABLE} and _opts_out(status.patch, cls)
         )
-        why = f"{' and '.join(dict.fromkeys(played))}: it does not say that it runs without the mirror"
+        why = f"{' and '.join(dict.fromkeys(played))}: it says of itself, or its class does, that it reads the mirror"
         yield Keeper(cls, why, remedies)
 
 

@@ -294,8 +294,8 @@ class Machine:
         positional = [arg.arg for arg in (*said.posonlyargs, *said.args)]
         module = _Frame(function.module, function.owner, {}, [])
         names: dict[str, Any] = {}
-        for arg, default in zip(reversed(positional), reversed(said.defaults), strict=False):
-            names[arg] = self._eval(default, module)
+        for name, default in zip(reversed(positional), reversed(said.defaults), strict=False):
+            names[name] = self._eval(default, module)
         for arg, value in zip(said.kwonlyargs, said.kw_defaults, strict=True):
             if value is not None:
                 names[arg.arg] = self._eval(value, module)
@@ -566,7 +566,7 @@ class Machine:
                 raise KeyError(index)
             return self._of_class(owner, index)
         if isinstance(owner, (tuple, list, dict, str)) and not isinstance(index, Unknown):
-            return owner[index]  # type: ignore[index]
+            return owner[index]
         return Unknown(f"{_said(owner)}[{_said(index)}]")
 
     def _eval_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: _Frame) -> list[Any]:

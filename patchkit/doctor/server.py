@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 from dataclasses import dataclass, field
@@ -432,7 +433,9 @@ class _Server:
                     if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == (
                         "register_attention_backend"
                     ):
-                        found |= {a.value: function for a in decorator.args if isinstance(a, ast.Constant)}
+                        found |= {
+                            str(a.value): function for a in decorator.args if isinstance(a, ast.Constant)
+                        }
         return found
 
     def _drafting(self, maker: str) -> Any:
@@ -448,7 +451,7 @@ class _Server:
         prefill, decode = self._sides()
         drafting = {"draft steps": "create_decode_backend", "draft extend": "create_draft_extend_backend"}
         for role, name in {"prefill": prefill, "decode": decode}.items():
-            yield self._role(role, name, lambda name=name: self._made(name, self._runners[False]), reads)
+            yield self._role(role, name, functools.partial(self._made, name, self._runners[False]), reads)
         if not str(values.get("speculative_algorithm")).startswith(("EAGLE", "STANDALONE", "FROZEN")):
             return
         draft = values.get("speculative_draft_attention_backend")
@@ -459,7 +462,7 @@ class _Server:
         }.items():
             if role == "draft steps" and self._setting("speculative_num_steps") == 1:
                 continue
-            yield self._role(role, name, lambda role=role: self._drafting(drafting[role]), reads)
+            yield self._role(role, name, functools.partial(self._drafting, drafting[role]), reads)
 
     def _role(self, role: str, name: str, make: Callable[[], Any], reads: Callable[[Any], bool]) -> Role:
         try:
