@@ -164,7 +164,9 @@ def _keepers(found: Found, launch: Launch, reach: Reach, statuses: Sequence[Patc
             yield Keeper(PLAN_STREAM, why, (f"start without {PLAN_STREAM}",))
         else:
             yield Keeper("the draft worker", "it does not name the backends that it runs")
-    yield from _of_backends([one for outcome in kept for one in outcome.roles], statuses)
+    # Without the overlap schedule nobody asks the backends.
+    asked = [outcome for outcome in kept if outcome.decided or outcome.overlap]
+    yield from _of_backends([one for outcome in asked for one in outcome.roles], statuses)
 
 
 def _without_overlap(launch: Launch) -> Keeper:

@@ -301,8 +301,8 @@ class Machine:
                 names[arg.arg] = self._eval(value, module)
         names |= dict(zip(positional, args, strict=False))
         names |= named
-        for arg in (*positional, *(arg.arg for arg in said.kwonlyargs)):
-            names.setdefault(arg, Unknown(arg))
+        for name in (*positional, *(only.arg for only in said.kwonlyargs)):
+            names.setdefault(name, Unknown(name))
         if said.vararg is not None:
             names[said.vararg.arg] = tuple(args[len(positional) :])
         return names
