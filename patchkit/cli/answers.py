@@ -202,6 +202,7 @@ class Doctor(_Answer, frozen=True):
 
     tree: TreeAnswer
     kept: bool
+    verdict: str
     backends: tuple[Touched, ...]
     keepers: tuple[Keeper, ...]
     worth: tuple[Worth, ...]

@@ -47,29 +47,34 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     if as_json:
         console.emit(place(tree) | msgspec.to_builtins(diagnosis))
     else:
-        _say(diagnosis)
+        _say(diagnosis, tree.root)
 
 
-def _say(diagnosis: Diagnosis) -> None:
+def _say(diagnosis: Diagnosis, tree: Path) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
-    console.say("Backends that forwards touch:")
-    for one in diagnosis.backends:
-        mark = "[green]without the mirror[/]" if one.opted_out else "[yellow]reads the mirror[/]"
-        console.say(f"  {one.role:13} {escaped(one.backend):12} {escaped(' or '.join(one.classes))}: {mark}")
+    console.say(f"[{'yellow' if diagnosis.kept else 'green'}]{escaped(diagnosis.verdict)}[/]")
     if diagnosis.keepers:
         console.say("\nThe mirror is kept by:")
     for keeper in diagnosis.keepers:
         console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
-        freed = "; or ".join(keeper.remedies)
+        freed = "; or ".join(
+            f"`patchkit apply {tree} {way.removeprefix('patch ')}`" if way.startswith("patch ") else way
+            for way in keeper.remedies
+        )
         console.say(f"      freed by: {escaped(freed)}" if freed else "      nothing here frees it")
-    if not diagnosis.kept and not diagnosis.notes:
-        console.say("\n[green]Nobody keeps the mirror.[/]")
+    if diagnosis.backends:
+        console.say("\nBackends that forwards touch:")
+    for one in diagnosis.backends:
+        mark = "[green]without the mirror[/]" if one.opted_out else "[yellow]reads the mirror[/]"
+        console.say(f"  {one.role:13} {escaped(one.backend):12} {escaped(' or '.join(one.classes))}: {mark}")
     for note in diagnosis.notes:
         console.say(f"\n{escaped(note)}")
     if diagnosis.worth:
-        console.say("\nTime per step over the unpatched release's, as it was measured with every patch:")
+        console.say(
+            "\nTime per step over the unpatched release's where the mirror is freed, measured with every patch:"
+        )
     for case in diagnosis.worth:
         console.say(
             f"  {case.layers} layers, batch {case.batch}: {case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "

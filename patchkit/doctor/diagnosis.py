@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from patchkit.audit.reach import Reach
-from patchkit.doctor import backends
+from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, outcomes
 from patchkit.doctor.worth import Worth, worth
+from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
 from patchkit.tree import mirror
 from patchkit.tree.index import Program, read_sources
+from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from patchkit.doctor.options import Launch
+    from patchkit.doctor.server import Role
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import PatchStatus
-    from patchkit.tree.tree import Tree
+    from patchkit.tree.tree import CheckoutTree
 
-_ASSUMED = "fa3"
-_PLAN_STREAM = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
+Found = list[tuple[dict[str, bool], Outcome]]
+
+_MIRROR = "The CPU mirror of sequence lengths"
+_NOTHING = (
+    "There is nothing to free: no step of a server without speculation copies sequence lengths to the host."
+)
+_NOTHING_WHY = "Without speculation no step copies lengths to the host: there is nothing to free."
+_ASSUMPTION = (
+    f"No attention backend is named, and sglang chooses by GPU and model: {ASSUMED}, its choice on "
+    "Hopper, is assumed. --attention-backend NAME asks about another."
+)
 _V2 = "SGLANG_ENABLE_SPEC_V2"
 _FALSE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False")
 _TRUE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = True")
@@ -52,79 +63,123 @@ class Keeper(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """``kept`` if any keeper keeps the mirror; ``worth`` is what freeing it was measured to be."""
+    """``kept`` if any keeper keeps the mirror; ``worth`` is what freeing it was measured to be, where it can be."""
 
     kept: bool
+    verdict: str
     backends: tuple[Touched, ...]
     keepers: tuple[Keeper, ...]
     worth: tuple[Worth, ...]
     notes: tuple[str, ...]
 
 
-def diagnose(tree: Tree, launch: Launch, statuses: Sequence[PatchStatus]) -> Diagnosis:
+def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]) -> Diagnosis:
     """Return what a launch comes to on a tree, whose patches have ``statuses``; nothing is imported."""
+    if not launch.get("speculative_algorithm"):
+        return Diagnosis(False, _NOTHING, (), (), (), (_NOTHING_WHY,))
     program = Program(read_sources(tree))
     reach = Reach(program)
-    notes: list[str] = []
-    speculating = launch.get("speculative_algorithm")
-    touched = list(_touched(program, reach, launch, notes))
-    keepers: list[Keeper] = []
-    if not speculating:
-        notes.append("Without speculation no step copies lengths to the host: there is nothing to free.")
-    elif not reach.has_flag or not reach.decision:
-        keepers.append(_undecided(statuses))
-        decision = Path(__file__).parents[1] / "runtime" / "decision.py"
-        coming = Program({"srt/decision.py": decision.read_bytes()})
-        keepers += _forced(Reach(coming), launch, statuses)
-    else:
-        keepers += _forced(reach, launch, statuses)
-    if speculating:
-        if launch.environment.get(_PLAN_STREAM, "0").lower() in ("1", "true"):
-            why = "the plan stream reads lengths that only the host's wait for the mirror orders"
-            keepers.append(Keeper(_PLAN_STREAM, why, (f"start without {_PLAN_STREAM}",)))
-        if _is_v1(launch):
-            keepers.append(Keeper("speculative decoding v1", "its workers read the lengths on the host"))
-        keepers += _of_backends(touched, statuses)
-        notes += _of_linear_attention(program, reach, statuses)
-    decode = str(launch.get("decode_attention_backend") or launch.get("attention_backend") or _ASSUMED)
-    return Diagnosis(bool(keepers), tuple(touched), tuple(keepers), worth(decode), tuple(notes))
+    found = outcomes(program, launch)
+    usual = found[0][1]
+    notes = [_ASSUMPTION] if _unnamed(launch) else []
+    if usual.refused:
+        notes.append(f"A server that is started so would not start: {usual.refused}.")
+    keepers = tuple(_keepers(found, launch, reach, statuses))
+    notes += _of_linear_attention(program, reach, statuses)
+    verdict = _verdict(found, keepers)
+    freed = any(not outcome.kept for _, outcome in found)
+    pending = [status.patch for status in statuses if status.patch.default and status.state not in _IN_PLACE]
+    if not freed and pending:
+        plan = make_plan(tree, [status.patch for status in statuses if status.patch.default])
+        changes = {change.file: change.after for change in plan.changes}
+        later = outcomes(Program(read_sources(OverlayTree(tree, changes))), launch)
+        freed = any(not outcome.kept for _, outcome in later)
+        if freed:
+            notes.append(f"`patchkit apply {tree.root}`: {_verdict(later, ())}")
+    decode = str(launch.get("decode_attention_backend") or launch.get("attention_backend") or ASSUMED)
+    touched = tuple(_touched(found))
+    return Diagnosis(
+        any(outcome.kept for _, outcome in found),
+        verdict,
+        touched,
+        keepers,
+        worth(decode) if freed else (),
+        tuple(notes),
+    )
 
 
-def _touched(program: Program, reach: Reach, launch: Launch, notes: list[str]) -> Iterator[Touched]:
-    known = backends.registered(program)
-    whole = launch.get("attention_backend")
-    prefill = str(launch.get("prefill_attention_backend") or whole or "")
-    decode = str(launch.get("decode_attention_backend") or whole or "")
-    if not prefill or not decode:
-        notes.append(
-            f"No attention backend is named, and sglang chooses by GPU and model: {_ASSUMED}, its choice on "
-            "Hopper, is assumed. --attention-backend NAME asks about another."
+def _unnamed(launch: Launch) -> bool:
+    sides = [launch.get(f"{side}_attention_backend") for side in ("prefill", "decode")]
+    return not launch.get("attention_backend") and None in sides
+
+
+def _verdict(found: Found, keepers: Sequence[Keeper]) -> str:
+    """Return the answer in one sentence."""
+    kept = [answers for answers, outcome in found if outcome.kept]
+    if not kept:
+        return f"{_MIRROR} is freed: decode steps do not wait for a device-to-host copy."
+    if len(kept) == len(found):
+        by = " and ".join(keeper.who for keeper in keepers)
+        return f"{_MIRROR} is kept by {by}." if by else f"{_MIRROR} is kept."
+    freed = [answers for answers, outcome in found if not outcome.kept]
+    if not found[0][1].kept:
+        return (
+            f"{_MIRROR} depends on the model, which no option tells: it is freed, but {_where(kept, 'kept')}."
         )
-    prefill, decode = prefill or _ASSUMED, decode or _ASSUMED
-    for role, name in {"prefill": prefill, "decode": decode}.items():
-        yield _looked_up(reach, role, name, known.get(name, ()), notes)
-    if launch.get("speculative_algorithm"):
-        drafts = backends.drafting(program)
-        draft = launch.get("speculative_draft_attention_backend")
-        extending = decode if launch.get("speculative_attention_mode") == "decode" else prefill
-        for role, kind, name in (
-            ("draft steps", "steps", str(draft or decode)),
-            ("draft extend", "extend", str(draft or extending)),
-        ):
-            made = drafts[kind].get(name, ())
-            if kind == "steps" and launch.get("speculative_num_steps") == 1:
-                continue
-            yield _looked_up(reach, role, name, made, notes)
+    return f"{_MIRROR} depends on the model, which no option tells: it is kept, but {_where(freed, 'freed')}."
 
 
-def _looked_up(reach: Reach, role: str, name: str, classes: Sequence[str], notes: list[str]) -> Touched:
-    if not classes:
-        notes.append(
-            f"{role}: the tree's registry names no class for {name}; it counts as reading the mirror."
-        )
-    found = [cls for cls in reach.backends if cls.name in classes]
-    free = bool(found) and {cls.name for cls in found} >= set(classes) and all(map(reach.opted_out, found))
-    return Touched(role, name, tuple(classes), free)
+def _where(answers: Sequence[dict[str, bool]], what: str) -> str:
+    """Return for which models: those facts that alone make it so, or the combinations that do."""
+    held = [frozenset(fact for fact, so in each.items() if so) for each in answers]
+    least = [each for each in held if not any(other < each for other in held)]
+    said = dict.fromkeys(" and ".join(sorted(each)) for each in least)
+    return f"{what} where the model (or its draft) has {' or '.join(sorted(said))}"
+
+
+def _touched(found: Found) -> Iterator[Touched]:
+    """Yield each role once, with what any kind of model makes for it."""
+    roles = dict.fromkeys((one.role, one.name) for _, outcome in found for one in outcome.roles)
+    for role, name in roles:
+        same = [one for _, outcome in found for one in outcome.roles if (one.role, one.name) == (role, name)]
+        classes = tuple(dict.fromkeys(one.cls for one in same if one.cls))
+        yield Touched(role, name, classes, bool(classes) and not any(one.reads for one in same))
+
+
+def _keepers(found: Found, launch: Launch, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
+    """Yield who keeps the mirror for any kind of model, each once."""
+    kept = [outcome for _, outcome in found if outcome.kept]
+    if not kept:
+        return
+    if not all(outcome.decided or not outcome.overlap for outcome in kept) or not reach.has_flag:
+        yield _undecided(statuses)
+    for name in dict.fromkeys(name for outcome in kept for name in outcome.forced):
+        yield _forced(name, launch, statuses)
+    if not all(outcome.overlap for outcome in kept):
+        yield _without_overlap(launch)
+    if any(outcome.unnamed for outcome in kept):
+        stream = launch.environment.get(PLAN_STREAM, "0").lower() in ("1", "true")
+        why = "the plan stream reads lengths that only the host's wait for the mirror orders"
+        if stream:
+            yield Keeper(PLAN_STREAM, why, (f"start without {PLAN_STREAM}",))
+        else:
+            yield Keeper("the draft worker", "it does not name the backends that it runs")
+    # Without the overlap schedule nobody asks the backends.
+    asked = [outcome for outcome in kept if outcome.decided or outcome.overlap]
+    yield from _of_backends([one for outcome in asked for one in outcome.roles], statuses)
+
+
+def _without_overlap(launch: Launch) -> Keeper:
+    why = "no step starts before the results of the last one are on the host"
+    algorithm = str(launch.get("speculative_algorithm"))
+    if launch.get("disable_overlap_schedule"):
+        return Keeper("--disable-overlap-schedule", why, ("leave out --disable-overlap-schedule",))
+    topk = launch.get("speculative_eagle_topk")
+    if isinstance(topk, int) and topk > 1:
+        return Keeper("speculative decoding v1", why, ("--speculative-eagle-topk 1",))
+    if launch.environment.get(_V2, "1").lower() in ("0", "false"):
+        return Keeper("speculative decoding v1", why, (f"start without {_V2}",))
+    return Keeper(f"{algorithm.upper()}, which runs without the overlap schedule", why)
 
 
 def _undecided(statuses: Sequence[PatchStatus]) -> Keeper:
@@ -138,44 +193,38 @@ def _undecided(statuses: Sequence[PatchStatus]) -> Keeper:
     return Keeper("this tree", f"it has no {mirror.FLAG}, so every server keeps the mirror", remedies)
 
 
-def _forced(reach: Reach, launch: Launch, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
-    false, true = reach.forced
-    for name in sorted(false):
-        if launch.get(name):
-            yield Keeper(
-                _option(name),
-                "the decision keeps the mirror where this is on",
-                (f"leave out {_option(name)}",),
-            )
-    for name in sorted(true):
-        if name in launch.defaults and not launch.get(name):
-            feature = name.removeprefix("disable_").replace("_", " ")
-            remedies = [f"{_option(name)}"]
-            remedies += (
-                f"patch {status.patch.id}"
-                for status in statuses
-                if status.state not in _IN_PLACE and name in "\n".join(_code(status.patch)) + status.patch.why
-            )
-            yield Keeper(
-                feature, f"the decision keeps the mirror unless {_option(name)} is given", tuple(remedies)
-            )
+def _forced(name: str, launch: Launch, statuses: Sequence[PatchStatus]) -> Keeper:
+    if name == "speculative_algorithm":
+        said = str(launch.get(name)).upper()
+        return Keeper(said, f"the decision keeps the mirror with --speculative-algorithm {said}")
+    if not name:
+        return Keeper("the decision", "it keeps the mirror whatever the backends say")
+    if not name.startswith("disable_"):
+        on = "the decision keeps the mirror where this is on"
+        return Keeper(_option(name), on, (f"leave out {_option(name)}",))
+    feature = name.removeprefix("disable_").replace("_", " ")
+    remedies = [_option(name)]
+    remedies += (
+        f"patch {status.patch.id}"
+        for status in statuses
+        if status.state not in _IN_PLACE and name in "\n".join(_code(status.patch)) + status.patch.why
+    )
+    return Keeper(feature, f"the decision keeps the mirror unless {_option(name)} is given", tuple(remedies))
 
 
-def _of_backends(touched: Sequence[Touched], statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
-    asked: dict[tuple[str, ...], list[Touched]] = {}
-    for one in touched:
-        if not one.opted_out:
-            asked.setdefault(one.classes or (one.backend,), []).append(one)
-    for classes, roles in asked.items():
-        freeing = [
-            status
+def _of_backends(roles: Sequence[Role], statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
+    asked: dict[str, list[str]] = {}
+    for one in roles:
+        if one.reads:
+            asked.setdefault(one.cls or one.name, []).append(one.role)
+    for cls, played in asked.items():
+        remedies = tuple(
+            f"patch {status.patch.id}"
             for status in statuses
-            if status.state not in _IN_PLACE | {State.NOT_APPLICABLE}
-            and any(_opts_out(status.patch, name) for name in classes)
-        ]
-        remedies = tuple(f"patch {status.patch.id}" for status in freeing)
-        why = f"{' and '.join(one.role for one in roles)}: it does not say that it runs without the mirror"
-        yield Keeper(" or ".join(classes), why, remedies)
+            if status.state not in _IN_PLACE | {State.NOT_APPLICABLE} and _opts_out(status.patch, cls)
+        )
+        why = f"{' and '.join(dict.fromkeys(played))}: it says of itself, or its class does, that it reads the mirror"
+        yield Keeper(cls, why, remedies)
 
 
 def _of_linear_attention(program: Program, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[str]:
@@ -202,7 +251,7 @@ def _of_linear_attention(program: Program, reach: Reach, statuses: Sequence[Patc
 
 
 def _opts_out(patch: Patch, cls: str) -> bool:
-    return _writes_at(patch, cls, _FALSE)
+    return _writes_at(patch, cls, _FALSE) or _writes_at(patch, cls, re.compile(rf"def {mirror.FLAG}"))
 
 
 def _writes_at(patch: Patch, cls: str, pattern: re.Pattern[str]) -> bool:
@@ -228,12 +277,6 @@ def _writes(patch: Patch, text: str) -> bool:
 
 def _code(patch: Patch) -> Iterator[str]:
     return (code for edit in patch.edits for code in edit.kind.written)
-
-
-def _is_v1(launch: Launch) -> bool:
-    topk = launch.get("speculative_eagle_topk")
-    off = launch.environment.get(_V2, "1").lower() in ("0", "false")
-    return off or (isinstance(topk, int) and topk > 1) or bool(launch.get("disable_overlap_schedule"))
 
 
 def _option(name: str) -> str:

@@ -1,18 +1,21 @@
-"""A launch command line or a ``ServerArgs`` JSON, understood by the arguments that the tree itself declares."""
+"""What a server is started with: its command line, ``--config`` or ``ServerArgs`` JSON, by what the tree declares."""
 
 from __future__ import annotations
 
 import ast
 import difflib
+import itertools
 import re
 import shlex
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from patchkit.errors import TreeError, UsageError
+from patchkit.tree.limits import read_named
 from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
@@ -22,6 +25,14 @@ if TYPE_CHECKING:
 
 ARGUMENTS = "srt/server_args.py"
 _CLASS = "ServerArgs"
+# What runs a container, and in which the server is started by words further on.
+_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "apptainer", "singularity"})
+_LAUNCHER = re.compile(r"launch_server|sglang serve ")
+# Where a shell's own words begin: what they say is not the server's.
+_SHELL = re.compile(r"[0-9]?>|[|&;]")
+_COMMENT = re.compile(r"""(?:^|\s)#[^'"]*$""")
+_PAIR = re.compile(r"""["']?(?P<name>[A-Za-z][\w-]*)["']?\s*:(?:\s+(?P<value>.*))?""")
+_QUOTES = "\"'"
 _FLAGS = {"store_true": True, "store_false": False}
 
 Value = str | bool | int | float | None
@@ -98,24 +109,17 @@ class Arguments:
     def launch(self, words: Sequence[str], settings: bytes = b"") -> Launch:
         """Return what a command line, as typed or split into words, and a ``ServerArgs`` JSON say.
 
-        Words before the first option (``python -m sglang.launch_server``) are passed over, and ``NAME=value``
-        there is the environment. UsageError for an option that the tree does not have.
+        What stands before the server's own options (``docker run …``, ``python -m sglang.launch_server``) is passed
+        over, and ``NAME=value`` there is the environment. UsageError for an option that the tree does not have, and
+        for a ``--config`` that cannot be read.
         """
-        if len(words) == 1:
-            try:
-                words = shlex.split(words[0])
-            except ValueError as error:
-                raise UsageError(
-                    f"{words[0]}: {error}: give the command as it is typed in a shell."
-                ) from None
-        environment: dict[str, str] = {}
+        before, options = _split(words)
+        environment = dict(_environment(before))
         given = dict(self._decoded(settings)) if settings else {}
-        rest = list(words)
-        while rest and not rest[0].startswith("--"):
-            name, equals, value = rest.pop(0).partition("=")
-            if equals and name.isidentifier():
-                environment[name] = value
-        given |= dict(self._given(rest))
+        options, config = _without_config(options)
+        if config is not None:
+            given |= dict(self._given(_of_config(config)))
+        given |= dict(self._given(options))
         return Launch(given, self.defaults, environment)
 
     def _option(self, name: str) -> _Option | None:
@@ -165,3 +169,99 @@ def _plain(text: str) -> Value:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else text
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what stands before a server's own options, and the options."""
+    split = _shell(words[0]) if len(words) == 1 else [word for word in words if word.strip()]
+    inner = next((word for word in split if " " in word and _LAUNCHER.search(word)), None)
+    if inner is not None:
+        # What a shell is handed: bash -c "python -m sglang.launch_server …".
+        before, options = _split([inner])
+        return [*split[: split.index(inner)], *before], options
+    split = list(itertools.takewhile(lambda word: _SHELL.match(word) is None, _after_chains(split)))
+    for place, word in enumerate(split):
+        if word.endswith(("sglang.launch_server", "launch_server.py")):
+            return split[:place], split[place + 1 :]
+        if word == "serve" and place and split[place - 1].rpartition("/")[2] == "sglang":
+            return split[:place], split[place + 1 :]
+    if any(word in _CONTAINERS for word in split):
+        raise UsageError(
+            f"{split[0]}: no server is started in this command: "
+            "give it with its `python3 -m sglang.launch_server …` or `sglang serve …`."
+        )
+    first = next((place for place, word in enumerate(split) if word.startswith("--")), len(split))
+    return split[:first], split[first:]
+
+
+def _after_chains(words: Sequence[str]) -> list[str]:
+    """Leave out the ``&&`` and ``;`` that stand before the server is started."""
+    started = next((place for place, word in enumerate(words) if _LAUNCHER.search(f"{word} ")), 0)
+    return [
+        word.rstrip(";") if place < started else word
+        for place, word in enumerate(words)
+        if place >= started or word not in ("&&", ";")
+    ]
+
+
+def _shell(command: str) -> list[str]:
+    try:
+        return shlex.split(command.replace("\\\r\n", " ").replace("\\\n", " "))
+    except ValueError as error:
+        raise UsageError(f"{command}: {error}: give the command as it is typed in a shell.") from None
+
+
+def _environment(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that a command sets: ``NAME=value``, and ``-e`` or ``--env`` of a container."""
+    for word in words:
+        name, equals, value = re.sub("^(?:--env=|-e=?)", "", word).partition("=")
+        if equals and name.isidentifier():
+            yield name, value
+
+
+def _without_config(options: Sequence[str]) -> tuple[list[str], Path | None]:
+    """Return the options without ``--config FILE``, and the file."""
+    rest: list[str] = []
+    found: list[str] = []
+    words = iter(options)
+    for word in words:
+        if word == "--config":
+            file = next(words, "")
+            if not file or file.startswith("--"):
+                raise UsageError("--config: a value is missing behind it: name a YAML file.")
+            found.append(file)
+        elif word.startswith("--config="):
+            found.append(word.removeprefix("--config="))
+        else:
+            rest.append(word)
+    if len(found) > 1:
+        raise UsageError(f"--config: given {len(found)} times, and a server takes one: leave one.")
+    return rest, Path(found[0]) if found else None
+
+
+def _of_config(path: Path) -> list[str]:
+    """Return the options that a server's configuration file stands for; those with a list or a mapping left out."""
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        raise UsageError(f"--config {path}: sglang takes a file that ends in .yaml or .yml: rename it.")
+    if not path.is_file():
+        raise UsageError(
+            f"--config {path}: there is no such file here: name a copy that this machine can read."
+        )
+    try:
+        text = read_named(path).decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"--config {path}: not UTF-8: save it so.") from None
+    words: list[str] = []
+    for number, typed in enumerate(text.splitlines(), 1):
+        line = _COMMENT.sub("", typed).rstrip()
+        if not line or line in ("---", "...") or line.startswith((" ", "- ", "\t")):
+            continue
+        pair = _PAIR.fullmatch(line)
+        if pair is None:
+            raise UsageError(f"--config {path}: line {number} is not `name: value`: write one option a line.")
+        name, value = f"--{pair['name'].replace('_', '-')}", pair["value"] or ""
+        if value.lower() in ("true", "yes", "on"):
+            words.append(f"{name}=true")
+        elif value.lower() not in ("false", "no", "off", "null", "~", "") and value[0] not in "[{|>&*!":
+            words.append(f"{name}={value.strip(value[0]) if value[0] in _QUOTES else value}")
+    return words

@@ -35,6 +35,16 @@ class ServerArgs:
     speculative_attention_mode: str = "prefill"
     enable_two_batch_overlap: bool = False
     disable_piecewise_cuda_graph: bool = False
+    disable_overlap_schedule: bool = False
+
+    def __post_init__(self):
+        self._handle_speculation()
+
+    def _handle_speculation(self):
+        if self.speculative_algorithm is None:
+            return
+        if self.speculative_eagle_topk is not None and self.speculative_eagle_topk > 1:
+            self.disable_overlap_schedule = True
 
     @staticmethod
     def add_cli_args(parser):
@@ -43,6 +53,9 @@ class ServerArgs:
         parser.add_argument("--enable-two-batch-overlap", action="store_true")
 """
 BASE = b"""
+UNDECLARED = object()
+
+
 class AttentionBackend:
     needs_cpu_seq_lens: bool = True
 
@@ -52,7 +65,12 @@ def decide_needs_cpu_seq_lens(server_args, backends):
         return True
     if not server_args.disable_piecewise_cuda_graph:
         return True
-    return any(backend.needs_cpu_seq_lens for backend in backends)
+    return any(getattr(backend, "needs_cpu_seq_lens", True) for backend in backends if backend is not None)
+
+
+class HybridAttnBackend(AttentionBackend):
+    def __init__(self, model_runner, prefill_backend, decode_backend):
+        self.needs_cpu_seq_lens = prefill_backend.needs_cpu_seq_lens or decode_backend.needs_cpu_seq_lens
 """
 BACKENDS = b"""
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
@@ -73,7 +91,57 @@ class HeldBackend(AttentionBackend):
     def init_forward_metadata(self, forward_batch):
         return forward_batch.seq_lens_cpu.max()
 """
+SCHEDULER = b"""
+from sglang.srt.layers.attention.base_attn_backend import decide_needs_cpu_seq_lens
+
+
+class Scheduler:
+    def init_overlap(self):
+        if not self.enable_overlap:
+            self.future_map = None
+            return
+        backends = (
+            self.draft_worker.spec_v2_attn_backends
+            if self.draft_worker is not None
+            else (self.tp_worker.model_runner.attn_backend,)
+        )
+        self.needs_cpu_seq_lens = decide_needs_cpu_seq_lens(self.server_args, backends)
+"""
+ALGORITHMS = b"""
+from enum import Enum, auto
+
+
+class SpeculativeAlgorithm(Enum):
+    EAGLE = auto()
+    EAGLE3 = auto()
+    NGRAM = auto()
+
+    @classmethod
+    def from_string(cls, name):
+        return cls[name.upper()]
+
+    def create_worker(self, server_args):
+        from sglang.srt.speculative.workers import Worker
+
+        return Worker
+"""
+WORKERS = b"""
+from sglang.srt.layers.attention.base_attn_backend import UNDECLARED
+
+
+class Worker:
+    @property
+    def spec_v2_attn_backends(self):
+        if self.plan_stream is not None:
+            return (UNDECLARED,)
+        draft = self._draft_worker
+        target = self._target_worker.model_runner.attn_backend
+        return target, draft.draft_attn_backend, draft.draft_extend_attn_backend
+"""
 REGISTRY = b"""
+from sglang.srt.layers.attention.backends import ForkBackend, FreeBackend, HeldBackend
+
+
 def register_attention_backend(name):
     return lambda function: function
 
@@ -97,14 +165,29 @@ def create_held(runner):
     return backend
 """
 DRAFTS = b"""
+from sglang.srt.layers.attention.backends import ForkBackend, FreeBackend, HeldBackend
+
+
 class DraftBackendFactory:
+    def __init__(self, server_args, runner, topk, steps):
+        self.server_args = server_args
+
     def create_decode_backend(self):
-        backend_map = {"free": self._free, "held": self._held}
-        return backend_map
+        backend_map = {"free": self._free, "held": self._held, "fork": self._fork, "fa3": self._held}
+        return self._made("decode_attention_backend", backend_map)
 
     def create_draft_extend_backend(self):
-        backend_map = {"free": self._free, "held": self._held}
-        return backend_map
+        backend_map = {"free": self._free, "held": self._held, "fork": self._fork, "fa3": self._held}
+        return self._made("prefill_attention_backend", backend_map)
+
+    def _made(self, side, backend_map):
+        name = getattr(self.server_args, side) or self.server_args.attention_backend
+        if name not in backend_map:
+            raise ValueError(name)
+        return backend_map[name]()
+
+    def _fork(self):
+        return ForkBackend()
 
     def _free(self):
         return self._any(3)
@@ -126,7 +209,10 @@ def fork(tmp_path: Path) -> Path:
         "srt/layers/attention/base_attn_backend.py": BASE,
         "srt/layers/attention/backends.py": BACKENDS,
         "srt/layers/attention/attention_registry.py": REGISTRY,
+        "srt/managers/scheduler.py": SCHEDULER,
         "srt/speculative/draft_utils.py": DRAFTS,
+        "srt/speculative/spec_info.py": ALGORITHMS,
+        "srt/speculative/workers.py": WORKERS,
     }
     return write_package(tmp_path / "fork" / "sglang", sources)
 
@@ -148,7 +234,8 @@ EAGLE = ("--speculative-algorithm", "EAGLE3", "--disable-piecewise-cuda-graph")
 
 def test_nobody_keeps_the_mirror_of_a_server_whose_backends_opted_out(fork: Path) -> None:
     assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
-    assert "Nobody keeps the mirror" in run(fork, "--attention-backend", "free", *EAGLE).stdout
+    said = run(fork, "--attention-backend", "free", *EAGLE).stdout
+    assert said.startswith("The CPU mirror of sequence lengths is freed: decode steps do not wait")
 
 
 def test_piecewise_graphs_keep_it_by_default(fork: Path) -> None:
@@ -227,9 +314,9 @@ def test_a_tree_without_the_decision_is_freed_by_the_patch_that_brings_it(fork: 
     for file, old in (("base_attn_backend.py", BASE), ("backends.py", BACKENDS)):
         text = old.replace(b"needs_cpu_seq_lens", b"other_name")
         (fork / "srt" / "layers" / "attention" / file).write_bytes(text)
+    (fork / "srt" / "managers" / "scheduler.py").write_bytes(b"class Scheduler:\n    pass\n")
     found = keepers(fork, "--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
     assert found["this tree"] == ["patch 26128"]
-    assert "piecewise cuda graph" in found, "what will keep it then is said now"
 
 
 LINEAR = b"""
@@ -319,3 +406,53 @@ def test_what_was_measured_is_said() -> None:
     assert {(case.layers, case.batch) for case in cases} >= {(8, 1), (32, 8)}
     assert all(case.lowest <= case.ratio <= case.highest for case in cases)
     assert worth("no-such-backend") == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "docker run --gpus all -e SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 image python3 -m sglang.launch_server {}",
+        "sudo podman run --env=SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 image sglang serve model {}",
+        "env SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 python -m sglang.launch_server \\\n  {} > log 2>&1",
+        "docker run image bash -c 'SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 python -m sglang.launch_server {}'",
+    ],
+)
+def test_a_command_is_taken_in_whatever_it_is_wrapped(fork: Path, command: str) -> None:
+    options = " ".join(("--attention-backend", "free", *EAGLE))
+    assert list(keepers(fork, command.format(options))) == ["SGLANG_ENABLE_OVERLAP_PLAN_STREAM"]
+
+
+def test_a_configuration_file_counts_below_the_options(fork: Path, tmp_path: Path) -> None:
+    file = tmp_path / "server.yaml"
+    file.write_text(
+        "attention-backend: held  # read\nspeculative_algorithm: 'EAGLE'\ndisable-piecewise-cuda-graph: true\n"
+    )
+    assert list(keepers(fork, "--config", file)) == ["HeldBackend"]
+    assert keepers(fork, "--config", file, "--attention-backend", "free") == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "match"),
+    [
+        ("gone.yaml", None, "no such file here"),
+        ("server.json", "{}", "ends in .yaml or .yml"),
+        ("server.yaml", "just words", "line 1 is not `name: value`"),
+        ("server.yaml", "no-such-option: 1", "no such option"),
+    ],
+)
+def test_a_configuration_file_that_cannot_be_read_is_a_sentence(
+    fork: Path, tmp_path: Path, name: str, text: str | None, match: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert match in run(fork, "--config", tmp_path / name, code=2).stderr
+
+
+def test_a_container_that_starts_no_server_is_a_sentence(fork: Path) -> None:
+    assert "no server is started" in run(fork, "docker run --gpus all image", code=2).stderr
+
+
+def test_nothing_that_was_measured_is_said_where_nothing_is_freed(fork: Path) -> None:
+    answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
+    assert answer["verdict"].endswith("is kept by HeldBackend.")
+    assert answer["worth"] == []

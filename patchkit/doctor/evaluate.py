@@ -1,0 +1,676 @@
+"""Evaluate functions of a tree over what is known of a server, from their sources: nothing of them is imported.
+
+What no option tells is ``Unknown``. A condition that asks one is a question; ``explore`` evaluates with each answer.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from patchkit.tree.index import Class, Function, Module
+from patchkit.tree.nodes import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from patchkit.tree.index import Program
+
+_Result = TypeVar("_Result")
+_LIMIT = 256
+_DEPTH = 40
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda one, many: one in many,
+    ast.NotIn: lambda one, many: one not in many,
+    ast.Is: lambda one, other: one is other or one == other,
+    ast.IsNot: lambda one, other: not (one is other or one == other),
+}
+_CALCULATED: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.BitOr: operator.or_,
+}
+_OPPOSITE = {ast.NotEq: ast.Eq, ast.NotIn: ast.In, ast.IsNot: ast.Is}
+_NAMED = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.Is: "is"}
+
+
+_STRANGE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+
+
+class RaisedError(Exception):
+    """The evaluated code raises: a server that is started so does not start."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A value that nothing says; ``name`` is how the code comes by it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of an enum."""
+
+    cls: Class
+    name: str
+
+
+@dataclass(eq=False)
+class Thing:
+    """An object of one of the tree's classes, or of none: what it is made with, and what is known of it."""
+
+    cls: Class | None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    made_with: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A function of the tree and, for a method, whose it is."""
+
+    function: Function
+    receiver: Any = None
+
+
+@dataclass(frozen=True, repr=False)
+class _Lambda:
+    node: ast.Lambda
+    frame: _Frame
+
+
+@dataclass(eq=False)
+class _Frame:
+    module: Module
+    owner: Class | None
+    names: dict[str, Any]
+    yielded: list[Any]
+    itself: str = ""
+    wanted: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class _Returned:
+    value: Any
+
+
+def explore(run: Callable[[dict[str, bool]], _Result]) -> list[tuple[dict[str, bool], _Result]]:
+    """Return what ``run`` comes to with each answer to the questions that it asks; it adds them as it asks them."""
+    pending: list[dict[str, bool]] = [{}]
+    found: list[tuple[dict[str, bool], _Result]] = []
+    while pending and len(found) < _LIMIT:
+        given = pending.pop()
+        answers = dict(given)
+        found.append((answers, run(answers)))
+        so_far = dict(given)
+        for question in [asked for asked in answers if asked not in given]:
+            pending.append(so_far | {question: not answers[question]})
+            so_far[question] = answers[question]
+    return found
+
+
+class Machine:
+    """Evaluates functions of one tree; ``known`` answers for names and attributes that are not the tree's to say."""
+
+    def __init__(
+        self,
+        program: Program,
+        known: Mapping[str, Callable[..., Any]],
+        ask: Callable[[str], bool],
+        memory: dict[Any, Any],
+    ) -> None:
+        self.program = program
+        self._known = known
+        self._ask = ask
+        self._depth = 0
+        self._memory = memory
+
+    # What is asked of it.
+
+    def truth(self, value: Any) -> bool:
+        """Tell whether a value counts as true."""
+        return self._ask(value.name) if isinstance(value, Unknown) else bool(value)
+
+    def call(self, called: Any, args: Sequence[Any] = (), named: Mapping[str, Any] | None = None) -> Any:
+        """Return what a call returns."""
+        named = named or {}
+        if isinstance(called, Unknown):
+            return Unknown(f"{called.name}()")
+        if isinstance(called, Class):
+            return Thing(called, {}, (tuple(args), named))
+        if isinstance(called, _Lambda):
+            return self._eval(called.node.body, called.frame)
+        if isinstance(called, Bound):
+            known = self._known.get(called.function.name)
+            if known is not None and called.receiver is None:
+                return known(self, *args, **named)
+            received = args if called.receiver is None else (called.receiver, *args)
+            return self._run(called.function, received, named)
+        return called(self, *args, **named) if callable(called) else Unknown(f"{_said(called)}()")
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        """Return an attribute; AttributeError where there is none."""
+        if isinstance(owner, Unknown):
+            return Unknown(f"{owner.name}.{name}")
+        if isinstance(owner, Module):
+            return self._global(owner, name)
+        if isinstance(owner, Class):
+            return self._of_class(owner, name)
+        if isinstance(owner, Thing):
+            return self._of_thing(owner, name)
+        if isinstance(owner, Member):
+            return owner.name if name == "name" else self._method(owner.cls, name, owner)
+        if hasattr(owner, "attribute_of"):
+            return owner.attribute_of(self, name)
+        if isinstance(owner, (str, dict, list, set)) and name in _OF_PLAIN:
+            method = getattr(owner, name)
+            return lambda _, *args: method(*args)
+        raise AttributeError(name)
+
+    def method_of(self, cls: Class | None, name: str, receiver: Any) -> Bound | None:
+        """Return a class's method for an object, None where it has none."""
+        found = self.program.method(cls, name) if cls is not None else None
+        return Bound(found, receiver) if found is not None else None
+
+    def settle(self, function: Function, receiver: Any, wanted: frozenset[str]) -> None:
+        """Run what in a function assigns attributes of its first argument that are ``wanted``."""
+        self._run(function, (receiver,), {}, wanted)
+
+    # Names and attributes.
+
+    def _of_class(self, cls: Class, name: str) -> Any:
+        if name in ("__name__", "__qualname__"):
+            return cls.name
+        if name == "__mro__":
+            return tuple(self.program.mro(cls))
+        for known in self.program.mro(cls):
+            if name in known.fields:
+                value = known.fields[name]
+                if self.program.is_enum(cls):
+                    return Member(cls, name)
+                if value is not None:
+                    return self._eval(value, _Frame(known.module, known, {}, []))
+            if name in known.methods:
+                method = known.methods[name]
+                return Bound(method, cls if "classmethod" in method.decorators else None)
+        raise AttributeError(name)
+
+    def _of_thing(self, owner: Thing, name: str) -> Any:
+        if name == "__class__":
+            return owner.cls
+        if name in owner.attributes:
+            return owner.attributes[name]
+        if owner.cls is None:
+            return Unknown(f"{owner.name}.{name}")
+        method = self.program.method(owner.cls, name)
+        if method is not None and method.decorators & {"property", "cached_property"}:
+            return self._run(method, (owner,), {})
+        if self._in_init(owner, name):
+            return owner.attributes[name]
+        if method is not None:
+            return Bound(method, None if "staticmethod" in method.decorators else owner)
+        return self._of_class(owner.cls, name)
+
+    def _in_init(self, owner: Thing, name: str) -> bool:
+        """Run what of a constructor sets an attribute; tell whether it did."""
+        init = self.program.method(owner.cls, "__init__") if owner.cls is not None else None
+        wanted = frozenset({name})
+        if init is None or not self._assigns(init, wanted, owner.cls):
+            return False
+        args, named = owner.made_with
+        self._run(init, (owner, *args), named, wanted)
+        return name in owner.attributes
+
+    def _method(self, cls: Class, name: str, receiver: Any) -> Any:
+        method = self.program.method(cls, name)
+        if method is None:
+            return self._of_class(cls, name)
+        if "property" in method.decorators:
+            return self._run(method, (receiver,), {})
+        return Bound(method, cls if "classmethod" in method.decorators else receiver)
+
+    def _name(self, name: str, frame: _Frame) -> Any:
+        return frame.names[name] if name in frame.names else self._global(frame.module, name)
+
+    def _global(self, module: Module, name: str, depth: int = 5) -> Any:
+        if name in self._known:
+            return self._known[name]
+        if name in module.classes:
+            return module.classes[name]
+        if name in module.functions:
+            return Bound(module.functions[name])
+        value = self.remembered(("constants", module), lambda: _constants(module)).get(name)
+        if value is not None:
+            return self._eval(value, _Frame(module, None, {}, []))
+        found = self.program.resolve(module, name)
+        if isinstance(found, Function):
+            return Bound(found)
+        if found is not None:
+            return found
+        dotted, member = module.imports.get(name, ("", None))
+        file = self.program.file_of(dotted) if dotted and member else None
+        source = self.program.module(file) if file is not None else None
+        if source is not None and member is not None and depth:
+            return self._global(source, member, depth - 1)
+        return Unknown(name)
+
+    # Functions.
+
+    def _run(
+        self,
+        function: Function,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+        wanted: frozenset[str] | None = None,
+    ) -> Any:
+        if self._depth > _DEPTH:
+            return Unknown(f"{function.qualname}()")
+        names = self._bound(function, args, named)
+        first = function.node.args.args[0].arg if function.node.args.args else ""
+        frame = _Frame(function.module, function.owner, names, [], first, wanted)
+        body = function.node.body if wanted is None else self._sliced(function, frame)
+        self._depth += 1
+        try:
+            returned = self._block(body, frame)
+        finally:
+            self._depth -= 1
+        if self.remembered(("yields", function), lambda: _yields(function)):
+            return frame.yielded
+        return returned.value if returned is not None else None
+
+    def _bound(self, function: Function, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        said = function.node.args
+        positional = [arg.arg for arg in (*said.posonlyargs, *said.args)]
+        module = _Frame(function.module, function.owner, {}, [])
+        names: dict[str, Any] = {}
+        for name, default in zip(reversed(positional), reversed(said.defaults), strict=False):
+            names[name] = self._eval(default, module)
+        for arg, value in zip(said.kwonlyargs, said.kw_defaults, strict=True):
+            if value is not None:
+                names[arg.arg] = self._eval(value, module)
+        names |= dict(zip(positional, args, strict=False))
+        names |= named
+        for name in (*positional, *(only.arg for only in said.kwonlyargs)):
+            names.setdefault(name, Unknown(name))
+        if said.vararg is not None:
+            names[said.vararg.arg] = tuple(args[len(positional) :])
+        return names
+
+    def remembered(self, asked: Any, make: Callable[[], Any]) -> Any:
+        """Return what depends on the tree alone, made once for all that it is asked about."""
+        if asked not in self._memory:
+            self._memory[asked] = make()
+        return self._memory[asked]
+
+    def _sliced(self, function: Function, frame: _Frame) -> list[ast.stmt]:
+        cls = getattr(frame.names.get(frame.itself), "cls", None)
+        found: list[ast.stmt] = self.remembered(
+            ("slice", function, frame.wanted, cls), lambda: self._slice(function, frame)
+        )
+        return found
+
+    def _slice(self, function: Function, frame: _Frame) -> list[ast.stmt]:
+        """Return the statements that what is wanted of the first argument depends on."""
+        body = function.node.body
+        locals_needed: set[str] = set()
+        while True:
+            chosen = [one for one in body if self._is_needed(one, frame, locals_needed)]
+            read = {
+                node.id
+                for one in chosen
+                for node in walk(one)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+            } - {frame.itself}
+            if read <= locals_needed:
+                return chosen
+            locals_needed |= read
+
+    def _is_needed(self, statement: ast.stmt, frame: _Frame, locals_needed: set[str]) -> bool:
+        assert frame.wanted is not None
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            return False
+        for node in walk(statement):
+            if (
+                isinstance(node, ast.Return)
+                or (
+                    isinstance(node, ast.Name)
+                    and isinstance(node.ctx, ast.Store)
+                    and node.id in locals_needed
+                )
+                or _sets(node, frame.itself, frame.wanted)
+            ):
+                return True
+            if isinstance(node, ast.Call):
+                target = self._settles(node, frame.module, frame.owner, frame.itself, frame.names)
+                if target is not None and self._assigns(target, frame.wanted, None):
+                    return True
+        return False
+
+    def _settles(
+        self, node: ast.Call, module: Module, owner: Class | None, itself: str, names: Mapping[str, Any]
+    ) -> Function | None:
+        """Return the function that is handed ``itself``, as a method's receiver or the first argument."""
+        func = node.func
+        if isinstance(func, ast.Attribute):
+            receiver = names.get(itself)
+            cls = getattr(receiver, "cls", None) or owner
+            if isinstance(func.value, ast.Name) and func.value.id == itself and cls is not None:
+                return self.program.method(cls, func.attr)
+            if isinstance(func.value, ast.Call) and getattr(func.value.func, "id", "") == "super":
+                return self.program.method(cls, func.attr, owner) if cls is not None else None
+        if isinstance(func, ast.Name) and node.args and getattr(node.args[0], "id", "") == itself:
+            found = self.program.resolve(module, func.id)
+            return found if isinstance(found, Function) else None
+        return None
+
+    def _assigns(self, function: Function, wanted: frozenset[str], cls: Class | None) -> bool:
+        asked = function, wanted, cls
+        if asked not in self._memory:
+            self._memory[asked] = False
+            arguments = function.node.args.args
+            itself = arguments[0].arg if arguments else ""
+            names = {itself: Thing(cls)} if cls is not None else {}
+            self._memory[asked] = any(
+                _sets(node, itself, wanted)
+                or (
+                    isinstance(node, ast.Call)
+                    and (found := self._settles(node, function.module, function.owner, itself, names))
+                    is not None
+                    and self._assigns(found, wanted, cls)
+                )
+                for node in walk(function.node)
+            )
+        return bool(self._memory[asked])
+
+    # Statements.
+
+    def _block(self, body: Sequence[ast.stmt], frame: _Frame) -> _Returned | None:
+        for statement in body:
+            try:
+                returned = self._statement(statement, frame)
+            except _STRANGE:
+                # A part of a function meets what the rest of it would have made.
+                if frame.wanted is None:
+                    raise
+                continue
+            if returned is not None:
+                return returned
+        return None
+
+    def _statement(self, statement: ast.stmt, frame: _Frame) -> _Returned | None:
+        if isinstance(statement, ast.Return):
+            return _Returned(self._eval(statement.value, frame) if statement.value is not None else None)
+        if isinstance(statement, ast.If):
+            return self._block(
+                statement.body if self.truth(self._eval(statement.test, frame)) else statement.orelse, frame
+            )
+        if isinstance(statement, ast.Raise):
+            if frame.wanted is None:
+                raise RaisedError(ast.unparse(statement))
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            if statement.value is not None:
+                value = self._eval(statement.value, frame)
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                for target in targets:
+                    self._assign(target, value, frame)
+        elif isinstance(statement, ast.AugAssign):
+            made = ast.BinOp(_loaded(statement.target), statement.op, statement.value)
+            self._assign(statement.target, self._eval(made, frame), frame)
+        elif isinstance(statement, ast.Expr):
+            self._eval(statement.value, frame)
+        elif isinstance(statement, ast.For):
+            for value in self._values(self._eval(statement.iter, frame)):
+                self._assign(statement.target, value, frame)
+                returned = self._block(statement.body, frame)
+                if returned is not None:
+                    return returned
+        elif isinstance(statement, ast.With):
+            return self._block(statement.body, frame)
+        elif isinstance(statement, ast.Try):
+            return self._try(statement, frame)
+        return None
+
+    def _try(self, statement: ast.Try, frame: _Frame) -> _Returned | None:
+        try:
+            return self._block(statement.body, frame)
+        except (RaisedError, KeyError, AttributeError):
+            for handler in statement.handlers:
+                return self._block(handler.body, frame)
+            raise
+
+    def _assign(self, target: ast.expr, value: Any, frame: _Frame) -> None:
+        if isinstance(target, ast.Name):
+            frame.names[target.id] = value
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            plain = isinstance(value, (tuple, list)) and len(value) == len(target.elts)
+            for place, one in enumerate(target.elts):
+                name = f"{_said(value)}[{place}]"
+                self._assign(one, value[place] if plain else Unknown(name), frame)
+        elif isinstance(target, ast.Attribute):
+            owner = self._eval(target.value, frame)
+            if isinstance(owner, Thing):
+                owner.attributes[target.attr] = value
+            elif hasattr(owner, "assign"):
+                owner.assign(target.attr, value)
+
+    # Expressions.
+
+    def _eval(self, node: ast.expr, frame: _Frame) -> Any:
+        evaluate = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
+        return evaluate(node, frame) if evaluate is not None else Unknown(ast.unparse(node))
+
+    def _eval_constant(self, node: ast.Constant, _: _Frame) -> Any:
+        return node.value
+
+    def _eval_name(self, node: ast.Name, frame: _Frame) -> Any:
+        return self._name(node.id, frame)
+
+    def _eval_attribute(self, node: ast.Attribute, frame: _Frame) -> Any:
+        return self.attribute(self._eval(node.value, frame), node.attr)
+
+    def _eval_boolop(self, node: ast.BoolOp, frame: _Frame) -> Any:
+        value: Any = None
+        for each in node.values:
+            value = self._eval(each, frame)
+            if each is not node.values[-1] and self.truth(value) is isinstance(node.op, ast.Or):
+                break
+        return value
+
+    def _eval_unaryop(self, node: ast.UnaryOp, frame: _Frame) -> Any:
+        value = self._eval(node.operand, frame)
+        if isinstance(node.op, ast.Not):
+            return not self.truth(value)
+        return -value if isinstance(node.op, ast.USub) and isinstance(value, (int, float)) else value
+
+    def _eval_compare(self, node: ast.Compare, frame: _Frame) -> Any:
+        left = self._eval(node.left, frame)
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self._eval(right_node, frame)
+            held = self._compared(left, type(op), right)
+            if isinstance(held, Unknown) and len(node.ops) == 1:
+                return held
+            if not self.truth(held):
+                return False
+            left = right
+        return True
+
+    def _compared(self, left: Any, op: type[ast.cmpop], right: Any) -> Any:
+        if op in _OPPOSITE:
+            return not self.truth(self._compared(left, _OPPOSITE[op], right))
+        if op is ast.In and not isinstance(left, Unknown) and isinstance(right, (tuple, list, set, dict)):
+            return left in right
+        if isinstance(left, Unknown) or isinstance(right, Unknown):
+            return Unknown(f"{_said(left)} {_NAMED[op]} {_said(right)}")
+        try:
+            return _COMPARED[op](left, right)
+        except TypeError:
+            return Unknown(f"{_said(left)} {_NAMED[op]} {_said(right)}")
+
+    def _eval_binop(self, node: ast.BinOp, frame: _Frame) -> Any:
+        left, right = self._eval(node.left, frame), self._eval(node.right, frame)
+        if isinstance(node.op, ast.BitOr) and (isinstance(left, bool) or isinstance(right, bool)):
+            return self.truth(left) or self.truth(right)
+        try:
+            return _CALCULATED[type(node.op)](left, right)
+        except (KeyError, TypeError):
+            return Unknown(ast.unparse(node))
+
+    def _eval_ifexp(self, node: ast.IfExp, frame: _Frame) -> Any:
+        return self._eval(node.body if self.truth(self._eval(node.test, frame)) else node.orelse, frame)
+
+    def _eval_namedexpr(self, node: ast.NamedExpr, frame: _Frame) -> Any:
+        value = self._eval(node.value, frame)
+        self._assign(node.target, value, frame)
+        return value
+
+    def _eval_lambda(self, node: ast.Lambda, frame: _Frame) -> Any:
+        return _Lambda(node, frame)
+
+    def _eval_starred(self, node: ast.Starred, frame: _Frame) -> Any:
+        return self._eval(node.value, frame)
+
+    def _eval_tuple(self, node: ast.Tuple | ast.List | ast.Set, frame: _Frame) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for each in node.elts:
+            value = self._eval(each, frame)
+            found += self._values(value) if isinstance(each, ast.Starred) else [value]
+        return tuple(found)
+
+    def _eval_list(self, node: ast.List, frame: _Frame) -> list[Any]:
+        return list(self._eval_tuple(node, frame))
+
+    _eval_set = _eval_tuple
+
+    def _eval_dict(self, node: ast.Dict, frame: _Frame) -> dict[Any, Any]:
+        return {
+            self._eval(key, frame): self._eval(value, frame)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key is not None
+        }
+
+    def _eval_subscript(self, node: ast.Subscript, frame: _Frame) -> Any:
+        owner, index = self._eval(node.value, frame), self._eval(node.slice, frame)
+        if isinstance(owner, Class) and isinstance(index, str):
+            if index not in owner.fields:
+                raise KeyError(index)
+            return self._of_class(owner, index)
+        if isinstance(owner, (tuple, list, dict, str)) and not isinstance(index, Unknown):
+            return owner[index]
+        return Unknown(f"{_said(owner)}[{_said(index)}]")
+
+    def _eval_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: _Frame) -> list[Any]:
+        inner = _Frame(frame.module, frame.owner, dict(frame.names), [], frame.itself)
+        return list(self._comprehended(node, node.generators, inner))
+
+    _eval_generatorexp = _eval_setcomp = _eval_listcomp
+
+    def _comprehended(
+        self,
+        node: ast.ListComp | ast.GeneratorExp | ast.SetComp,
+        generators: Sequence[ast.comprehension],
+        frame: _Frame,
+    ) -> Iterator[Any]:
+        if not generators:
+            yield self._eval(node.elt, frame)
+            return
+        first, *others = generators
+        for value in self._values(self._eval(first.iter, frame)):
+            self._assign(first.target, value, frame)
+            if all(self.truth(self._eval(test, frame)) for test in first.ifs):
+                yield from self._comprehended(node, others, frame)
+
+    def _eval_yield(self, node: ast.Yield, frame: _Frame) -> None:
+        frame.yielded.append(self._eval(node.value, frame) if node.value is not None else None)
+
+    def _eval_yieldfrom(self, node: ast.YieldFrom, frame: _Frame) -> None:
+        frame.yielded += self._values(self._eval(node.value, frame))
+
+    def _eval_call(self, node: ast.Call, frame: _Frame) -> Any:
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+            inner = node.func.value.func
+            if isinstance(inner, ast.Name) and inner.id == "super":
+                return self._super(node, node.func.attr, frame)
+        if frame.wanted is not None:
+            target = self._settles(node, frame.module, frame.owner, frame.itself, frame.names)
+            if target is not None and self._assigns(target, frame.wanted, None):
+                args, named = self._given(node, frame)
+                received = args if isinstance(node.func, ast.Name) else (frame.names[frame.itself], *args)
+                return self._run(target, received, named, frame.wanted)
+        called = self._eval(node.func, frame)
+        args, named = self._given(node, frame)
+        return self.call(called, args, named)
+
+    def _given(self, node: ast.Call, frame: _Frame) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args = self._eval_tuple(ast.Tuple(node.args, ast.Load()), frame)
+        return args, {word.arg: self._eval(word.value, frame) for word in node.keywords if word.arg}
+
+    def _super(self, node: ast.Call, name: str, frame: _Frame) -> Any:
+        receiver = frame.names.get(frame.itself)
+        cls = getattr(receiver, "cls", None)
+        found = self.program.method(cls, name, frame.owner) if cls is not None else None
+        if found is None:
+            return None
+        args, named = self._given(node, frame)
+        return self._run(found, (receiver, *args), named, frame.wanted)
+
+    def _values(self, value: Any) -> list[Any]:
+        if isinstance(value, Unknown):
+            return [Unknown(f"{value.name}[i]")]
+        try:
+            return list(value)
+        except TypeError:
+            return []
+
+
+_OF_PLAIN = frozenset(
+    {"append", "get", "items", "keys", "lower", "removeprefix", "startswith", "upper", "values"}
+)
+
+
+def _constants(module: Module) -> dict[str, ast.expr]:
+    found: dict[str, ast.expr] = {}
+    for statement in module.tree.body:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, statement.value)
+    return found
+
+
+def _yields(function: Function) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(function.node))
+
+
+def _sets(node: ast.AST, itself: str, wanted: Iterable[str]) -> bool:
+    """Tell whether a node sets, or appends to, an attribute that is wanted."""
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "append":
+        node = node.func.value  # type: ignore[attr-defined]
+    elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
+        return False
+    return isinstance(node, ast.Attribute) and node.attr in wanted and getattr(node.value, "id", "") == itself
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    loaded = ast.parse(ast.unparse(target), mode="eval").body
+    assert isinstance(loaded, ast.expr)
+    return loaded
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Unknown):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_said, value))}]"
+    plain = isinstance(value, (str, int, float, type(None)))
+    return getattr(value, "name", "") or (repr(value) if plain else type(value).__name__)

@@ -1,0 +1,578 @@
+"""What a tree's own decision about the mirror returns for a server that is started so."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchkit.doctor.evaluate import Bound, Machine, RaisedError, Thing, Unknown, explore
+from patchkit.tree import mirror
+from patchkit.tree.index import Class
+from patchkit.tree.nodes import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from patchkit.doctor.options import Launch
+    from patchkit.tree.index import Function, Program
+
+ASSUMED = "fa3"
+PLAN_STREAM = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
+DISABLE = "PATCHKIT_DISABLE"
+_ALGORITHM = "speculative_algorithm"
+_ARGUMENTS = "srt/server_args.py"
+_SETTLED = frozenset(
+    {
+        "disable_overlap_schedule",
+        "disable_piecewise_cuda_graph",
+        "enable_breakable_cuda_graph",
+        "enable_two_batch_overlap",
+        "speculative_algorithm",
+        "speculative_eagle_topk",
+        "speculative_num_steps",
+    }
+)
+"""Settings that a server changes as it starts, and that its decision or its workers and backends read."""
+
+# What a condition asks of a model, how it is said, and which answer to the condition means that it is so.
+_FACTS = (
+    (re.compile(r"attention_arch == .*MLA|use_mla_backend"), "multi-head latent attention (MLA)", True),
+    (re.compile(r"sliding_window_size is None"), "sliding-window layers", False),
+    (re.compile(r"(?i)swa|sliding"), "sliding-window layers", True),
+    (re.compile(r"is_local_attention_model"), "local attention", True),
+    (re.compile(r"is_encoder_decoder"), "cross attention", True),
+    (re.compile(r"is_multimodal$|is_piecewise_cuda_graph_disabled_model"), "no piecewise CUDA graphs", True),
+    (re.compile(r"architectures\[0\] .*LlamaForCausalLM"), "the architecture LlamaForCausalLM", True),
+)
+# Of the conditions that nobody can answer, whether the machine has another GPU than NVIDIA's is taken for granted.
+_ON = ("1", "true", "yes", "y", "on")
+_FALSE = (
+    "is_hip",
+    "is_npu",
+    "is_cpu",
+    "is_mps",
+    "is_xpu",
+    "is_musa",
+    "use_mlx",
+    "is_blackwell",
+    "check_gguf_file",
+)
+
+
+@dataclass(frozen=True)
+class Role:
+    """A backend that a server's forwards touch: what for, its name, the class that is made for it."""
+
+    role: str
+    name: str
+    cls: str
+    reads: bool
+
+
+@dataclass
+class Outcome:
+    """What a server with one kind of model comes to; ``refused`` says why it would not start."""
+
+    kept: bool
+    overlap: bool = True
+    decided: bool = True
+    forced: tuple[str, ...] = ()
+    roles: tuple[Role, ...] = ()
+    unnamed: bool = False
+    refused: str = ""
+
+
+def outcomes(
+    program: Program, launch: Launch, memory: dict[Any, Any] | None = None
+) -> list[tuple[dict[str, bool], Outcome]]:
+    """Return what a launch comes to for each kind of model that makes a difference; those that start, if any do.
+
+    ``memory`` is what was found out about the program, for the next launch on it.
+    """
+    shared = {} if memory is None else memory
+    found = explore(lambda answers: _Server(program, launch, answers, shared).outcome())
+    starting = [(answers, outcome) for answers, outcome in found if not outcome.refused]
+    return starting or found
+
+
+class _DecidedError(Exception):
+    def __init__(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+        self.given = args, named
+
+
+@dataclass
+class _Settings:
+    """A server's settings, as an object of the tree's; ``strict`` if it has no others."""
+
+    cls: Class | None
+    values: dict[str, Any]
+    read: set[str] = field(default_factory=set)
+    strict: bool = True
+    settle: Callable[[str], None] = lambda _: None
+    name: str = "server_args"
+
+    def attribute_of(self, machine: Machine, name: str) -> Any:
+        if name in self.values:
+            self.settle(name)
+            self.read.add(name)
+            return self.values[name]
+        if name == "get_model_config":
+            return lambda _: Unknown("model_config")
+        if name == "use_mla_backend":
+            return Unknown("model.use_mla_backend")
+        method = machine.method_of(self.cls, name, self)
+        if method is not None:
+            return machine.call(method) if "property" in method.function.decorators else method
+        if self.strict:
+            raise AttributeError(name)
+        return self
+
+    def assign(self, name: str, value: Any) -> None:
+        self.values[name] = value
+
+    def view(self) -> _Settings:
+        """Return the same settings as a runtime context hands them out: in groups."""
+        return _Settings(self.cls, self.values, self.read, False, self.settle)
+
+
+@dataclass
+class _Lazy:
+    """An object whose attributes are made when they are asked for."""
+
+    made: dict[str, Callable[[], Any]]
+    name: str
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def attribute_of(self, _: Machine, name: str) -> Any:
+        if name not in self.kept:
+            self.kept[name] = self.made[name]() if name in self.made else Unknown(f"{self.name}.{name}")
+        return self.kept[name]
+
+    def assign(self, name: str, value: Any) -> None:
+        self.kept[name] = value
+
+
+@dataclass
+class _Environment:
+    """``envs`` of a tree: each variable with the default that the tree gives it."""
+
+    launch: Launch
+    defaults: Mapping[str, Any]
+    name: str = "envs"
+
+    def attribute_of(self, _: Machine, name: str) -> Any:
+        said = self.launch.environment.get(name)
+        value = self.defaults.get(name, Unknown(name))
+        if said is not None:
+            value = said.lower() in _ON if isinstance(value, (bool, Unknown)) else said
+        return _Lazy({"get": lambda: lambda _: value, "is_set": lambda: lambda _: said is not None}, name)
+
+
+class _Server:
+    """One server on one tree, with one kind of model."""
+
+    def __init__(
+        self, program: Program, launch: Launch, answers: dict[str, bool], memory: dict[Any, Any]
+    ) -> None:
+        self._program = program
+        self._launch = launch
+        self._answers = answers
+        module = program.module(_ARGUMENTS)
+        cls = module.classes.get("ServerArgs") if module is not None else None
+        values = dict(launch.defaults) | dict(launch.given)
+        if not values.get("attention_backend"):
+            sides = {values.get(f"{side}_attention_backend") for side in ("prefill", "decode")}
+            values["attention_backend"] = ASSUMED if None in sides else None
+        self._settings = _Settings(cls, values)
+        self._known = self._natives()
+        self._machine = Machine(program, self._known, self._ask, memory)
+        self._runners = {False: self._runner(drafts=False), True: self._runner(drafts=True)}
+        self._unsettled = set(_SETTLED)
+        self._settling = False
+        self._free: dict[str, Any] | None = None
+        if isinstance(values.get(_ALGORITHM), str):
+            values[_ALGORITHM] = str(values[_ALGORITHM]).upper()
+        self._given = dict(values)
+        self._settle(_ALGORITHM)
+        self._given[_ALGORITHM] = values.get(_ALGORITHM)
+        self._settings.settle = self._settle
+
+    def _ask(self, question: str) -> bool:
+        for pattern, fact, so in _FACTS:
+            if pattern.search(question):
+                return self._answers.setdefault(fact, False) is so
+        return False
+
+    def _settle(self, name: str) -> None:
+        """Bring a setting to what a server makes of it as it starts, from what all of them are given as."""
+        post = self._machine.method_of(self._settings.cls, "__post_init__", self._settings)
+        if name in self._unsettled and name in self._given and post is not None and not self._settling:
+            self._unsettled.discard(name)
+            final = dict(self._settings.values)
+            self._settings.values.update(self._given)
+            self._settling = True
+            self._machine.settle(post.function, self._settings, frozenset({name}))
+            self._settling = False
+            final[name] = self._settings.values.get(name)
+            self._settings.values.clear()
+            self._settings.values.update(final)
+
+    def _setting(self, name: str) -> Any:
+        self._settle(name)
+        return self._settings.values.get(name)
+
+    # What is decided.
+
+    def outcome(self) -> Outcome:
+        """Return what the server comes to."""
+        overlap = not self._setting("disable_overlap_schedule")
+        try:
+            decision, args, named = self._asked()
+        except RaisedError as error:
+            return Outcome(kept=True, overlap=overlap, refused=str(error))
+        except _NotAskedError:
+            return Outcome(
+                kept=True, overlap=overlap, decided=False, roles=tuple(self._roles(lambda _: True))
+            )
+        try:
+            self._settings.read.clear()
+            backends = tuple(args[-1])
+            kept = self._decide(decision, (*args[:-1], backends), named)
+            self._free = self._neutral(decision, args, named)
+            forced = tuple(self._forced(decision, args, named))
+            roles = tuple(self._roles(lambda backend: self._reads(decision, args, named, backend)))
+            unnamed = any(
+                not isinstance(each, Thing) and each is not None for each in backends
+            ) and self._reads(decision, args, named, next(e for e in backends if not isinstance(e, Thing)))
+            return Outcome(kept or not overlap, overlap, True, forced, roles, unnamed)
+        except RaisedError as error:
+            return Outcome(kept=True, overlap=overlap, refused=str(error))
+
+    def _asked(self) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]]:
+        """Return the decision and what the scheduler asks it about."""
+        init = self._machine.remembered("asks", self._init_overlap)
+        if init is None:
+            raise _NotAskedError
+        function, name = init
+        scheduler = Thing(None, self._scheduler(), name="scheduler")
+
+        def asked(_: Machine, *args: Any, **named: Any) -> None:
+            raise _DecidedError(args, named)
+
+        self._known[name] = asked
+        try:
+            self._machine.call(Bound(function), (scheduler,))
+        except _DecidedError as found:
+            args, named = found.given
+            del self._known[name]
+            decision = self._machine.attribute(function.module, name)
+            if "attn_backends" in named:
+                args = (*args, named["attn_backends"])
+            return decision, args, {}
+        finally:
+            self._known.pop(name, None)
+        raise _NotAskedError
+
+    def _init_overlap(self) -> tuple[Function, str] | None:
+        for module in self._program.core:
+            for function in module.all_functions():
+                for node in walk(function.node):
+                    name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+                    if mirror.FLAG in name and name != mirror.FLAG and function.owner is not None:
+                        return function, name
+        return None
+
+    def _decide(self, decision: Any, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        return self._machine.truth(self._machine.call(decision, args, named))
+
+    def _neutral(self, decision: Any, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return values of the settings that the decision reads with which no setting keeps the mirror."""
+        values = self._settings.values
+        read = sorted(name for name in self._settings.read if isinstance(values[name], bool))
+        actual = dict(values)
+        try:
+            for tried in itertools.product((False, True), repeat=len(read)):
+                values.update(zip(read, tried, strict=True))
+                for algorithm in (actual.get("speculative_algorithm"), "EAGLE"):
+                    values["speculative_algorithm"] = algorithm
+                    if not self._decide(decision, (*args[:-1], ()), named):
+                        return {name: values[name] for name in (*read, "speculative_algorithm")}
+        finally:
+            values.update(actual)
+        return None
+
+    def _forced(self, decision: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the settings that keep the mirror whatever the backends say; an empty one where nobody can tell."""
+        if not self._decide(decision, (*args[:-1], ()), named):
+            return
+        neutral = self._free
+        if neutral is None:
+            yield ""
+            return
+        values = self._settings.values
+        actual = dict(values)
+        for name in neutral:
+            values.update(neutral)
+            values[name] = actual[name]
+            keeps = actual[name] != neutral[name] and self._decide(decision, (*args[:-1], ()), named)
+            values.update(actual)
+            if keeps:
+                yield name
+
+    def _reads(self, decision: Any, args: Sequence[Any], named: Mapping[str, Any], backend: Any) -> bool:
+        values = self._settings.values
+        actual = dict(values)
+        try:
+            values.update(self._free or {})
+            return self._decide(decision, (*args[:-1], (backend,)), named)
+        finally:
+            values.update(actual)
+
+    # What the server is made of.
+
+    def _scheduler(self) -> dict[str, Any]:
+        algorithm = self._algorithm()
+        target = _Lazy({"model_runner": lambda: self._runners[False]}, "target_worker")
+        worker = self._machine.call(self._machine.attribute(algorithm, "create_worker"), (self._settings,))
+        return {
+            "server_args": self._settings,
+            "enable_overlap": not self._setting("disable_overlap_schedule"),
+            "spec_algorithm": algorithm,
+            "tp_worker": target,
+            "draft_worker": self._worker(worker, target),
+        }
+
+    def _algorithm(self) -> Any:
+        for cls in self._classes("SpeculativeAlgorithm"):
+            from_string = self._machine.attribute(cls, "from_string")
+            return self._machine.call(from_string, (self._settings.values.get("speculative_algorithm"),))
+        return Unknown("algorithm")
+
+    def _classes(self, name: str) -> list[Class]:
+        found = self._program.classes_named(name)
+        if not found:
+            for file, text in self._program.sources.items():
+                if f"class {name}".encode() in text:
+                    module = self._program.module(file)
+                    found = [*found, *([module.classes[name]] if module and name in module.classes else [])]
+        return list(found)
+
+    def _worker(self, cls: Any, target: Any) -> Any:
+        if not isinstance(cls, Class):
+            return Unknown("draft_worker")
+        runner = self._runners[True]
+        draft = _Lazy(
+            {
+                "draft_attn_backend": lambda: self._drafting("create_decode_backend"),
+                "draft_extend_attn_backend": lambda: self._drafting("create_draft_extend_backend"),
+                "draft_extend_attn_backend_list": lambda: [self._drafting("create_draft_extend_backend")],
+                "draft_runner": lambda: runner,
+                "draft_runner_list": lambda: [runner],
+                "model_runner": lambda: runner,
+            },
+            "draft_worker",
+        )
+        stream = self._machine.attribute(self._machine.attribute(self._known["envs"], PLAN_STREAM), "get")
+        return Thing(
+            cls,
+            {
+                "_target_worker": target,
+                "target_worker": target,
+                "_draft_worker": draft,
+                "draft_worker": draft,
+                "draft_model_runner": runner,
+                "draft_runner": runner,
+                "plan_stream": Thing(None, name="stream") if self._machine.call(stream) is True else None,
+            },
+        )
+
+    def _runner(self, *, drafts: bool) -> _Lazy:
+        runner = _Lazy({}, "model")
+        runner.made |= {
+            "server_args": lambda: self._settings,
+            "is_draft_worker": lambda: drafts,
+            "model_config": lambda: Unknown("model_config"),
+            "attn_backend": lambda: self._own_backend(runner, drafts),
+            "init_new_workspace": lambda: False,
+        }
+        return runner
+
+    def _own_backend(self, runner: _Lazy, drafts: bool) -> Any:
+        values = self._settings.values
+        override = values.get("speculative_draft_attention_backend")
+        if drafts and override:
+            return self._made(str(override), runner)
+        prefill, decode = self._sides()
+        if prefill == decode:
+            return self._made(decode, runner)
+        made = {"decode_backend": self._made(decode, runner), "prefill_backend": self._made(prefill, runner)}
+        for cls in self._classes("HybridAttnBackend"):
+            return Thing(cls, {}, ((runner,), made), "hybrid")
+        return Unknown("hybrid backend")
+
+    def _sides(self) -> tuple[str, str]:
+        values = self._settings.values
+        whole = values.get("attention_backend")
+        sides = (values.get("prefill_attention_backend"), values.get("decode_attention_backend"))
+        return str(sides[0] or whole), str(sides[1] or whole)
+
+    def _made(self, name: str, runner: _Lazy) -> Any:
+        maker = self._machine.remembered("makers", self._makers).get(name)
+        return self._machine.call(Bound(maker), (runner,)) if maker is not None else Unknown(name)
+
+    def _makers(self) -> dict[str, Function]:
+        found: dict[str, Function] = {}
+        for file, text in self._program.sources.items():
+            module = self._program.module(file) if b"@register_attention_backend(" in text else None
+            for function in module.functions.values() if module is not None else ():
+                for decorator in function.node.decorator_list:
+                    if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == (
+                        "register_attention_backend"
+                    ):
+                        found |= {
+                            str(a.value): function for a in decorator.args if isinstance(a, ast.Constant)
+                        }
+        return found
+
+    def _drafting(self, maker: str) -> Any:
+        for cls in self._classes("DraftBackendFactory"):
+            topk, steps = self._setting("speculative_eagle_topk"), self._setting("speculative_num_steps")
+            topk, steps = 1 if topk is None else topk, 3 if steps is None else steps
+            factory = Thing(cls, {}, ((self._settings, self._runners[True], topk, steps), {}))
+            return self._machine.call(self._machine.attribute(factory, maker))
+        return Unknown("draft backend")
+
+    def _roles(self, reads: Callable[[Any], bool]) -> Iterator[Role]:
+        values = self._settings.values
+        prefill, decode = self._sides()
+        drafting = {"draft steps": "create_decode_backend", "draft extend": "create_draft_extend_backend"}
+        for role, name in {"prefill": prefill, "decode": decode}.items():
+            yield self._role(role, name, functools.partial(self._made, name, self._runners[False]), reads)
+        if not str(values.get("speculative_algorithm")).startswith(("EAGLE", "STANDALONE", "FROZEN")):
+            return
+        draft = values.get("speculative_draft_attention_backend")
+        extending = decode if values.get("speculative_attention_mode") == "decode" else prefill
+        for role, name in {
+            "draft steps": str(draft or decode),
+            "draft extend": str(draft or extending),
+        }.items():
+            if role == "draft steps" and self._setting("speculative_num_steps") == 1:
+                continue
+            yield self._role(role, name, functools.partial(self._drafting, drafting[role]), reads)
+
+    def _role(self, role: str, name: str, make: Callable[[], Any], reads: Callable[[Any], bool]) -> Role:
+        try:
+            backend = make()
+        except RaisedError:
+            return Role(role, name, "", reads=True)
+        cls = backend.cls.name if isinstance(backend, Thing) and backend.cls is not None else ""
+        return Role(role, name, cls, reads(backend))
+
+    # What is answered without the tree.
+
+    def _natives(self) -> dict[str, Any]:
+        off = {each.strip() for each in self._launch.environment.get(DISABLE, "").split(",")}
+        context = self._program.module("srt/runtime_context.py")
+        contexts = {
+            name: lambda _: self._settings.view()
+            for name in (context.functions if context is not None else ())
+            if name.startswith("get_")
+        }
+        return (
+            contexts
+            | dict.fromkeys(_FALSE, lambda *_: False)
+            | _BUILTINS
+            | {
+                "disabled": lambda _, patch: patch in off,
+                "report": lambda *_: None,
+                "envs": _Environment(self._launch, self._defaults()),
+                "get_global_server_args": lambda _: self._settings,
+                "is_cuda": lambda _: True,
+                "get_bool_env_var": lambda _, name, default="false": (
+                    self._launch.environment.get(name, default).lower() in ("1", "true")
+                ),
+            }
+        )
+
+    def _defaults(self) -> dict[str, Any]:
+        module = self._program.module("srt/environ.py")
+        found: dict[str, Any] = {}
+        for cls in module.classes.values() if module is not None else ():
+            for name, value in cls.fields.items():
+                if isinstance(value, ast.Call) and value.args and isinstance(value.args[0], ast.Constant):
+                    found[name] = value.args[0].value
+        return found
+
+
+class _NotAskedError(Exception):
+    """The scheduler comes to no decision."""
+
+
+def _getattr(machine: Machine, owner: Any, name: str, *default: Any) -> Any:
+    try:
+        return machine.attribute(owner, name)
+    except AttributeError:
+        if default:
+            return default[0]
+        raise RaisedError(f"no {name}") from None
+
+
+def _hasattr(machine: Machine, owner: Any, name: str) -> Any:
+    if isinstance(owner, Unknown):
+        return Unknown(f"hasattr({owner.name}, {name})")
+    try:
+        machine.attribute(owner, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _isinstance(machine: Machine, value: Any, classes: Any) -> Any:
+    asked = classes if isinstance(classes, tuple) else (classes,)
+    names = [getattr(each, "name", "") for each in asked]
+    if isinstance(value, Thing) and value.cls is not None:
+        return not machine.program.ancestors(value.cls).isdisjoint(names)
+    return Unknown(f"isinstance({getattr(value, 'name', '')}, {', '.join(names)})")
+
+
+def _range(_: Machine, *ends: Any) -> Any:
+    return range(*ends) if all(isinstance(end, int) for end in ends) else [Unknown("i")]
+
+
+def _next(_: Machine, values: Sequence[Any], *default: Any) -> Any:
+    return values[0] if values else default[0]
+
+
+def _either(machine: Machine, values: Any, ending: bool) -> Any:
+    if isinstance(values, Unknown):
+        return values
+    return next((ending for each in values if machine.truth(each) is ending), not ending)
+
+
+def _plain(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(_: Machine, *args: Any) -> Any:
+        if any(isinstance(arg, Unknown) for arg in args):
+            return Unknown(f"{make.__name__}({', '.join(getattr(arg, 'name', '') for arg in args)})")
+        return make(*args)
+
+    return made
+
+
+_BUILTINS: dict[str, Any] = {
+    "all": lambda machine, values: _either(machine, values, False),
+    "any": lambda machine, values: _either(machine, values, True),
+    "bool": lambda machine, value=False: machine.truth(value),
+    "getattr": _getattr,
+    "hasattr": _hasattr,
+    "isinstance": _isinstance,
+    "next": _next,
+    "object": lambda _: object(),
+    "range": _range,
+    "type": lambda _, value: getattr(value, "cls", None) or Unknown(f"type({getattr(value, 'name', '')})"),
+} | {
+    made.__name__: _plain(made) for made in (dict, frozenset, int, len, list, max, min, set, str, tuple, zip)
+}

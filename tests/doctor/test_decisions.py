@@ -1,0 +1,108 @@
+"""Doctor says what the tree's own decision, executed, returns: hundreds of servers, patched trees and not."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.driven.trees import DEFAULT, DrivenTree, with_patches
+from support.releases import PATCHES, after
+
+from patchkit.doctor.options import Arguments, Launch
+from patchkit.doctor.server import outcomes
+from patchkit.plan.build import make_plan
+from patchkit.tree.index import Program, read_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.releases import Releases
+
+ALONE = [
+    [],
+    ["multi-head latent attention (MLA)"],
+    ["sliding-window layers"],
+    ["local attention"],
+    ["cross attention"],
+    ["no piecewise CUDA graphs"],
+    ["the architecture LlamaForCausalLM"],
+]
+CHOICES: dict[str, list[Any]] = {
+    "attention_backend": [
+        *("triton", "triton", "fa3", "fa3", "fa4", "flashinfer", "trtllm_mha", "trtllm_mla", "flashmla")
+    ],
+    "prefill_attention_backend": [*[None] * 9, "fa3", "flashinfer", "triton"],
+    "decode_attention_backend": [*[None] * 6, "triton", "fa3"],
+    "speculative_draft_attention_backend": [*[None] * 9, "triton", "fa3", "flashinfer"],
+    "speculative_attention_mode": ["prefill", "decode"],
+    "speculative_algorithm": [
+        *("EAGLE", "EAGLE3", "EAGLE3", "STANDALONE", "NEXTN", "NGRAM", "DFLASH", "FROZEN_KV_MTP")
+    ],
+    "topk and steps": [*[(1, 3)] * 5, (1, 1), (2, 3), (4, 5), (None, None)],
+    "disable_piecewise_cuda_graph": [False, True, True],
+    "enable_breakable_cuda_graph": [*[False] * 8, True],
+    "disable_overlap_schedule": [*[False] * 8, True],
+    "page_size": [1, 64],
+    "enable_dp_attention": [*[False] * 5, True],
+    "enable_two_batch_overlap": [*[False] * 8, True],
+    "disaggregation_mode": ["null", "prefill", "decode"],
+    "plan stream": [*[False] * 8, True],
+}
+EACH = 120
+
+
+def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+    """Yield servers, drawn at random, with those of the tree's settings that they are given."""
+    draw = random.Random(seed)
+    known = Arguments(tree).defaults
+    for _ in range(EACH):
+        drawn = {name: draw.choice(values) for name, values in CHOICES.items()}
+        topk, steps = drawn.pop("topk and steps")
+        stream = {"SGLANG_ENABLE_OVERLAP_PLAN_STREAM": "1"} if drawn.pop("plan stream") else {}
+        tokens = None if topk is None else topk * steps + 1
+        drawn |= {
+            "speculative_eagle_topk": topk,
+            "speculative_num_steps": steps,
+            "speculative_num_draft_tokens": tokens,
+        }
+        drawn["speculative_draft_model_path"] = "y"
+        yield {name: value for name, value in drawn.items() if name in known and value is not None}, stream
+
+
+@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.13", "0.5.14", "0.5.17"])
+@pytest.mark.parametrize("patched", [False, True])
+def test_doctor_says_of_each_server_what_the_trees_own_decision_returns(
+    releases: Releases, tmp_path: Any, version: str, patched: bool
+) -> None:
+    tree: Any = releases.tree(version)
+    driven = DrivenTree("plain", lambda: releases.copy(version, tmp_path / "plain").root)
+    if patched:
+        tree = after(make_plan(tree, [patch for patch in PATCHES if patch.default]))
+        driven = with_patches(releases, tmp_path, "patched", DEFAULT, version)
+    program = Program(read_sources(tree))
+    arguments = Arguments(tree)
+    asked = list(servers(tree, seed=len(version) + patched))
+    try:
+        executed = driven.ask("servers.decisions", asked, ALONE)
+    finally:
+        driven.stop()
+    memory: dict[Any, Any] = {}
+    wrong: list[str] = []
+    compared = 0
+    for (given, environment), kept in zip(asked, executed, strict=True):
+        found = outcomes(program, Launch(given, arguments.defaults, environment), memory)
+        for model, expected in zip(ALONE, kept, strict=True):
+            if expected is None:
+                continue
+            # What doctor did not ask about a model makes no difference to it.
+            said = [
+                outcome
+                for answers, outcome in found
+                if all(answers[fact] is (fact in model) for fact in answers)
+            ]
+            compared += 1
+            if [outcome.kept for outcome in said] != [expected] and not (said and said[0].refused):
+                wrong.append(f"{given} {environment} {model}: {said} but {expected}")
+    assert not wrong, f"{len(wrong)} of {compared}:\n" + "\n".join(wrong[:8])
+    assert compared > 50

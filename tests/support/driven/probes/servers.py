@@ -1,0 +1,243 @@
+"""What a server's scheduler decides about the mirror, as its own settings, workers and registries make it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from sglang.srt import server_args as server_args_module
+from sglang.srt.configs.model_config import AttentionArch
+from sglang.srt.layers.attention import attention_registry, hybrid_attn_backend
+from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
+from sglang.srt.managers import scheduler as scheduler_module
+from sglang.srt.server_args import ServerArgs
+from sglang.srt.speculative import draft_utils
+from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+FACTS = {
+    "multi-head latent attention (MLA)": "mla",
+    "sliding-window layers": "sliding",
+    "local attention": "local",
+    "cross attention": "cross",
+    "no piecewise CUDA graphs": "pictures",
+    "the architecture LlamaForCausalLM": "llama",
+}
+
+
+class _Blank(SimpleNamespace):
+    """A model, or its runner, with no more than what tells one server from another."""
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+def _model(facts: set[str]) -> Any:
+    arch = "LlamaForCausalLM" if "llama" in facts else "NoSuchForCausalLM"
+    return _Blank(
+        attention_arch=AttentionArch.MLA if "mla" in facts else AttentionArch.MHA,
+        hf_config=SimpleNamespace(architectures=[arch]),
+        is_piecewise_cuda_graph_disabled_model=False,
+        is_multimodal="pictures" in facts,
+        is_multimodal_piecewise_cuda_graph_supported=False,
+    )
+
+
+def _settings(given: dict[str, Any], facts: set[str]) -> Any:
+    settings = object.__new__(ServerArgs)
+    for each in dataclasses.fields(ServerArgs):
+        value = each.default_factory() if each.default_factory is not dataclasses.MISSING else each.default
+        object.__setattr__(settings, each.name, None if value is dataclasses.MISSING else value)
+    for name, value in {"model_path": "x", "device": "cuda", "page_size": 1, **given}.items():
+        object.__setattr__(settings, name, value)
+    model = _model(facts)
+    object.__setattr__(settings, "get_model_config", lambda: model)
+    object.__setattr__(settings, "use_mla_backend", lambda: "mla" in facts)
+    if settings.pp_size and settings.pp_size > 1:
+        settings.disable_overlap_schedule = True
+    for handler in ("_handle_piecewise_cuda_graph", "_handle_speculative_decoding"):
+        if hasattr(settings, handler):
+            getattr(settings, handler)()
+    # Later trees settle these in another place; what they choose there changes no decision of theirs.
+    settings.speculative_eagle_topk = settings.speculative_eagle_topk or 1
+    settings.speculative_num_steps = settings.speculative_num_steps or 3
+    if settings.speculative_algorithm == "NEXTN":
+        settings.speculative_algorithm = "EAGLE"
+    return settings
+
+
+def _made(facts: set[str]) -> Any:
+    def init(self: Any, runner: Any = None, *args: Any, **keywords: Any) -> None:
+        self.fa_impl_ver = keywords.get("fa_impl_ver", 3)
+        self.topk = runner.server_args.speculative_eagle_topk or 0
+        self.use_mla = "mla" in facts
+        self.use_sliding_window_kv_pool = self.has_swa = "sliding" in facts
+        self.has_local_attention = "local" in facts
+        self.is_encoder_decoder = "cross" in facts
+        if "MultiStep" in type(self).__name__ and "Flash" in type(self).__name__:
+            from sglang.srt.layers.attention.flashattention_backend import FlashAttentionBackend
+
+            each = FlashAttentionBackend(runner, fa_impl_ver=self.fa_impl_ver)
+            self.attn_backends = [each] * (args[1] - 1)
+
+    return init
+
+
+def _stand_in(facts: set[str]) -> None:
+    """Let every backend be made without a GPU; what its flag asks of it is all that it has."""
+    init = _made(facts)
+    seen = set()
+    pending = list(AttentionBackend.__subclasses__())
+    while pending:
+        cls = pending.pop()
+        if cls not in seen and cls is not hybrid_attn_backend.HybridAttnBackend:
+            seen.add(cls)
+            pending += cls.__subclasses__()
+            cls.__init__ = init  # type: ignore[method-assign]
+            cls.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+    for module in (
+        "aiter_backend",
+        "cutlass_mla_backend",
+        "flashattention_backend",
+        "flashinfer_backend",
+        "flashinfer_mla_backend",
+        "flashmla_backend",
+        "triton_backend",
+        "trtllm_mha_backend",
+        "trtllm_mla_backend",
+    ):
+        try:
+            found = __import__(f"sglang.srt.layers.attention.{module}", fromlist=["x"])
+        except ImportError:
+            continue
+        for cls in vars(found).values():
+            if isinstance(cls, type) and cls.__module__ == found.__name__ and "Backend" in cls.__name__:
+                cls.__init__ = init  # type: ignore[misc]
+                cls.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+
+
+def _runner(settings: Any, facts: set[str], *, drafts: bool) -> Any:
+    runner = _Blank(
+        server_args=settings,
+        is_draft_worker=drafts,
+        use_mla_backend="mla" in facts,
+        model_config=_model(facts),
+        init_new_workspace=False,
+        plan_stream_for_flashinfer=object(),
+        device="cpu",
+        spec_algorithm=SpeculativeAlgorithm.from_string(settings.speculative_algorithm),
+    )
+    runner.model_config.is_encoder_decoder = "cross" in facts
+    make = lambda name: attention_registry.ATTENTION_BACKENDS[name](runner)  # noqa: E731
+    prefill, decode = settings.get_attention_backends()
+    override = settings.speculative_draft_attention_backend
+    if drafts and override:
+        runner.attn_backend = make(override)
+    elif prefill == decode:
+        runner.attn_backend = make(decode)
+    else:
+        runner.attn_backend = hybrid_attn_backend.HybridAttnBackend(
+            runner, decode_backend=make(decode), prefill_backend=make(prefill)
+        )
+    return runner
+
+
+class _RefusedError(Exception):
+    """What would start no server."""
+
+
+def _keeps(given: dict[str, Any], facts: set[str], environment: dict[str, str]) -> bool:
+    for name in ("SGLANG_ENABLE_OVERLAP_PLAN_STREAM", "PATCHKIT_DISABLE"):
+        os.environ.pop(name, None)
+    os.environ.update(environment)
+    _stand_in(facts)
+    try:
+        settings = _settings(given, facts)
+        server_args_module._global_server_args = draft_utils_args = settings
+        settings.__dict__["use_mla_backend"] = "mla" in facts
+        draft_utils.get_global_server_args = lambda: draft_utils_args
+        algorithm = SpeculativeAlgorithm.from_string(settings.speculative_algorithm)
+        kind = algorithm.create_worker(settings)
+        target, draft = (_runner(settings, facts, drafts=each) for each in (False, True))
+        made = type(kind.__name__, (kind,), {})
+        made.__abstractmethods__ = frozenset()
+        worker: Any = object.__new__(made)
+        steps = settings.speculative_num_steps
+        factory = draft_utils.DraftBackendFactory(settings, draft, settings.speculative_eagle_topk, steps)
+        drafting = SimpleNamespace(draft_runner=draft, model_runner=draft, draft_runner_list=[draft])
+        if algorithm.is_eagle() or algorithm.is_standalone():
+            drafting.draft_attn_backend = factory.create_decode_backend()
+            drafting.draft_extend_attn_backend = factory.create_draft_extend_backend()
+            drafting.draft_extend_attn_backend_list = [drafting.draft_extend_attn_backend]
+        plan = environment.get("SGLANG_ENABLE_OVERLAP_PLAN_STREAM") == "1"
+        # A property of its class, in some workers, is set by its own name in others.
+        for name, value in {
+            "_target_worker": SimpleNamespace(model_runner=target),
+            "target_worker": SimpleNamespace(model_runner=target),
+            "_draft_worker": drafting,
+            "draft_worker": drafting,
+            "draft_model_runner": draft,
+            "plan_stream": object() if plan else None,
+        }.items():
+            if not isinstance(getattr(kind, name, None), property):
+                object.__setattr__(worker, name, value)
+    except (AssertionError, ValueError, KeyError) as error:
+        raise _RefusedError(str(error)) from None
+    return _decided(settings, worker, target, algorithm)
+
+
+def _decided(settings: Any, worker: Any, target: Any, algorithm: Any) -> bool:
+    module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
+    setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
+    told: list[bool] = []
+    name = "decide_needs_cpu_seq_lens"
+    decide = getattr(scheduler_module, name, None)
+    if decide is None or settings.disable_overlap_schedule:
+        return True
+
+    def listening(*args: Any, **keywords: Any) -> bool:
+        told.append(bool(decide(*args, **keywords)))
+        return told[-1]
+
+    setattr(scheduler_module, name, listening)
+    scheduler = object.__new__(scheduler_module.Scheduler)
+    vars(scheduler).update(
+        device="cpu",
+        forward_stream=None,
+        enable_overlap=True,
+        server_args=settings,
+        draft_worker=worker,
+        tp_worker=SimpleNamespace(model_runner=target),
+        max_running_requests=4,
+        chunked_prefill_size=16,
+        model_config=SimpleNamespace(context_len=32),
+        spec_algorithm=algorithm,
+        req_to_token_pool=SimpleNamespace(req_to_token=torch.zeros(4, 8)),
+    )
+    try:
+        scheduler.init_overlap()
+    except Exception:
+        if not told:
+            raise
+    finally:
+        setattr(scheduler_module, name, decide)
+    return told[-1]
+
+
+def decisions(
+    requests: list[tuple[dict[str, Any], dict[str, str]]], models: list[list[str]]
+) -> list[list[bool | None]]:
+    """Return, for each server and each kind of model, whether the mirror is kept; None where none would start."""
+    found: list[list[bool | None]] = []
+    for given, environment in requests:
+        row: list[bool | None] = []
+        for model in models:
+            try:
+                row.append(_keeps(given, {FACTS[fact] for fact in model}, environment))
+            except _RefusedError:
+                row.append(None)
+        found.append(row)
+    return found
