@@ -415,7 +415,9 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             Scenario(f"{name}dp-attention", _side_by_side(f"{name}dp-attention"), Server(_DP, _SHARED, model))
             for name, model in (("", None), ("deepseek-mla-", "deepseek-mla"))
         ),
-        Scenario("deepseek-mla-tensor-parallel", _mixture("mla-tp"), Server({"tp_size": 2}, {}, "deepseek-mla")),
+        Scenario(
+            "deepseek-mla-tensor-parallel", _mixture("mla-tp"), Server({"tp_size": 2}, {}, "deepseek-mla")
+        ),
         _edge("edges", {**_PIECEWISE, "piecewise_cuda_graph_max_tokens": 256}),
         _edge("steps-1", _steps(1)),
         _edge("steps-5", _steps(5)),
