@@ -41,7 +41,7 @@ from patchkit.errors import PatchkitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# Engines up at the same time, at most: what an H200's memory holds at eight layers.
+# What an H200's memory holds at eight layers.
 ENGINES = 10
 # Runs of a scenario that is not timed: the second shows whether the first can be repeated.
 UNTIMED_RUNS = 2
@@ -153,19 +153,20 @@ def compare(
     *,
     trees: Callable[[Group], int],
     repeats: int,
+    engines: int = ENGINES,
     report: Callable[[str], None],
     about: dict[str, Any],
 ) -> Iterator[list[Result]]:
     """Yield each scenario's results, one a tree, as soon as it has run in all of them.
 
     While something is timed every other engine is idle: none starts, none serves. ``trees`` says of how many trees a
-    group starts an engine.
+    group starts an engine; ``engines`` are up at the same time, at most, and one group's in any case.
     """
     waiting, up = deque(groups), deque[Field]()
     try:
         while waiting or up:
             while waiting and not any(each.group.timed and each.awaited for each in up):
-                if up and sum(len(each.engines) for each in up) + trees(waiting[0]) > ENGINES:
+                if up and sum(len(each.engines) for each in up) + trees(waiting[0]) > engines:
                     break
                 up.append(start(waiting.popleft()))
             current = up[0]
@@ -242,6 +243,10 @@ def named_tree(context: click.Context, parameter: click.Parameter, values: tuple
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=6, show_default=True, help="Timed runs a tree."
 )
+@click.option(
+    "--engines", type=click.IntRange(min=1), default=ENGINES, show_default=True,
+    help="Engines up at the same time, at most.",
+)  # fmt: skip
 @click.option("--start-limit", type=float, default=240, show_default=True, help="Seconds to start an engine.")
 @click.option("--run-limit", type=float, default=60, show_default=True, help="Seconds for any one run.")
 def main(
@@ -256,6 +261,7 @@ def main(
     batches: tuple[int, ...],
     gpus: int,
     repeats: int,
+    engines: int,
     start_limit: float,
     run_limit: float,
 ) -> None:
@@ -323,6 +329,7 @@ def main(
         start,
         trees=lambda group: len(entered(group)),
         repeats=repeats,
+        engines=engines,
         report=console.log,
         about=about,
     ):

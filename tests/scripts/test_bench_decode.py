@@ -669,10 +669,9 @@ def test_scenarios_share_engines_where_their_server_is_the_same_and_timed_ones_c
     ]
 
 
-def test_no_engine_starts_or_serves_beside_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_engine_starts_or_serves_beside_what_is_timed() -> None:
     names = ("straight", "fa3-straight", "metrics", "no-graph", "chunked")
     groups = bench_decode.grouped([s for s in scenarios.scenarios([1]) if s.name in names], [8])
-    monkeypatch.setattr(bench_decode, "ENGINES", 6)
     contenders = [trees.Contender(name, Path(name), None) for name in ("one", "two")]
     happened: list[tuple[str, str]] = []
 
@@ -694,7 +693,7 @@ def test_no_engine_starts_or_serves_beside_what_is_timed(monkeypatch: pytest.Mon
         return Recorded(group, dict.fromkeys(contenders))  # type: ignore[arg-type]
 
     for _ in bench_decode.compare(
-        groups, start, trees=lambda group: 2, repeats=1, report=lambda _: None, about={}
+        groups, start, trees=lambda group: 2, repeats=1, engines=6, report=lambda _: None, about={}
     ):
         pass
     timed = [group.scenarios[0].name for group in groups if group.timed]
