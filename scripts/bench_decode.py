@@ -67,12 +67,20 @@ class Group:
         return "-".join(filter(None, (self.field, f"{self.layers}-layers", self.scenarios[0].name)))
 
 
-def grouped(chosen: Sequence[Scenario], layers: Sequence[int], fields: Sequence[str] = ("",)) -> list[Group]:
-    """Return the scenarios by field, number of layers and server; groups with something to time come first."""
+def grouped(
+    chosen: Sequence[Scenario],
+    layers: Sequence[int],
+    fields: Sequence[str] = ("",),
+    wanted: Callable[[str, Scenario], bool] = lambda field, scenario: True,
+) -> list[Group]:
+    """Return the scenarios by field, number of layers and server; groups with something to time come first.
+
+    ``wanted`` says whether a field's trees run a scenario.
+    """
     groups: list[Group] = []
     for name, count, scenario in itertools.product(fields, layers, chosen):
         own = scenario.server.layers
-        if own is None or count == layers[0]:
+        if wanted(name, scenario) and (own is None or count == layers[0]):
             key = (name, own or count, scenario.server)
             group = next((g for g in groups if (g.field, g.layers, g.server) == key), None)
             if group is None:
@@ -108,7 +116,7 @@ class Field:
             about["seconds_to_start"][f"{self.group.name} {tree.name}"] = round(start.seconds, 1)
             report(f"{self.group.name}: {tree.name} up in {start.seconds:.1f} s")
 
-    def measure(self, scenario: Scenario, repeats: int) -> list[Measured]:
+    def measure(self, scenario: Scenario, repeats: int, profiled: bool = True) -> list[Measured]:
         """Run one scenario in every engine, in turns, and return what each gave."""
         measured = {tree: Measured(tree, started=tree in self.step_events) for tree in self.engines}
         marks = {tree: engine.log.stat().st_size for tree, engine in self.engines.items()}
@@ -118,7 +126,7 @@ class Field:
                     reply = engine.run(scenario.requests, logprobs=scenario.logprobs, pause=scenario.pause)
                     measured[tree].runs.append(read_run(reply))
         for tree, engine in self.engines.items():
-            if scenario.batch:
+            if scenario.batch and profiled:
                 with self._failing(tree, scenario):
                     folder = engine.log.with_name(f"trace-{scenario.batch}")
                     engine.run(scenario.requests, profile=folder)
@@ -154,6 +162,7 @@ def compare(
     trees: Callable[[Group], int],
     repeats: int,
     engines: int = ENGINES,
+    profiled: bool = True,
     report: Callable[[str], None],
     about: dict[str, Any],
 ) -> Iterator[list[Result]]:
@@ -174,7 +183,7 @@ def compare(
                 each.await_start(report, about)
             for scenario in current.group.scenarios:
                 report(f"{current.group.name}: {scenario.label}")
-                measured = current.measure(scenario, repeats)
+                measured = current.measure(scenario, repeats, profiled)
                 yield [result(scenario, current.group.layers, one, measured[0]) for one in measured]
             up.popleft().stop()
     finally:
@@ -206,6 +215,17 @@ def named_tree(context: click.Context, parameter: click.Parameter, values: tuple
     return found
 
 
+def known_scenario(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the names of scenarios, each of which has to be one."""
+    known = sorted({scenario.name for scenario in scenarios([1])})
+    for value in values:
+        if value.rpartition("/")[2] not in known:
+            raise click.BadParameter(f"{value} is no scenario: name one of {', '.join(known)}.")
+    return values
+
+
 @click.command()
 @click.option(
     "--tree", "places", multiple=True, required=True, callback=named_tree, metavar="NAME=PLACE",
@@ -227,8 +247,9 @@ def named_tree(context: click.Context, parameter: click.Parameter, values: tuple
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for results."
 )
 @click.option(
-    "--scenario", "names", multiple=True, type=click.Choice([s.name for s in scenarios([1])]),
-    help="A scenario to run; without it, all that need no more GPUs than --gpus.",
+    "--scenario", "names", multiple=True, callback=known_scenario, metavar="[FIELD/]NAME",
+    help="A scenario to run, by the trees of FIELD alone if one is named; without it, all that need no more GPUs than "
+    "--gpus.",
 )  # fmt: skip
 @click.option(
     "--layers", multiple=True, type=int, default=(32, 8), show_default=True, help="Layers of the target."
@@ -247,6 +268,10 @@ def named_tree(context: click.Context, parameter: click.Parameter, values: tuple
     "--engines", type=click.IntRange(min=1), default=ENGINES, show_default=True,
     help="Engines up at the same time, at most.",
 )  # fmt: skip
+@click.option(
+    "--profile/--no-profile", "profiled", default=True, show_default=True,
+    help="Whether a timed scenario is profiled, too.",
+)  # fmt: skip
 @click.option("--start-limit", type=float, default=240, show_default=True, help="Seconds to start an engine.")
 @click.option("--run-limit", type=float, default=60, show_default=True, help="Seconds for any one run.")
 def main(
@@ -262,6 +287,7 @@ def main(
     gpus: int,
     repeats: int,
     engines: int,
+    profiled: bool,
     start_limit: float,
     run_limit: float,
 ) -> None:
@@ -272,10 +298,15 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     trees = [contender(name, located(place, out / "trees" / name)) for name, place in places.items()]
     trees += [faulty_copy(fault, trees, out / "faulty") for fault in (read_faults(faults) if faults else [])]
+
+    def wanted(field: str, scenario: Scenario) -> bool:
+        return not names or not {scenario.name, f"{field}/{scenario.name}"}.isdisjoint(names)
+
+    fields = list(dict.fromkeys(tree.field for tree in trees))
     chosen = [
         scenario
         for scenario in scenarios(batches)
-        if (scenario.name in names if names else scenario.server.gpus <= gpus)
+        if (any(wanted(field, scenario) for field in fields) if names else scenario.server.gpus <= gpus)
     ]
     about: dict[str, Any] = {
         "command": shlex.join(sys.orig_argv),
@@ -325,11 +356,12 @@ def main(
 
     results: list[Result] = []
     for fresh in compare(
-        grouped(chosen, layers, list(dict.fromkeys(tree.field for tree in trees))),
+        grouped(chosen, layers, fields, wanted),
         start,
         trees=lambda group: len(entered(group)),
         repeats=repeats,
         engines=engines,
+        profiled=profiled,
         report=console.log,
         about=about,
     ):

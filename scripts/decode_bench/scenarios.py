@@ -327,13 +327,16 @@ def _edge(
 
 
 def _of_models(batches: Sequence[int]) -> list[Scenario]:
-    """Return what every other family of models is asked: a straight line, and the edges."""
+    """Return what every other family of models is asked: a straight line, and the edges, of one server."""
     found = []
     for name in MODELS:
+        edges = _edge(f"{name}-edges", {}, name)
         found += [
-            replace(_straight(batch), name=f"{name}-straight", server=Server(model=name)) for batch in batches
+            replace(_straight(batch), name=f"{name}-straight", server=edges.server)
+            for batch in batches
+            if batch <= _RUNNING
         ]
-        found.append(_edge(f"{name}-edges", {}, name))
+        found.append(edges)
     return found
 
 

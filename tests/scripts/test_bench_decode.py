@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 import torch
 from hypothesis import given
@@ -30,6 +31,7 @@ sys.path[:0] = [str(SCRIPTS), str(SCRIPTS / "decode_bench" / "startup")]
 
 import bench_decode  # noqa: E402
 import bench_grammar  # noqa: E402
+import bench_kernels  # noqa: E402
 import bench_options  # noqa: E402
 import bench_probe  # noqa: E402
 import bench_reach  # noqa: E402
@@ -122,6 +124,7 @@ FAKE_TREE = {
         @dataclasses.dataclass
         class ServerArgs:
             model_path: str
+            port: int = 30000
     """,
     "srt/managers/scheduler.py": """
         import hashlib
@@ -681,7 +684,9 @@ def test_no_engine_starts_or_serves_beside_what_is_timed() -> None:
                 happened.append(("up", self.group.scenarios[0].name))
             self.awaited = True
 
-        def measure(self, scenario: scenarios.Scenario, repeats: int) -> list[results.Measured]:
+        def measure(
+            self, scenario: scenarios.Scenario, repeats: int, profiled: bool = True
+        ) -> list[results.Measured]:
             happened.append(("runs", scenario.name))
             return [results.Measured(tree) for tree in contenders]
 
@@ -718,6 +723,30 @@ def test_trees_of_a_field_are_compared_with_each_other(tmp_path: Path) -> None:
     chosen = [s for s in scenarios.scenarios([1]) if s.name == "late"]
     groups = bench_decode.grouped(chosen, [8], ["0.5.13", "0.5.14"])
     assert [group.name for group in groups] == ["0.5.13-8-layers-late", "0.5.14-8-layers-late"]
+
+
+def test_a_scenario_may_be_for_the_trees_of_one_field_alone() -> None:
+    chosen = [s for s in scenarios.scenarios([1]) if s.name in ("late", "metrics")]
+    groups = bench_decode.grouped(
+        chosen, [8], ["a", "b"], lambda field, scenario: (field, scenario.name) != ("a", "late")
+    )
+    assert [(group.field, group.scenarios[0].name) for group in groups] == [
+        ("a", "metrics"),
+        ("b", "late"),
+        ("b", "metrics"),
+    ]
+
+
+def test_a_scenario_that_nobody_knows_is_a_usage_error() -> None:
+    with pytest.raises(click.BadParameter, match=r"0\.5\.14/nought is no scenario: name one of abort, "):
+        bench_decode.known_scenario(None, None, ("0.5.14/late", "0.5.14/nought"))  # type: ignore[arg-type]
+
+
+def test_a_kernel_takes_arguments_that_ask_for_nothing() -> None:
+    called = bench_kernels.tolerant(lambda q, causal=False: (q, causal))
+    assert called(1, causal=True, only_qv=False, sinks=None) == (1, True)
+    with pytest.raises(TypeError, match="only_qv"):
+        called(1, only_qv=True)
 
 
 def test_a_model_that_has_its_own_number_of_layers_is_run_once() -> None:
