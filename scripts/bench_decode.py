@@ -12,6 +12,7 @@ and every faulty copy did not in at least one.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import itertools
 import os
@@ -22,7 +23,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ class Group:
     field: str
     layers: int
     server: Server
-    scenarios: list[Scenario] = field(default_factory=list)
+    scenarios: list[Scenario] = dataclasses.field(default_factory=list)
 
     @property
     def timed(self) -> bool:
@@ -95,8 +96,8 @@ class Field:
 
     group: Group
     engines: dict[Contender, Engine]
-    step_events: dict[Contender, str] = field(default_factory=dict)
-    failures: dict[Contender, str] = field(default_factory=dict)
+    step_events: dict[Contender, str] = dataclasses.field(default_factory=dict)
+    failures: dict[Contender, str] = dataclasses.field(default_factory=dict)
     awaited: bool = False
 
     def await_start(self, report: Callable[[str], None], about: dict[str, Any]) -> None:

@@ -56,7 +56,8 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
 
     console.say(f"[{'yellow' if diagnosis.kept else 'green'}]{escaped(diagnosis.verdict)}[/]")
     if diagnosis.keepers:
-        console.say("\nThe mirror is kept by:")
+        depends = " depends " in diagnosis.verdict
+        console.say(f"\n{'Where the mirror is kept, it is' if depends else 'The mirror is'} kept by:")
     for keeper in diagnosis.keepers:
         console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
         freed = "; or ".join(
@@ -67,7 +68,8 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
     if diagnosis.backends:
         console.say("\nBackends that forwards touch:")
     for one in diagnosis.backends:
-        mark = "[green]without the mirror[/]" if one.opted_out else "[yellow]reads the mirror[/]"
+        reads = f"[yellow]reads the mirror{escaped(' ' * bool(one.reads) + one.reads)}[/]"
+        mark = "[green]without the mirror[/]" if one.opted_out else reads
         console.say(f"  {one.role:13} {escaped(one.backend):12} {escaped(' or '.join(one.classes))}: {mark}")
     for note in diagnosis.notes:
         console.say(f"\n{escaped(note)}")

@@ -10,6 +10,7 @@ import msgspec
 from patchkit.audit.reach import Reach
 from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, outcomes
 from patchkit.doctor.worth import Worth, worth
+from patchkit.patchset import runs
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
 from patchkit.tree import mirror
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from patchkit.doctor.options import Launch
-    from patchkit.doctor.server import Role
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -31,7 +31,6 @@ _MIRROR = "The CPU mirror of sequence lengths"
 _NOTHING = (
     "There is nothing to free: no step of a server without speculation copies sequence lengths to the host."
 )
-_NOTHING_WHY = "Without speculation no step copies lengths to the host: there is nothing to free."
 _ASSUMPTION = (
     f"No attention backend is named, and sglang chooses by GPU and model: {ASSUMED}, its choice on "
     "Hopper, is assumed. --attention-backend NAME asks about another."
@@ -46,12 +45,16 @@ _LINEAR_ROOT = "MambaAttnBackendBase"
 
 
 class Touched(msgspec.Struct, frozen=True):
-    """A backend that the server's forwards touch; ``opted_out`` if it runs without the mirror."""
+    """A backend that the server's forwards touch; ``opted_out`` if it runs without the mirror.
+
+    ``reads``: with which models it reads the mirror; empty where that is the same for all.
+    """
 
     role: str
     backend: str
     classes: tuple[str, ...]
     opted_out: bool
+    reads: str = ""
 
 
 class Keeper(msgspec.Struct, frozen=True):
@@ -76,7 +79,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]) -> Diagnosis:
     """Return what a launch comes to on a tree, whose patches have ``statuses``; nothing is imported."""
     if not launch.get("speculative_algorithm"):
-        return Diagnosis(False, _NOTHING, (), (), (), (_NOTHING_WHY,))
+        return Diagnosis(False, _NOTHING, (), (), (), ())
     program = Program(read_sources(tree))
     reach = Reach(program)
     found = outcomes(program, launch)
@@ -88,14 +91,18 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
     notes += _of_linear_attention(program, reach, statuses)
     verdict = _verdict(found, keepers)
     freed = any(not outcome.kept for _, outcome in found)
-    pending = [status.patch for status in statuses if status.patch.default and status.state not in _IN_PLACE]
-    if not freed and pending:
-        plan = make_plan(tree, [status.patch for status in statuses if status.patch.default])
-        changes = {change.file: change.after for change in plan.changes}
-        later = outcomes(Program(read_sources(OverlayTree(tree, changes))), launch)
+    freeing = _freeing(statuses, found)
+    running = [patch for patch, state in freeing.items() if state is State.APPLIED] if freed else []
+    plan = make_plan(tree, [status.patch for status in statuses if status.patch.default])
+    changes = {change.file: change.after for change in plan.changes}
+    if not freed and changes:
+        patched = Program(read_sources(OverlayTree(tree, changes)))
+        later = outcomes(patched, launch)
         freed = any(not outcome.kept for _, outcome in later)
-        if freed:
-            notes.append(f"`patchkit apply {tree.root}`: {_verdict(later, ())}")
+        left = tuple(_keepers(later, launch, Reach(patched), ()))
+        notes.append(f"After `patchkit apply {tree.root}`: {_verdict(later, left)}")
+        running = [patch for patch, state in freeing.items() if state not in _IN_PLACE] if freed else []
+    notes += filter(None, [runs.never_run(running, tree.version)])
     decode = str(launch.get("decode_attention_backend") or launch.get("attention_backend") or ASSUMED)
     touched = tuple(_touched(found))
     return Diagnosis(
@@ -119,31 +126,58 @@ def _verdict(found: Found, keepers: Sequence[Keeper]) -> str:
     if not kept:
         return f"{_MIRROR} is freed: decode steps do not wait for a device-to-host copy."
     if len(kept) == len(found):
-        by = " and ".join(keeper.who for keeper in keepers)
+        names = [keeper.who for keeper in keepers]
+        by = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
         return f"{_MIRROR} is kept by {by}." if by else f"{_MIRROR} is kept."
     freed = [answers for answers, outcome in found if not outcome.kept]
-    if not found[0][1].kept:
-        return (
-            f"{_MIRROR} depends on the model, which no option tells: it is freed, but {_where(kept, 'kept')}."
-        )
-    return f"{_MIRROR} depends on the model, which no option tells: it is kept, but {_where(freed, 'freed')}."
+    usual, other, those = ("kept", "freed", freed) if found[0][1].kept else ("freed", "kept", kept)
+    return (
+        f"{_MIRROR} depends on the model, which no option tells: it is {usual}, but {other} {_where(those)}."
+    )
 
 
-def _where(answers: Sequence[dict[str, bool]], what: str) -> str:
-    """Return for which models: those facts that alone make it so, or the combinations that do."""
+def _where(answers: Sequence[dict[str, bool]]) -> str:
+    """Return with which models: those facts that alone make it so, or the combinations that do."""
     held = [frozenset(fact for fact, so in each.items() if so) for each in answers]
     least = [each for each in held if not any(other < each for other in held)]
     said = dict.fromkeys(" and ".join(sorted(each)) for each in least)
-    return f"{what} where the model (or its draft) has {' or '.join(sorted(said))}"
+    return f"where the model (or its draft) has {' or '.join(sorted(said))}"
+
+
+def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:
+    """Return the patches that bring the decision or that take a backend of the server's out of it."""
+    classes = {one.cls for _, outcome in found for one in outcome.roles if one.cls}
+    return {
+        status.patch.id: status.state
+        for status in statuses
+        if status.state is not State.NOT_APPLICABLE
+        and (
+            _writes(status.patch, f"def {mirror.FLAG}")
+            or _declares(status.patch)
+            or any(_opts_out(status.patch, cls) for cls in classes)
+        )
+    }
 
 
 def _touched(found: Found) -> Iterator[Touched]:
     """Yield each role once, with what any kind of model makes for it."""
     roles = dict.fromkeys((one.role, one.name) for _, outcome in found for one in outcome.roles)
     for role, name in roles:
-        same = [one for _, outcome in found for one in outcome.roles if (one.role, one.name) == (role, name)]
-        classes = tuple(dict.fromkeys(one.cls for one in same if one.cls))
-        yield Touched(role, name, classes, bool(classes) and not any(one.reads for one in same))
+        same = [
+            (answers, one)
+            for answers, outcome in found
+            for one in outcome.roles
+            if (one.role, one.name) == (role, name)
+        ]
+        classes = tuple(dict.fromkeys(one.cls for _, one in same if one.cls))
+        reading = [answers for answers, one in same if one.reads]
+        depends = bool(reading) and len(reading) < len(same)
+        where = _where(reading) if depends and not any(_is_usual(each) for each in reading) else ""
+        yield Touched(role, name, classes, bool(classes) and not reading, where)
+
+
+def _is_usual(answers: dict[str, bool]) -> bool:
+    return not any(answers.values())
 
 
 def _keepers(found: Found, launch: Launch, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
@@ -165,8 +199,12 @@ def _keepers(found: Found, launch: Launch, reach: Reach, statuses: Sequence[Patc
         else:
             yield Keeper("the draft worker", "it does not name the backends that it runs")
     # Without the overlap schedule nobody asks the backends.
-    asked = [outcome for outcome in kept if outcome.decided or outcome.overlap]
-    yield from _of_backends([one for outcome in asked for one in outcome.roles], statuses)
+    asked = [
+        (answers, outcome)
+        for answers, outcome in found
+        if outcome.kept and (outcome.decided or outcome.overlap)
+    ]
+    yield from _of_backends(asked, statuses)
 
 
 def _without_overlap(launch: Launch) -> Keeper:
@@ -212,19 +250,23 @@ def _forced(name: str, launch: Launch, statuses: Sequence[PatchStatus]) -> Keepe
     return Keeper(feature, f"the decision keeps the mirror unless {_option(name)} is given", tuple(remedies))
 
 
-def _of_backends(roles: Sequence[Role], statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
-    asked: dict[str, list[str]] = {}
-    for one in roles:
-        if one.reads:
-            asked.setdefault(one.cls or one.name, []).append(one.role)
+def _of_backends(found: Found, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
+    asked: dict[str, list[tuple[dict[str, bool], str]]] = {}
+    for answers, outcome in found:
+        for one in outcome.roles:
+            if one.reads:
+                asked.setdefault(one.cls or one.name, []).append((answers, one.role))
     for cls, played in asked.items():
         remedies = tuple(
             f"patch {status.patch.id}"
             for status in statuses
             if status.state not in _IN_PLACE | {State.NOT_APPLICABLE} and _opts_out(status.patch, cls)
         )
-        why = f"{' and '.join(dict.fromkeys(played))}: it says of itself, or its class does, that it reads the mirror"
-        yield Keeper(cls, why, remedies)
+        roles = list(dict.fromkeys(role for _, role in played))
+        run = " and ".join(filter(None, (", ".join(roles[:-1]), roles[-1])))
+        models = [answers for answers, _ in played]
+        where = "" if any(map(_is_usual, models)) else f" {_where(models)}"
+        yield Keeper(cls, f"it runs {run}, and asks for the mirror{where}", remedies)
 
 
 def _of_linear_attention(program: Program, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[str]:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import yaml
 
 from patchkit.errors import TreeError, UsageError
-from patchkit.tree.limits import read_named
+from patchkit.tree.limits import MAX_SETTINGS_BYTES, read_named
 from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ _CONTAINERS = frozenset({"docker", "podman", "nerdctl", "apptainer", "singularit
 _LAUNCHER = re.compile(r"launch_server|sglang serve ")
 # Where a shell's own words begin: what they say is not the server's.
 _SHELL = re.compile(r"[0-9]?>|[|&;]")
-_COMMENT = re.compile(r"""(?:^|\s)#[^'"]*$""")
-_PAIR = re.compile(r"""["']?(?P<name>[A-Za-z][\w-]*)["']?\s*:(?:\s+(?P<value>.*))?""")
-_QUOTES = "\"'"
 _FLAGS = {"store_true": True, "store_false": False}
 
 Value = str | bool | int | float | None
@@ -74,14 +72,39 @@ class Arguments:
     def defaults(self) -> dict[str, Value]:
         """The settings with the defaults that are plain values; the others count as None."""
         found: dict[str, Value] = {}
-        for node in self._module.body:
-            if isinstance(node, ast.ClassDef) and node.name == _CLASS:
-                for item in node.body:
-                    if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                        value = item.value.value if isinstance(item.value, ast.Constant) else None
-                        plain = isinstance(value, (str, bool, int, float))
-                        found[item.target.id] = value if plain else None  # type: ignore[assignment]
+        for item in self._settings:
+            value = item.value.value if isinstance(item.value, ast.Constant) else None
+            plain = isinstance(value, (str, bool, int, float))
+            found[getattr(item.target, "id")] = value if plain else None  # type: ignore[assignment]  # noqa: B009
         return found
+
+    def _declared(self) -> Iterator[tuple[list[str], ast.Call]]:
+        """Yield the names and the declaration of each option that is declared apart from its setting's own name."""
+        for call in walk(self._module):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "add_argument":
+                yield _texts(call.args), call
+        for item in self._settings:
+            for call in walk(item.annotation):
+                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Arg":
+                    named = {word.arg: word.value for word in call.keywords}
+                    aliases = named.get("aliases")
+                    other = _texts(aliases.elts) if isinstance(aliases, (ast.List, ast.Tuple)) else []
+                    assert isinstance(item.target, ast.Name)
+                    own = f"--{item.target.id.replace('_', '-')}"
+                    yield (
+                        [own, *_texts([named[word] for word in ("cli_name",) if word in named]), *other],
+                        call,
+                    )
+
+    @cached_property
+    def _settings(self) -> list[ast.AnnAssign]:
+        return [
+            item
+            for node in self._module.body
+            if isinstance(node, ast.ClassDef) and node.name == _CLASS
+            for item in node.body
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+        ]
 
     @cached_property
     def _options(self) -> dict[str, _Option]:
@@ -92,18 +115,15 @@ class Arguments:
             for name, value in self.defaults.items()
             if value is False
         }
-        for call in walk(self._module):
-            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "add_argument":
-                names = [
-                    a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)
-                ]
-                said = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
-                long = [name for name in names if name.startswith("--")]
-                spelled = [str(said.get("dest", "")), *(name[2:].replace("-", "_") for name in long)]
-                field = next((name for name in spelled if name in self.defaults), None)
-                if field is not None:
-                    flag = _FLAGS.get(str(said.get("action")))
-                    found |= {name: _Option(field, flag) for name in names}
+        for names, call in self._declared():
+            said = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
+            long = [name for name in names if name.startswith("--")]
+            spelled = [str(said.get("dest", "")), *(name[2:].replace("-", "_") for name in long)]
+            field = next((name for name in spelled if name in self.defaults), None)
+            if field is not None:
+                bare = True if self.defaults[field] is False and "action" not in said else None
+                flag = _FLAGS.get(str(said.get("action")), bare if _is_annotated(call) else None)
+                found |= {name: _Option(field, flag) for name in names}
         return found
 
     def launch(self, words: Sequence[str], settings: bytes = b"") -> Launch:
@@ -163,6 +183,14 @@ class Arguments:
                 yield option.field, _plain(words.pop(0))
             else:
                 raise UsageError(f"{name}: a value is missing behind it.")
+
+
+def _texts(nodes: Sequence[ast.expr]) -> list[str]:
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def _is_annotated(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name)
 
 
 def _plain(text: str) -> Value:
@@ -247,21 +275,32 @@ def _of_config(path: Path) -> list[str]:
         raise UsageError(
             f"--config {path}: there is no such file here: name a copy that this machine can read."
         )
+    content = read_named(path)
+    if len(content) > MAX_SETTINGS_BYTES:
+        raise UsageError(
+            f"--config {path}: more than {MAX_SETTINGS_BYTES // 2**10} KiB, and no server's options are that long: "
+            "name its own file."
+        )
     try:
-        text = read_named(path).decode()
-    except UnicodeDecodeError:
-        raise UsageError(f"--config {path}: not UTF-8: save it so.") from None
-    words: list[str] = []
-    for number, typed in enumerate(text.splitlines(), 1):
-        line = _COMMENT.sub("", typed).rstrip()
-        if not line or line in ("---", "...") or line.startswith((" ", "- ", "\t")):
-            continue
-        pair = _PAIR.fullmatch(line)
-        if pair is None:
-            raise UsageError(f"--config {path}: line {number} is not `name: value`: write one option a line.")
-        name, value = f"--{pair['name'].replace('_', '-')}", pair["value"] or ""
-        if value.lower() in ("true", "yes", "on"):
-            words.append(f"{name}=true")
-        elif value.lower() not in ("false", "no", "off", "null", "~", "") and value[0] not in "[{|>&*!":
-            words.append(f"{name}={value.strip(value[0]) if value[0] in _QUOTES else value}")
-    return words
+        said = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        why = " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else type(error).__name__
+        raise UsageError(f"--config {path}: not valid YAML ({why}): mend it.") from None
+    if not isinstance(said, (dict, type(None))) or not all(isinstance(name, str) for name in said or ()):
+        raise UsageError(
+            f"--config {path}: not a mapping of options: write `name: value`, one option a line."
+        )
+    return [word for name, value in (said or {}).items() for word in _as_typed(path, name, value)]
+
+
+def _as_typed(path: Path, name: str, value: object) -> list[str]:
+    """Return an option of a configuration file as sglang puts it on the command line."""
+    if value is None:
+        raise UsageError(f"--config {path}: {name} has no value: give it one or take the line out.")
+    # What has parts of its own is no setting that is asked about, and its text may be without end.
+    plain = [
+        str(each).lower() if isinstance(each, bool) else str(each)
+        for each in (value if isinstance(value, list) else [value])
+        if not isinstance(each, (list, dict, set))
+    ]
+    return [f"--{name}={plain[0]}", *plain[1:]] if plain else []

@@ -75,7 +75,10 @@ class Role:
 
 @dataclass
 class Outcome:
-    """What a server with one kind of model comes to; ``refused`` says why it would not start."""
+    """What a server with one kind of model comes to; ``refused`` says why it would not start.
+
+    ``answer`` is what the tree's own decision returns, None where nothing is asked.
+    """
 
     kept: bool
     overlap: bool = True
@@ -84,6 +87,7 @@ class Outcome:
     roles: tuple[Role, ...] = ()
     unnamed: bool = False
     refused: str = ""
+    answer: bool | None = None
 
 
 def outcomes(
@@ -235,9 +239,7 @@ class _Server:
         except RaisedError as error:
             return Outcome(kept=True, overlap=overlap, refused=str(error))
         except _NotAskedError:
-            return Outcome(
-                kept=True, overlap=overlap, decided=False, roles=tuple(self._roles(lambda _: True))
-            )
+            return self._unasked(overlap)
         try:
             self._settings.read.clear()
             backends = tuple(args[-1])
@@ -248,9 +250,22 @@ class _Server:
             unnamed = any(
                 not isinstance(each, Thing) and each is not None for each in backends
             ) and self._reads(decision, args, named, next(e for e in backends if not isinstance(e, Thing)))
-            return Outcome(kept or not overlap, overlap, True, forced, roles, unnamed)
+            return Outcome(kept or not overlap, overlap, True, forced, roles, unnamed, answer=kept)
         except RaisedError as error:
             return Outcome(kept=True, overlap=overlap, refused=str(error))
+
+    def _unasked(self, overlap: bool) -> Outcome:
+        try:
+            roles = tuple(self._roles(self._flag))
+        except RaisedError as error:
+            return Outcome(kept=True, overlap=overlap, decided=False, refused=str(error))
+        return Outcome(kept=True, overlap=overlap, decided=False, roles=roles)
+
+    def _flag(self, backend: Any) -> bool:
+        try:
+            return self._machine.truth(self._machine.attribute(backend, mirror.FLAG))
+        except AttributeError:
+            return True
 
     def _asked(self) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]]:
         """Return the decision and what the scheduler asks it about."""
@@ -465,10 +480,7 @@ class _Server:
             yield self._role(role, name, functools.partial(self._drafting, drafting[role]), reads)
 
     def _role(self, role: str, name: str, make: Callable[[], Any], reads: Callable[[Any], bool]) -> Role:
-        try:
-            backend = make()
-        except RaisedError:
-            return Role(role, name, "", reads=True)
+        backend = make()
         cls = backend.cls.name if isinstance(backend, Thing) and backend.cls is not None else ""
         return Role(role, name, cls, reads(backend))
 

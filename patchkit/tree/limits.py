@@ -21,6 +21,8 @@ MAX_DEPTH = 100
 """More than twice the deepest file of a release."""
 MAX_NAMED_BYTES = 64 * 2**20
 """Many times a baseline, a server's settings or a diff, for a file that is named on the command line."""
+MAX_SETTINGS_BYTES = 2**18
+"""Many times a server's configuration file, and seconds of its parser."""
 _LONG = 8
 """A statement on fewer lines, none of them long, is not deep."""
 _BRACKET = re.compile(rb"[()\[\]{}]")

@@ -22,7 +22,8 @@ from .figures import first_error
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .scenarios import Option, Request
+    from .models import Option
+    from .scenarios import Request
     from .trees import Contender
 
 _STARTUP = Path(__file__).parent / "startup"

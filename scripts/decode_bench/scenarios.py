@@ -78,9 +78,8 @@ class Server:
 
     def settings(self, target: str, draft: str) -> dict[str, Option]:
         """Return every setting of an engine of these checkpoints."""
-        chosen = (
-            common_options(target, draft) | (MODELS[self.model].options if self.model else {}) | self.options
-        )
+        of_model = MODELS[self.model].options if self.model else {}
+        chosen = {**common_options(target, draft), **of_model, **self.options}
         return {name: target if value == TARGET else value for name, value in chosen.items()}
 
 

@@ -11,12 +11,14 @@ from patchkit.cli import main
 from patchkit.doctor.options import Arguments
 from patchkit.doctor.worth import worth
 from patchkit.errors import TreeError, UsageError
+from patchkit.patchset import runs
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from click.testing import Result
+    from support.releases import Releases
 
 ARGUMENTS = b"""
 import dataclasses
@@ -302,7 +304,7 @@ def test_speculative_v1_keeps_it(fork: Path) -> None:
 
 def test_without_speculation_there_is_nothing_to_free(fork: Path) -> None:
     answer: Any = json.loads(run(fork, "--attention-backend", "held", "--json").stdout)
-    assert (answer["kept"], len(answer["notes"])) == (False, 1)
+    assert (answer["kept"], answer["verdict"].startswith("There is nothing to free")) == (False, True)
 
 
 def test_without_a_backend_the_assumption_is_said(fork: Path) -> None:
@@ -425,10 +427,52 @@ def test_a_command_is_taken_in_whatever_it_is_wrapped(fork: Path, command: str) 
 def test_a_configuration_file_counts_below_the_options(fork: Path, tmp_path: Path) -> None:
     file = tmp_path / "server.yaml"
     file.write_text(
-        "attention-backend: held  # read\nspeculative_algorithm: 'EAGLE'\ndisable-piecewise-cuda-graph: true\n"
+        "attention-backend: held  # read\nspeculative-algorithm: 'EAGLE'\ndisable-piecewise-cuda-graph: true\n"
     )
     assert list(keepers(fork, "--config", file)) == ["HeldBackend"]
     assert keepers(fork, "--config", file, "--attention-backend", "free") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "attention-backend: free\nspeculative-algorithm: EAGLE\ndisable-piecewise-cuda-graph: yes\n",
+        "{attention-backend: free, speculative-algorithm: EAGLE, disable-piecewise-cuda-graph: on}",
+        "---\n'attention-backend': !!str free # here\nspeculative-algorithm: >-\n  EAGLE\n"
+        "disable-piecewise-cuda-graph: True\ntp-size: 2\n...\n",
+        "speculative-algorithm: &one EAGLE\nattention-backend:\n- free\ndisable-piecewise-cuda-graph: true\n"
+        "model-path: *one\nenable-two-batch-overlap: off",
+    ],
+)
+def test_a_configuration_file_is_read_as_yaml(fork: Path, tmp_path: Path, text: str) -> None:
+    (tmp_path / "server.yml").write_text(text)
+    assert keepers(fork, "--config", tmp_path / "server.yml") == {}
+
+
+def test_what_a_configuration_file_nests_without_end_is_left_out(fork: Path, tmp_path: Path) -> None:
+    links = "".join(f"  - &a{n + 1} [*a{n}, *a{n}, *a{n}, *a{n}]\n" for n in range(40))
+    (tmp_path / "server.yml").write_text(f"model-path:\n  - &a0 [x]\n{links}")
+    assert run(fork, "--config", tmp_path / "server.yml").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--model", "x", "--fast", "--tensor-parallel-size", "2", "--enable-quick"],
+        ["--model-path", "x", "--enable-quick", "--tp-size", "2", "--model=x"],
+    ],
+)
+def test_an_option_is_known_by_each_name_that_an_annotation_gives_it(fork: Path, words: list[str]) -> None:
+    (fork / "srt" / "server_args.py").write_bytes(
+        b"""
+class ServerArgs:
+    model_path: A[str, Arg(help="x", aliases=["--model"])]
+    tp_size: A[int, Arg(help="x", aliases=["--tensor-parallel-size"])] = 1
+    enable_quick: A[bool, Arg(help="x", aliases=["--fast"])] = False
+"""
+    )
+    given = Arguments(open_tree(fork)).launch(words).given
+    assert given == {"model_path": "x", "tp_size": 2, "enable_quick": True}
 
 
 @pytest.mark.parametrize(
@@ -436,8 +480,15 @@ def test_a_configuration_file_counts_below_the_options(fork: Path, tmp_path: Pat
     [
         ("gone.yaml", None, "no such file here"),
         ("server.json", "{}", "ends in .yaml or .yml"),
-        ("server.yaml", "just words", "line 1 is not `name: value`"),
+        ("server.yaml", "just words", "not a mapping of options"),
+        ("server.yaml", "1: 2", "not a mapping of options"),
+        ("server.yaml", "a: [1", "not valid YAML"),
+        ("server.yaml", "a: " + "[" * 4000, "not valid YAML"),
+        ("server.yaml", "a: 2026-99-99", "not valid YAML"),
+        ("server.yaml", "attention-backend:", "attention-backend has no value"),
+        ("server.yaml", "# long\n" * 2**16, "more than 256 KiB"),
         ("server.yaml", "no-such-option: 1", "no such option"),
+        ("server.yaml", "attention_backend: free", "did you mean --attention-backend"),
     ],
 )
 def test_a_configuration_file_that_cannot_be_read_is_a_sentence(
@@ -450,6 +501,43 @@ def test_a_configuration_file_that_cannot_be_read_is_a_sentence(
 
 def test_a_container_that_starts_no_server_is_a_sentence(fork: Path) -> None:
     assert "no server is started" in run(fork, "docker run --gpus all image", code=2).stderr
+
+
+def test_a_server_without_the_overlap_schedule_keeps_it_whatever_its_backends_say(fork: Path) -> None:
+    words = ("--attention-backend", "free", "--disable-overlap-schedule", *EAGLE)
+    answer: Any = json.loads(run(fork, *words, "--json").stdout)
+    assert answer["verdict"].endswith("is kept by --disable-overlap-schedule.")
+    assert {one["opted_out"] for one in answer["backends"]} == {True}
+
+
+def test_a_backend_that_depends_on_the_model_is_said_to(fork: Path) -> None:
+    file = fork / "srt" / "layers" / "attention" / "backends.py"
+    flag = b"def needs_cpu_seq_lens(self):\n        return self.runner != 3 and self.runner.model_config.is_local_attention_model"
+    made = b"def __init__(self, runner=None):\n        self.runner = runner\n\n    @property\n    " + flag
+    kept = b"class FreeBackend(AttentionBackend):\n    needs_cpu_seq_lens: bool = False"
+    assert kept in BACKENDS
+    file.write_bytes(BACKENDS.replace(kept, b"class FreeBackend(AttentionBackend):\n    " + made))
+    said = " ".join(run(fork, "--attention-backend", "free", *EAGLE).stdout.split())
+    assert "depends on the model" in said
+    assert "free FreeBackend: reads the mirror where the model (or its draft) has local attention" in said
+    assert "Where the mirror is kept, it is kept by" in said
+
+
+def test_what_the_patches_come_to_is_said_with_who_still_keeps_the_mirror_and_where_none_ran(
+    releases: Releases, tmp_path: Path
+) -> None:
+    root = releases.copy("0.5.12.post1", tmp_path / "fork").root
+    command = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 sglang serve --model x --attention-backend triton"
+    free = ("--attention-backend", "triton", "--speculative-algorithm", "EAGLE3")
+    kept: Any = json.loads(run(root, f"{command} {' '.join(free[2:])}", "--json").stdout)
+    (after,) = [note for note in kept["notes"] if note.startswith(f"After `patchkit apply {root}`")]
+    assert after.endswith("is kept by SGLANG_ENABLE_OVERLAP_PLAN_STREAM.")
+    freed: Any = json.loads(run(root, *free, "--json").stdout)
+    (after,) = [note for note in freed["notes"] if note.startswith(f"After `patchkit apply {root}`")]
+    assert "is freed" in after
+    known = runs.read()
+    never = [note for note in freed["notes"] if note.startswith("Never run on release 0.5.12.post1")]
+    assert bool(never) is not known.ran("26128", "0.5.12.post1")
 
 
 def test_nothing_that_was_measured_is_said_where_nothing_is_freed(fork: Path) -> None:

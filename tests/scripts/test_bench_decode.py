@@ -36,7 +36,7 @@ import bench_options  # noqa: E402
 import bench_probe  # noqa: E402
 import bench_reach  # noqa: E402
 import checkpoint  # noqa: E402
-from decode_bench import engines, figures, results, scenarios, trace, trees  # noqa: E402
+from decode_bench import engines, figures, models, results, scenarios, trace, trees  # noqa: E402
 from decode_bench.engines import Engine, EngineError  # noqa: E402
 from rich.console import Console  # noqa: E402
 
@@ -631,7 +631,7 @@ def test_every_request_is_one_that_its_server_can_run() -> None:
         room = min(int(options["context_length"] or 0), int(options["max_total_tokens"] or 0))
         for request in scenario.requests:
             assert 0 < len(request.prompt) + request.new_tokens < room
-            assert set(request.prompt) <= set(range(3, scenarios.VOCABULARY))
+            assert set(request.prompt) <= set(range(3, models.VOCABULARY))
             assert request.aborted == 0 or request.aborted > request.enters
 
 

@@ -11,6 +11,7 @@ class Case:
 
     worker: str
     backends: str
+    family: str = "llama"
     plan_stream: bool = False
     lacking: tuple[str, ...] = ()
     """Releases in which it takes what a CPU has not."""
@@ -21,12 +22,16 @@ CASES = (
     Case("eagle", "fa3"),
     Case("eagle", "flashinfer"),
     # These compile a kernel when they start.
-    Case("eagle", "trtllm_mla", lacking=("0.5.22", "0.5.23")),
+    Case("eagle", "trtllm_mla", "mla", lacking=("0.5.22", "0.5.23")),
     Case("eagle", "trtllm_mha"),
     Case("eagle", "trtllm_mha/triton"),
+    Case("eagle", "triton", "hybrid-linear", plan_stream=True),
+    Case("eagle", "fa3/triton", "hybrid-linear"),
+    Case("eagle3", "triton", plan_stream=True),
     Case("standalone", "triton", plan_stream=True),
     Case("multi-layer", "triton", plan_stream=True),
-    Case("frozen-kv", "triton", plan_stream=True),
+    Case("frozen-kv", "triton", plan_stream=True, lacking=("0.5.11",)),
+    Case("dflash", "fa3"),
     Case("ngram", "triton", plan_stream=True),
 )
 
