@@ -60,10 +60,12 @@ def _module(name: str) -> Any:
 
 for _name in (
     "configs.qwen3_next",
-    *(f"layers.attention.{name}" for name in ("hybrid_linear_attn_backend", "linear.gdn_backend")),
     *(
         f"layers.attention.{name}_backend"
-        for name in ("flashattention", "flashinfer", "flashinfer_mla", "triton", "trtllm_mha", "trtllm_mla")
+        for name in (
+            *("deepseek_v4", "flashattention", "flashinfer", "flashinfer_mla", "hybrid_linear_attn"),
+            *("linear.gdn", "linear.kda", "triton", "trtllm_mha", "trtllm_mla"),
+        )
     ),
     *("speculative.dflash_worker", "speculative.frozen_kv_mtp_worker", "speculative.ngram_worker"),
     *(
@@ -110,7 +112,11 @@ def _hybrid_linear() -> Any:
     cls = _module("configs.qwen3_next").Qwen3NextConfig
     config = object.__new__(cls)
     vars(config).update(
-        {name: value for name, value in vars(_Config).items() if not name.startswith("_") and not callable(value)},
+        {
+            name: value
+            for name, value in vars(_Config).items()
+            if not name.startswith("_") and not callable(value)
+        },
         architectures=["Qwen3NextForCausalLM"],
         full_attention_interval=LAYERS,
         linear_conv_kernel_dim=4,
@@ -637,7 +643,7 @@ def _lines(file: str) -> list[str]:
 def _uncaptured() -> None:
     """Have no graph runner capture: all that it makes before is made."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("sglang.srt"):
+        if name.startswith("sglang.srt") and "runner" in name:
             for cls in list(vars(module).values()):
                 if isinstance(cls, type) and cls.__name__.endswith("GraphRunner") and "capture" in vars(cls):
                     setattr(cls, "capture", lambda *_, **__: None)  # noqa: B010 - which types do not know
