@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-from support import constructed as on_cpu  # noqa: E402
+from support import constructed as on_cpu
 
 RELEASES = on_cpu.RELEASES
 """The releases that the page is about, oldest first."""

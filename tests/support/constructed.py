@@ -17,7 +17,7 @@ RELEASES = (
 
 @dataclass(frozen=True)
 class Case:
-    """A server that is started: who speculates, the attention backends of its prefill and decode, the model's family."""
+    """A server that is started: who speculates, attention backends of its prefill and decode, the model's family."""
 
     worker: str
     backends: str
