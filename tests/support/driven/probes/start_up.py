@@ -1,4 +1,4 @@
-"""A server's start: the scheduler makes its workers, pools, attention backends and graph runners, in the tree's own order."""
+"""A server's start: the scheduler makes workers, pools, attention backends and graph runners in the tree's order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import sglang
 import torch
@@ -60,10 +60,12 @@ def _module(name: str) -> Any:
 
 for _name in (
     "configs.qwen3_next",
-    *(f"layers.attention.{name}" for name in ("hybrid_linear_attn_backend", "linear.gdn_backend")),
     *(
         f"layers.attention.{name}_backend"
-        for name in ("flashattention", "flashinfer", "flashinfer_mla", "triton", "trtllm_mha", "trtllm_mla")
+        for name in (
+            *("deepseek_v4", "flashattention", "flashinfer", "flashinfer_mla", "hybrid_linear_attn"),
+            *("linear.gdn", "linear.kda", "triton", "trtllm_mha", "trtllm_mla"),
+        )
     ),
     *("speculative.dflash_worker", "speculative.frozen_kv_mtp_worker", "speculative.ngram_worker"),
     *(
@@ -90,7 +92,7 @@ class _OnCpu(TorchFunctionMode):
 class _Config:
     """What a checkpoint's configuration says: names that it lacks are absent."""
 
-    architectures = ["LlamaForCausalLM"]
+    architectures: ClassVar[list[str]] = ["LlamaForCausalLM"]
     num_hidden_layers = LAYERS
     num_attention_heads = HEADS
     num_key_value_heads = HEADS
@@ -99,7 +101,7 @@ class _Config:
     vocab_size = VOCABULARY
     torch_dtype = dtype = torch.bfloat16
     model_type = "llama"
-    dflash_config = {"mask_token_id": 1, "target_layer_ids": [0]}
+    dflash_config: ClassVar[dict[str, Any]] = {"mask_token_id": 1, "target_layer_ids": [0]}
 
     def get_text_config(self) -> _Config:
         return self
@@ -110,7 +112,11 @@ def _hybrid_linear() -> Any:
     cls = _module("configs.qwen3_next").Qwen3NextConfig
     config = object.__new__(cls)
     vars(config).update(
-        {name: value for name, value in vars(_Config).items() if not name.startswith("_") and not callable(value)},
+        {
+            name: value
+            for name, value in vars(_Config).items()
+            if not name.startswith("_") and not callable(value)
+        },
         architectures=["Qwen3NextForCausalLM"],
         full_attention_interval=LAYERS,
         linear_conv_kernel_dim=4,
@@ -199,7 +205,7 @@ class _Group:
     world_size = ws = 1
     rank = rank_in_group = local_rank = 0
     is_first_rank = is_last_rank = True
-    ranks = [0]
+    ranks: ClassVar[list[int]] = [0]
     cpu_group = device_group = None
     device = torch.device("cpu")
 
@@ -306,37 +312,37 @@ def _pools(runner: Any) -> dict[str, Any]:
     from sglang.srt.mem_cache import memory_pool
     from sglang.srt.mem_cache.allocator import TokenToKVPoolAllocator
 
-    common = dict(
-        page_size=runner.page_size,
-        dtype=torch.bfloat16,
-        layer_num=LAYERS,
-        device="cpu",
-        enable_memory_saver=False,
-        head_num=HEADS,
-        head_dim=HEAD_DIM,
-        kv_lora_rank=16,
-        qk_rope_head_dim=8,
-        start_layer=0,
-        end_layer=LAYERS - 1,
-        max_context_len=CONTEXT + 16,
-    )
+    common = {
+        "page_size": runner.page_size,
+        "dtype": torch.bfloat16,
+        "layer_num": LAYERS,
+        "device": "cpu",
+        "enable_memory_saver": False,
+        "head_num": HEADS,
+        "head_dim": HEAD_DIM,
+        "kv_lora_rank": 16,
+        "qk_rope_head_dim": 8,
+        "start_layer": 0,
+        "end_layer": LAYERS - 1,
+        "max_context_len": CONTEXT + 16,
+    }
     rows, kind = memory_pool.ReqToTokenPool, memory_pool.MHATokenToKVPool
     if runner.use_mla_backend:
         kind = memory_pool.MLATokenToKVPool
     if _FAMILY == "hybrid-linear":
         rows, kind = memory_pool.HybridReqToTokenPool, memory_pool.HybridLinearKVPool
         config = runner.model_config.hf_config
-        common |= dict(
-            mamba_size=REQUESTS,
-            mamba_spec_state_size=REQUESTS,
-            cache_params=config.mamba2_cache_params,
-            mamba_layer_ids=config.linear_layer_ids,
-            full_attention_layer_ids=[0] if runner.is_draft_worker else config.full_attention_layer_ids,
-            enable_mamba_extra_buffer=False,
-            speculative_num_draft_tokens=4,
-            speculative_eagle_topk=1,
-            enable_kvcache_transpose=False,
-        )
+        common |= {
+            "mamba_size": REQUESTS,
+            "mamba_spec_state_size": REQUESTS,
+            "cache_params": config.mamba2_cache_params,
+            "mamba_layer_ids": config.linear_layer_ids,
+            "full_attention_layer_ids": [0] if runner.is_draft_worker else config.full_attention_layer_ids,
+            "enable_mamba_extra_buffer": False,
+            "speculative_num_draft_tokens": 4,
+            "speculative_eagle_topk": 1,
+            "enable_kvcache_transpose": False,
+        }
     requests = runner.req_to_token_pool or _made(rows, **common, size=REQUESTS)
     pool = _made(kind, **common, size=SLOTS, mamba_pool=getattr(requests, "mamba_pool", None))
     allocator = runner.token_to_kv_pool_allocator or _made(
@@ -637,7 +643,7 @@ def _lines(file: str) -> list[str]:
 def _uncaptured() -> None:
     """Have no graph runner capture: all that it makes before is made."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("sglang.srt"):
+        if name.startswith("sglang.srt") and "runner" in name:
             for cls in list(vars(module).values()):
                 if isinstance(cls, type) and cls.__name__.endswith("GraphRunner") and "capture" in vars(cls):
                     setattr(cls, "capture", lambda *_, **__: None)  # noqa: B010 - which types do not know
