@@ -158,6 +158,15 @@ def target(case: Case, device: str) -> Any:
     return made
 
 
+def chain(count: int, tokens: int, device: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return parents, chosen tokens and their ids for a draft of which each token follows the one before it.
+
+    The kernel follows parents up to the first token: on one that were its own parent it would never end.
+    """
+    chosen = torch.arange(tokens - 1, device=device).repeat(count, 1)
+    return chosen - 1, chosen, torch.zeros_like(chosen)
+
+
 def drafted(case: Case, device: str) -> torch.Tensor:
     """Return the mask that the worker's draft leaves for a verify."""
     worker = importlib.import_module("sglang.srt.speculative.eagle_worker_v2")
@@ -168,9 +177,7 @@ def drafted(case: Case, device: str) -> torch.Tensor:
     def whole(*shape: int) -> torch.Tensor:
         return torch.zeros(*shape, dtype=torch.int64, device=device)
 
-    # A chain: each token's parent is the one before it.
-    chain = torch.arange(tokens - 1, device=device).repeat(count, 1)
-    results = (chain, chain, whole(count, tokens - 1))
+    results = chain(count, tokens, device)
     prepared = SimpleNamespace(forward_mode=modes.DECODE), True
     batch = SimpleNamespace(
         forward_mode=modes.DECODE,
