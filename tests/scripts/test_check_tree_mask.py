@@ -99,10 +99,9 @@ def test_a_releases_draft_writes_past_its_mask_and_a_patched_ones_does_not(
 
 @pytest.mark.parametrize("tokens", [2, 4, 9])
 def test_from_each_drafted_token_parents_lead_to_the_first(tokens: int) -> None:
-    (parents,), (chosen,), _ = (each.tolist() for each in check_tree_mask.chain(1, tokens, "cpu"))
+    (parents,), (chosen,), _ = (each.tolist() for each in check.chain(1, tokens, "cpu"))
     for token in range(tokens - 1):
-        steps, at = 0, token
-        while chosen[at]:
-            at, steps = chosen.index(parents[chosen[at]]), steps + 1
-            assert steps < tokens
-        assert steps == token
+        walked = [token]
+        while chosen[walked[-1]] and len(walked) < tokens:
+            walked.append(chosen.index(parents[chosen[walked[-1]]]))
+        assert walked == list(range(token, -1, -1))
