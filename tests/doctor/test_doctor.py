@@ -512,7 +512,8 @@ def test_a_server_without_the_overlap_schedule_keeps_it_whatever_its_backends_sa
 
 def test_a_backend_that_depends_on_the_model_is_said_to(fork: Path) -> None:
     file = fork / "srt" / "layers" / "attention" / "backends.py"
-    flag = b"def needs_cpu_seq_lens(self):\n        return self.runner != 3 and self.runner.model_config.is_local_attention_model"
+    flag = b"def needs_cpu_seq_lens(self):\n        mine = self.runner\n"
+    flag += b"        return mine != 3 and mine.model_config.is_local_attention_model"
     made = b"def __init__(self, runner=None):\n        self.runner = runner\n\n    @property\n    " + flag
     kept = b"class FreeBackend(AttentionBackend):\n    needs_cpu_seq_lens: bool = False"
     assert kept in BACKENDS
