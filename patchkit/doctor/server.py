@@ -32,6 +32,7 @@ _SETTLED = frozenset(
         "enable_breakable_cuda_graph",
         "enable_two_batch_overlap",
         "speculative_algorithm",
+        "speculative_draft_attention_backend",
         "speculative_eagle_topk",
         "speculative_num_steps",
     }
@@ -418,7 +419,7 @@ class _Server:
 
     def _own_backend(self, runner: _Lazy, drafts: bool) -> Any:
         values = self._settings.values
-        override = values.get("speculative_draft_attention_backend")
+        override = self._setting("speculative_draft_attention_backend")
         if drafts and override:
             return self._made(str(override), runner)
         prefill, decode = self._sides()
@@ -469,7 +470,7 @@ class _Server:
             yield self._role(role, name, functools.partial(self._made, name, self._runners[False]), reads)
         if not str(values.get("speculative_algorithm")).startswith(("EAGLE", "STANDALONE", "FROZEN")):
             return
-        draft = values.get("speculative_draft_attention_backend")
+        draft = self._setting("speculative_draft_attention_backend")
         extending = decode if values.get("speculative_attention_mode") == "decode" else prefill
         for role, name in {
             "draft steps": str(draft or decode),
