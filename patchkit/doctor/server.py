@@ -418,7 +418,6 @@ class _Server:
         return runner
 
     def _own_backend(self, runner: _Lazy, drafts: bool) -> Any:
-        values = self._settings.values
         override = self._setting("speculative_draft_attention_backend")
         if drafts and override:
             return self._made(str(override), runner)

@@ -151,7 +151,7 @@ def _stand_in(facts: set[str]) -> None:
             seen.add(cls)
             pending += cls.__subclasses__()
             setattr(cls, "__init__", _made(facts, _real(cls)))  # noqa: B010
-            cls.__abstractmethods__ = frozenset()
+            setattr(cls, "__abstractmethods__", frozenset())  # noqa: B010
     for module in (
         "aiter_backend",
         "cutlass_mla_backend",
@@ -231,7 +231,7 @@ def _keeps(given: dict[str, Any], facts: set[str], environment: dict[str, str]) 
         kind = algorithm.create_worker(settings)
         target, draft = (_runner(settings, facts, drafts=each) for each in (False, True))
         made = type(kind.__name__, (kind,), {})
-        made.__abstractmethods__ = frozenset()
+        setattr(made, "__abstractmethods__", frozenset())  # noqa: B010
         worker: Any = object.__new__(made)
         steps = settings.speculative_num_steps
         factory = draft_utils.DraftBackendFactory(settings, draft, settings.speculative_eagle_topk, steps)
