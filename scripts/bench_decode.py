@@ -12,6 +12,7 @@ and every faulty copy did not in at least one.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import itertools
 import os
@@ -22,7 +23,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ from patchkit.errors import PatchkitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# Engines up at the same time, at most: what an H200's memory holds at eight layers.
+# What an H200's memory holds at eight layers.
 ENGINES = 10
 # Runs of a scenario that is not timed: the second shows whether the first can be repeated.
 UNTIMED_RUNS = 2
@@ -54,7 +55,7 @@ class Group:
     field: str
     layers: int
     server: Server
-    scenarios: list[Scenario] = field(default_factory=list)
+    scenarios: list[Scenario] = dataclasses.field(default_factory=list)
 
     @property
     def timed(self) -> bool:
@@ -67,12 +68,20 @@ class Group:
         return "-".join(filter(None, (self.field, f"{self.layers}-layers", self.scenarios[0].name)))
 
 
-def grouped(chosen: Sequence[Scenario], layers: Sequence[int], fields: Sequence[str] = ("",)) -> list[Group]:
-    """Return the scenarios by field, number of layers and server; groups with something to time come first."""
+def grouped(
+    chosen: Sequence[Scenario],
+    layers: Sequence[int],
+    fields: Sequence[str] = ("",),
+    wanted: Callable[[str, Scenario], bool] = lambda field, scenario: True,
+) -> list[Group]:
+    """Return the scenarios by field, number of layers and server; groups with something to time come first.
+
+    ``wanted`` says whether a field's trees run a scenario.
+    """
     groups: list[Group] = []
     for name, count, scenario in itertools.product(fields, layers, chosen):
         own = scenario.server.layers
-        if own is None or count == layers[0]:
+        if wanted(name, scenario) and (own is None or count == layers[0]):
             key = (name, own or count, scenario.server)
             group = next((g for g in groups if (g.field, g.layers, g.server) == key), None)
             if group is None:
@@ -87,8 +96,8 @@ class Field:
 
     group: Group
     engines: dict[Contender, Engine]
-    step_events: dict[Contender, str] = field(default_factory=dict)
-    failures: dict[Contender, str] = field(default_factory=dict)
+    step_events: dict[Contender, str] = dataclasses.field(default_factory=dict)
+    failures: dict[Contender, str] = dataclasses.field(default_factory=dict)
     awaited: bool = False
 
     def await_start(self, report: Callable[[str], None], about: dict[str, Any]) -> None:
@@ -108,7 +117,7 @@ class Field:
             about["seconds_to_start"][f"{self.group.name} {tree.name}"] = round(start.seconds, 1)
             report(f"{self.group.name}: {tree.name} up in {start.seconds:.1f} s")
 
-    def measure(self, scenario: Scenario, repeats: int) -> list[Measured]:
+    def measure(self, scenario: Scenario, repeats: int, profiled: bool = True) -> list[Measured]:
         """Run one scenario in every engine, in turns, and return what each gave."""
         measured = {tree: Measured(tree, started=tree in self.step_events) for tree in self.engines}
         marks = {tree: engine.log.stat().st_size for tree, engine in self.engines.items()}
@@ -118,7 +127,7 @@ class Field:
                     reply = engine.run(scenario.requests, logprobs=scenario.logprobs, pause=scenario.pause)
                     measured[tree].runs.append(read_run(reply))
         for tree, engine in self.engines.items():
-            if scenario.batch:
+            if scenario.batch and profiled:
                 with self._failing(tree, scenario):
                     folder = engine.log.with_name(f"trace-{scenario.batch}")
                     engine.run(scenario.requests, profile=folder)
@@ -153,19 +162,21 @@ def compare(
     *,
     trees: Callable[[Group], int],
     repeats: int,
+    engines: int = ENGINES,
+    profiled: bool = True,
     report: Callable[[str], None],
     about: dict[str, Any],
 ) -> Iterator[list[Result]]:
     """Yield each scenario's results, one a tree, as soon as it has run in all of them.
 
     While something is timed every other engine is idle: none starts, none serves. ``trees`` says of how many trees a
-    group starts an engine.
+    group starts an engine; ``engines`` are up at the same time, at most, and one group's in any case.
     """
     waiting, up = deque(groups), deque[Field]()
     try:
         while waiting or up:
             while waiting and not any(each.group.timed and each.awaited for each in up):
-                if up and sum(len(each.engines) for each in up) + trees(waiting[0]) > ENGINES:
+                if up and sum(len(each.engines) for each in up) + trees(waiting[0]) > engines:
                     break
                 up.append(start(waiting.popleft()))
             current = up[0]
@@ -173,7 +184,7 @@ def compare(
                 each.await_start(report, about)
             for scenario in current.group.scenarios:
                 report(f"{current.group.name}: {scenario.label}")
-                measured = current.measure(scenario, repeats)
+                measured = current.measure(scenario, repeats, profiled)
                 yield [result(scenario, current.group.layers, one, measured[0]) for one in measured]
             up.popleft().stop()
     finally:
@@ -205,6 +216,17 @@ def named_tree(context: click.Context, parameter: click.Parameter, values: tuple
     return found
 
 
+def known_scenario(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the names of scenarios, each of which has to be one."""
+    known = sorted({scenario.name for scenario in scenarios([1])})
+    for value in values:
+        if value.rpartition("/")[2] not in known:
+            raise click.BadParameter(f"{value} is no scenario: name one of {', '.join(known)}.")
+    return values
+
+
 @click.command()
 @click.option(
     "--tree", "places", multiple=True, required=True, callback=named_tree, metavar="NAME=PLACE",
@@ -226,8 +248,9 @@ def named_tree(context: click.Context, parameter: click.Parameter, values: tuple
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for results."
 )
 @click.option(
-    "--scenario", "names", multiple=True, type=click.Choice([s.name for s in scenarios([1])]),
-    help="A scenario to run; without it, all that need no more GPUs than --gpus.",
+    "--scenario", "names", multiple=True, callback=known_scenario, metavar="[FIELD/]NAME",
+    help="A scenario to run, by the trees of FIELD alone if one is named; without it, all that need no more GPUs than "
+    "--gpus.",
 )  # fmt: skip
 @click.option(
     "--layers", multiple=True, type=int, default=(32, 8), show_default=True, help="Layers of the target."
@@ -242,6 +265,14 @@ def named_tree(context: click.Context, parameter: click.Parameter, values: tuple
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=6, show_default=True, help="Timed runs a tree."
 )
+@click.option(
+    "--engines", type=click.IntRange(min=1), default=ENGINES, show_default=True,
+    help="Engines up at the same time, at most.",
+)  # fmt: skip
+@click.option(
+    "--profile/--no-profile", "profiled", default=True, show_default=True,
+    help="Whether a timed scenario is profiled, too.",
+)  # fmt: skip
 @click.option("--start-limit", type=float, default=240, show_default=True, help="Seconds to start an engine.")
 @click.option("--run-limit", type=float, default=60, show_default=True, help="Seconds for any one run.")
 def main(
@@ -256,6 +287,8 @@ def main(
     batches: tuple[int, ...],
     gpus: int,
     repeats: int,
+    engines: int,
+    profiled: bool,
     start_limit: float,
     run_limit: float,
 ) -> None:
@@ -266,10 +299,15 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     trees = [contender(name, located(place, out / "trees" / name)) for name, place in places.items()]
     trees += [faulty_copy(fault, trees, out / "faulty") for fault in (read_faults(faults) if faults else [])]
+
+    def wanted(field: str, scenario: Scenario) -> bool:
+        return not names or not {scenario.name, f"{field}/{scenario.name}"}.isdisjoint(names)
+
+    fields = list(dict.fromkeys(tree.field for tree in trees))
     chosen = [
         scenario
         for scenario in scenarios(batches)
-        if (scenario.name in names if names else scenario.server.gpus <= gpus)
+        if (any(wanted(field, scenario) for field in fields) if names else scenario.server.gpus <= gpus)
     ]
     about: dict[str, Any] = {
         "command": shlex.join(sys.orig_argv),
@@ -319,10 +357,12 @@ def main(
 
     results: list[Result] = []
     for fresh in compare(
-        grouped(chosen, layers, list(dict.fromkeys(tree.field for tree in trees))),
+        grouped(chosen, layers, fields, wanted),
         start,
         trees=lambda group: len(entered(group)),
         repeats=repeats,
+        engines=engines,
+        profiled=profiled,
         report=console.log,
         about=about,
     ):

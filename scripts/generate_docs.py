@@ -645,8 +645,11 @@ def stale_pictures(*, write: bool) -> list[str]:
 
 
 def run_of(name: str) -> str:
-    """Return the machine, the date and the command of one run."""
-    run = _results(name)
+    """Return the machine, the date and the command of the run in a folder."""
+    return _how(_results(name))
+
+
+def _how(run: dict[str, Any]) -> str:
     machine = run["machine"]
     versions = {**machine, **run.get("versions", {})}
     with_what = ", ".join(f"{key} {versions[key]}" for key in ("torch", "triton") if key in versions)
@@ -656,6 +659,33 @@ def run_of(name: str) -> str:
 def step_runs() -> str:
     """Return ``run_of`` of the runs that time decode steps; a run whose time is up has the layers that it came to."""
     return "\n\n".join(run_of(name) for name in STEPS if (BENCHMARKS / name).exists())
+
+
+def _of_releases() -> list[tuple[str, dict[str, Any]]]:
+    """Return each run in `releases`, with its name."""
+    files = sorted((BENCHMARKS / "releases").glob("*.json"))
+    return [(file.stem, json.loads(file.read_text(encoding="utf-8"))) for file in files]
+
+
+def release_runs() -> str:
+    """Return the command of each run over releases and model families."""
+    return "\n\n".join(f"{name}: {_how(run)}" for name, run in _of_releases())
+
+
+def releases_timed() -> str:
+    """Return what a decode step takes on each release and with each model family that was timed."""
+    rows = [
+        [
+            *(run, result["tree"], result["family"], result["backend"], str(result["batch"])),
+            *(f"{result['step']['median']:.3f}", _spread(result["ratio"]), f"{result['accept_length']:.2f}"),
+            "identical" if result["identical"] else "differ",
+        ]
+        for run, found in _of_releases()
+        for result in found["results"]
+        if result["step"] and result["ratio"]
+    ]
+    head = "run|tree|model family|backend|batch|ms per step|ratio|accept length|tokens"
+    return _table(head.split("|"), rows)
 
 
 NEVER = "-"

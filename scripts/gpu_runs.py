@@ -7,8 +7,10 @@ backends and reached patches were all of Llama; they count for the tree as a who
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -18,12 +20,11 @@ from patchkit.patchset.runs import Known, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
-RELEASES = (
-    *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1"),
-    *("0.5.16", "0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23"),
-)
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from support import constructed as on_cpu
+
+RELEASES = on_cpu.RELEASES
 """The releases that the page is about, oldest first."""
 IDENTICAL, DIFFER, FAILED, NO_START, NOT_COMPARED = (
     *("identical", "tokens differ", "failed", "did not start"),
@@ -289,4 +290,4 @@ def written(runs: Known) -> str:
 
 def constructed() -> dict[str, frozenset[str]]:
     """Return the patches whose code was constructed on a CPU, by release."""
-    return {}
+    return {release: on_cpu.on(release, on_cpu.PATCHES) for release in RELEASES}

@@ -115,7 +115,7 @@ def row_length(attn_backend: VerifyBackend) -> int:
         getattr(each, "req_to_token", None) for each in (owner, *getattr(owner, "__dict__", {}).values())
     ]
     widths = [rows.shape[1] for rows in pools if isinstance(rows, torch.Tensor)]
-    return int(max(widths, default=owner.max_context_len))
+    return int(max(widths) if widths else owner.max_context_len)
 
 
 def tree_mask_total(batch: VerifyBatch, attn_backend: VerifyBackend) -> int:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 _Backend = TypeVar("_Backend")
 
 HOOK = "update_verify_buffers_to_fill_after_draft"
+# What a wrapper that has the hook hands the call on to; by the last names other things go as well.
+_HANDED_TO = ("full_attn_backend", "linear_attn_backend")
+_PERHAPS_HANDED_TO = ("dense", "backend")
 
 
 def _is_hybrid(backend: _Backend) -> TypeGuard[Hybrid[_Backend]]:
@@ -22,31 +25,43 @@ def verify_side(backend: _Backend) -> _Backend:
     """Return the backend that verifies: of a hybrid's two sides the one that it gives a target verify, else itself."""
     if not _is_hybrid(backend):
         return backend
-    in_decode = backend.model_runner.server_args.speculative_attention_mode == "decode"
+    # Later trees keep their arguments as typed, and what became of them elsewhere; their hybrid was told.
+    in_decode = getattr(backend, "spec_attn_is_decode", None)
+    if in_decode is None:
+        in_decode = backend.model_runner.server_args.speculative_attention_mode == "decode"
     return backend.decode_backend if in_decode else backend.prefill_backend
 
 
-def has_overlap_hook(backend: object) -> bool:
-    """Tell whether a backend's class defines the hook or inherits it from other than the abstract base.
+def _without_hook(backend: object) -> object | None:
+    """Return who lacks the hook, ``backend`` or what it hands the call on to, None if nobody does.
 
-    A hybrid, which hands the call on, has it where its verify side has it too, and what wraps backends of full and of
-    linear attention where both have.
+    A class has it that defines it or inherits it from other than the abstract base.
     """
-    owner = next((owner for owner in type(backend).__mro__ if HOOK in vars(owner)), None)
+    owner = _definer(backend)
     if owner is None or owner.__name__ == "AttentionBackend":
-        return False
+        return backend
     side = verify_side(backend)
-    if side is not backend:
-        return has_overlap_hook(side)
-    full, linear = (getattr(backend, name, None) for name in ("full_attn_backend", "linear_attn_backend"))
-    return full is None or linear is None or (has_overlap_hook(full) and has_overlap_hook(linear))
+    named = [getattr(backend, name, None) for name in _HANDED_TO]
+    named += [each for name in _PERHAPS_HANDED_TO if hasattr(each := getattr(backend, name, None), HOOK)]
+    inner = [side] if side is not backend else [each for each in named if each is not None]
+    return next((found for each in inner if (found := _without_hook(each)) is not None), None)
+
+
+def _definer(backend: object) -> type | None:
+    return next((owner for owner in type(backend).__mro__ if HOOK in vars(owner)), None)
+
+
+def has_overlap_hook(backend: object) -> bool:
+    """Tell whether a backend has the hook, and so has each that it hands the call on to."""
+    return _without_hook(backend) is None
 
 
 def require_overlap_hook(plan_stream: object, backend: object) -> None:
     """Raise RuntimeError where the plan stream is on and ``backend`` has no hook: no default is right for all."""
-    if plan_stream and not has_overlap_hook(backend):
+    lacking = _without_hook(backend) if plan_stream else None
+    if lacking is not None:
         raise RuntimeError(
-            f"{type(verify_side(backend)).__name__} cannot verify with the overlap plan stream: it has no {HOOK}; "
+            f"{type(verify_side(lacking)).__name__} cannot verify with the overlap plan stream: it has no {HOOK}; "
             "unset SGLANG_ENABLE_OVERLAP_PLAN_STREAM or choose another attention backend."
         )
 

@@ -83,14 +83,17 @@ def preallocated_mask(
     count = batch.seq_lens.shape[0]
     if mask is None or count > getattr(owner, "verify_mask_requests", count):
         return None
-    tokens = _draft_tokens(owner)
+    tokens, context = _draft_tokens(owner), getattr(owner, "max_context_len", None)
+    if context is None:
+        # Whose it is says neither; a fork's own may know otherwise how large it has to be.
+        return mask
     # One that does not hold a request at the context's end is over the draft tokens alone.
-    if mask.numel() < tokens * owner.max_context_len:
+    if mask.numel() < tokens * context:
         return mask
     needed = tokens * (tree_mask_total(batch, attn_backend) + count * tokens)
     if needed <= mask.numel():
         return mask
-    has_graph = count * tokens * owner.max_context_len <= mask.numel()
+    has_graph = count * tokens * context <= mask.numel()
     return mask.new_ones(needed)[: mask.numel()] if has_graph else None
 
 

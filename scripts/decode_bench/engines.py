@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import queue
@@ -21,7 +22,8 @@ from .figures import first_error
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .scenarios import Option, Request
+    from .models import Option
+    from .scenarios import Request
     from .trees import Contender
 
 _STARTUP = Path(__file__).parent / "startup"
@@ -31,7 +33,12 @@ _ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
     "SGLANG_DISABLE_CUDNN_CHECK": "1",
     "SGLANG_SKIP_SGL_KERNEL_VERSION_CHECK": "1",
+    # What is chosen without the packages that have stand-ins.
+    "SGLANG_ENABLE_JIT_DEEPGEMM": "0",
+    "FLASHINFER_USE_CUDA_NORM": "1",
 }
+# Ports of an engine and its ranks: those of two that start together must not meet.
+_PORTS, _PORT_STEP = 30000, 400
 # What releases from the given one on import whether they need it or not.
 _IMPORTED_SINCE = {(0, 5, 15): ("cutlass", "deep_gemm")}
 
@@ -60,6 +67,8 @@ class Start:
 class Engine:
     """One engine: started at once, to be awaited, used and stopped."""
 
+    _started = itertools.count()
+
     def __init__(
         self,
         tree: Contender,
@@ -83,7 +92,8 @@ class Engine:
         self._start_limit, self._run_limit = start_limit, run_limit
         self._began = time.monotonic()
         settings = folder / "settings.json"
-        settings.write_text(json.dumps(dict(options), indent=1))
+        port = _PORTS + _PORT_STEP * (next(self._started) % 64)
+        settings.write_text(json.dumps({"port": port, **options}, indent=1))
         path = [tree.folder, _STARTUP, *([site] if site else []), _REPOSITORY]
         receiving, sending = os.pipe()
         with self.log.open("wb") as log:

@@ -78,9 +78,8 @@ class Server:
 
     def settings(self, target: str, draft: str) -> dict[str, Option]:
         """Return every setting of an engine of these checkpoints."""
-        chosen = (
-            common_options(target, draft) | (MODELS[self.model].options if self.model else {}) | self.options
-        )
+        of_model = MODELS[self.model].options if self.model else {}
+        chosen = {**common_options(target, draft), **of_model, **self.options}
         return {name: target if value == TARGET else value for name, value in chosen.items()}
 
 
@@ -327,13 +326,16 @@ def _edge(
 
 
 def _of_models(batches: Sequence[int]) -> list[Scenario]:
-    """Return what every other family of models is asked: a straight line, and the edges."""
+    """Return what every other family of models is asked: a straight line, and the edges, of one server."""
     found = []
     for name in MODELS:
+        edges = _edge(f"{name}-edges", {}, name)
         found += [
-            replace(_straight(batch), name=f"{name}-straight", server=Server(model=name)) for batch in batches
+            replace(_straight(batch), name=f"{name}-straight", server=edges.server)
+            for batch in batches
+            if batch <= _RUNNING
         ]
-        found.append(_edge(f"{name}-edges", {}, name))
+        found.append(edges)
     return found
 
 

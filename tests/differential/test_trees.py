@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.driven.trees import ProbeError, WorkerDiedError
+from support.driven.trees import DrivenTree, Nursery, ProbeError, WorkerDiedError
 
 if TYPE_CHECKING:
-    from support.driven.trees import DrivenTree
+    from collections.abc import Iterator
 
 
 def test_only_trees_with_the_change_have_workers_that_name_their_backends(
@@ -53,6 +54,39 @@ def test_the_death_of_a_trees_process_is_told_and_the_next_probe_starts_another(
     with pytest.raises(WorkerDiedError, match="the process ended with -9"):
         unpatched.ask("trials.kill_worker")
     assert unpatched.ask("trials.declares_backends") is False
+
+
+@pytest.fixture(scope="module")
+def siblings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[Path, DrivenTree]]]:
+    """Two small trees that are forks of one process, each with its root."""
+    nursery = Nursery()
+    trees = []
+    for name in ("one", "other"):
+        root = tmp_path_factory.mktemp("siblings") / name
+        module = root / "sglang" / "srt" / "speculative" / "base_spec_worker.py"
+        module.parent.mkdir(parents=True)
+        module.write_text("class BaseSpecWorker: ...\n")
+        (root / "sglang" / "__init__.py").touch()
+        trees.append((root, DrivenTree(root.name, partial(Path, root), nursery)))
+    yield trees
+    for _, tree in trees:
+        tree.stop()
+    nursery.stop()
+
+
+def test_forks_of_one_process_have_a_tree_each(siblings: list[tuple[Path, DrivenTree]]) -> None:
+    assert [tree.ask("trials.place") for _, tree in siblings] == [
+        str(root / "sglang") for root, _ in siblings
+    ]
+
+
+def test_the_death_of_one_fork_is_told_and_leaves_the_others(siblings: list[tuple[Path, DrivenTree]]) -> None:
+    (_, one), (_, other) = siblings
+    assert other.ask("trials.leave", 1) == [1]
+    with pytest.raises(WorkerDiedError, match=r"trials\.kill_worker in the one tree: the process ended"):
+        one.ask("trials.kill_worker")
+    assert other.ask("trials.leave", 2) == [2]
+    assert one.ask("trials.declares_backends") is False
 
 
 def test_an_answer_that_is_not_plain_python_is_an_error(unpatched: DrivenTree) -> None:

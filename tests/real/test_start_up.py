@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.constructed import CASES, CONSTRUCTED
-from support.driven.trees import DrivenTree, ProbeError
+from support.constructed import CASES, CONSTRUCTED, PATCHES, RELEASES, on
+from support.driven.trees import DrivenTree, Nursery, ProbeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,9 +17,19 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 
-@pytest.fixture(scope="module", params=CONSTRUCTED)
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    made = Nursery()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module", params=RELEASES)
 def started(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    releases: Releases,
+    nursery: Nursery,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[str, DrivenTree]]:
     """A release with every patch that has no conflict with it, those that take naming too."""
     version: str = request.param
@@ -32,7 +42,7 @@ def started(
             (tree.package / change.file).write_bytes(change.after)
         return tree.root
 
-    tree = DrivenTree(version, make)
+    tree = DrivenTree(version, make, nursery)
     yield version, tree
     tree.stop()
 
@@ -42,10 +52,16 @@ def test_a_patched_release_makes_its_workers_backends_and_graph_runners(
 ) -> None:
     version, tree = started
     made: set[str] = set()
+    patches: set[str] = set()
     for case in CASES:
         if version not in case.lacking:
-            made.update(tree.ask("start_up.start", case.worker, case.backends, plan_stream=case.plan_stream))
-    assert made == set(CONSTRUCTED[version])
+            kinds, wrote = tree.ask(
+                "start_up.start", case.worker, case.backends, case.family, plan_stream=case.plan_stream
+            )
+            made.update(kinds)
+            patches.update(wrote)
+    assert made == on(version, CONSTRUCTED)
+    assert patches == on(version, PATCHES)
     # FlashInfer's MLA backend has no hook: the server says so before it captures its own graphs.
     with pytest.raises(ProbeError, match="cannot verify with the overlap plan stream"):
-        tree.ask("start_up.start", "eagle", "flashinfer mla", plan_stream=True)
+        tree.ask("start_up.start", "eagle", "flashinfer", "mla", plan_stream=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 import torch
 from hypothesis import given
@@ -30,11 +31,12 @@ sys.path[:0] = [str(SCRIPTS), str(SCRIPTS / "decode_bench" / "startup")]
 
 import bench_decode  # noqa: E402
 import bench_grammar  # noqa: E402
+import bench_kernels  # noqa: E402
 import bench_options  # noqa: E402
 import bench_probe  # noqa: E402
 import bench_reach  # noqa: E402
 import checkpoint  # noqa: E402
-from decode_bench import engines, figures, results, scenarios, trace, trees  # noqa: E402
+from decode_bench import engines, figures, models, results, scenarios, trace, trees  # noqa: E402
 from decode_bench.engines import Engine, EngineError  # noqa: E402
 from rich.console import Console  # noqa: E402
 
@@ -122,6 +124,7 @@ FAKE_TREE = {
         @dataclasses.dataclass
         class ServerArgs:
             model_path: str
+            port: int = 30000
     """,
     "srt/managers/scheduler.py": """
         import hashlib
@@ -628,7 +631,7 @@ def test_every_request_is_one_that_its_server_can_run() -> None:
         room = min(int(options["context_length"] or 0), int(options["max_total_tokens"] or 0))
         for request in scenario.requests:
             assert 0 < len(request.prompt) + request.new_tokens < room
-            assert set(request.prompt) <= set(range(3, scenarios.VOCABULARY))
+            assert set(request.prompt) <= set(range(3, models.VOCABULARY))
             assert request.aborted == 0 or request.aborted > request.enters
 
 
@@ -669,10 +672,9 @@ def test_scenarios_share_engines_where_their_server_is_the_same_and_timed_ones_c
     ]
 
 
-def test_no_engine_starts_or_serves_beside_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_engine_starts_or_serves_beside_what_is_timed() -> None:
     names = ("straight", "fa3-straight", "metrics", "no-graph", "chunked")
     groups = bench_decode.grouped([s for s in scenarios.scenarios([1]) if s.name in names], [8])
-    monkeypatch.setattr(bench_decode, "ENGINES", 6)
     contenders = [trees.Contender(name, Path(name), None) for name in ("one", "two")]
     happened: list[tuple[str, str]] = []
 
@@ -682,7 +684,9 @@ def test_no_engine_starts_or_serves_beside_what_is_timed(monkeypatch: pytest.Mon
                 happened.append(("up", self.group.scenarios[0].name))
             self.awaited = True
 
-        def measure(self, scenario: scenarios.Scenario, repeats: int) -> list[results.Measured]:
+        def measure(
+            self, scenario: scenarios.Scenario, repeats: int, profiled: bool = True
+        ) -> list[results.Measured]:
             happened.append(("runs", scenario.name))
             return [results.Measured(tree) for tree in contenders]
 
@@ -694,7 +698,7 @@ def test_no_engine_starts_or_serves_beside_what_is_timed(monkeypatch: pytest.Mon
         return Recorded(group, dict.fromkeys(contenders))  # type: ignore[arg-type]
 
     for _ in bench_decode.compare(
-        groups, start, trees=lambda group: 2, repeats=1, report=lambda _: None, about={}
+        groups, start, trees=lambda group: 2, repeats=1, engines=6, report=lambda _: None, about={}
     ):
         pass
     timed = [group.scenarios[0].name for group in groups if group.timed]
@@ -719,6 +723,30 @@ def test_trees_of_a_field_are_compared_with_each_other(tmp_path: Path) -> None:
     chosen = [s for s in scenarios.scenarios([1]) if s.name == "late"]
     groups = bench_decode.grouped(chosen, [8], ["0.5.13", "0.5.14"])
     assert [group.name for group in groups] == ["0.5.13-8-layers-late", "0.5.14-8-layers-late"]
+
+
+def test_a_scenario_may_be_for_the_trees_of_one_field_alone() -> None:
+    chosen = [s for s in scenarios.scenarios([1]) if s.name in ("late", "metrics")]
+    groups = bench_decode.grouped(
+        chosen, [8], ["a", "b"], lambda field, scenario: (field, scenario.name) != ("a", "late")
+    )
+    assert [(group.field, group.scenarios[0].name) for group in groups] == [
+        ("a", "metrics"),
+        ("b", "late"),
+        ("b", "metrics"),
+    ]
+
+
+def test_a_scenario_that_nobody_knows_is_a_usage_error() -> None:
+    with pytest.raises(click.BadParameter, match=r"0\.5\.14/nought is no scenario: name one of abort, "):
+        bench_decode.known_scenario(None, None, ("0.5.14/late", "0.5.14/nought"))  # type: ignore[arg-type]
+
+
+def test_a_kernel_takes_arguments_that_ask_for_nothing() -> None:
+    called = bench_kernels.tolerant(lambda q, causal=False: (q, causal))
+    assert called(1, causal=True, only_qv=False, sinks=None) == (1, True)
+    with pytest.raises(TypeError, match="only_qv"):
+        called(1, only_qv=True)
 
 
 def test_a_model_that_has_its_own_number_of_layers_is_run_once() -> None:

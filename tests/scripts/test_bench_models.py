@@ -20,7 +20,7 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path[:0] = [str(SCRIPTS), str(SCRIPTS / "decode_bench" / "startup")]
 
 import bench_weights  # noqa: E402
-from decode_bench import models, scenarios  # noqa: E402
+from decode_bench import models  # noqa: E402
 
 if TYPE_CHECKING:
     from support.releases import Releases
@@ -69,7 +69,7 @@ def test_a_name_that_is_none_is_answered_with_those_there_are() -> None:
 
 def test_a_prompt_means_the_same_to_every_model(model: models.Model) -> None:
     for config in filter(None, (model.target, model.draft)):
-        assert config["vocab_size"] == scenarios.VOCABULARY
+        assert config["vocab_size"] == models.VOCABULARY
         # A head that is the embedding would only repeat the last token.
         assert config["tie_word_embeddings"] is False
         assert config["dtype"] == "bfloat16"

@@ -244,6 +244,7 @@ def test_every_release_and_every_patch_is_on_the_page_without_any_run(
     benchmarks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert list(benchmarks.iterdir()) == []
+    monkeypatch.setattr(gpu_runs, "constructed", dict)
     assert generate_docs.ran_by_release() == f"Never run: {', '.join(gpu_runs.RELEASES)}."
     monkeypatch.setattr(gpu_runs, "constructed", lambda: {"0.5.20": frozenset({"27998"})})
     assert generate_docs.ran_by_release().startswith(
@@ -253,6 +254,16 @@ def test_every_release_and_every_patch_is_on_the_page_without_any_run(
     assert [row.split("|")[1].strip() for row in rows] == list(IDS)
     (row,) = (row for row in rows if "constructed" in row)
     assert (row.split("|")[1].strip(), row.count("constructed")) == ("27998", 1)
+
+
+def test_what_a_start_on_a_cpu_makes_of_every_release_is_on_the_page(benchmarks: Path) -> None:
+    assert list(benchmarks.iterdir()) == []
+    said = generate_docs.ran_by_release()
+    assert said == f"Constructed on a CPU and never run: {', '.join(gpu_runs.RELEASES)}."
+    (row,) = (
+        row for row in generate_docs.ran_by_patch().splitlines() if row.startswith("| pk-overlap-hook ")
+    )
+    assert row.count("constructed") == len(gpu_runs.RELEASES)
 
 
 def test_a_patch_that_ran_is_not_merely_constructed(

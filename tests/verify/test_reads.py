@@ -522,10 +522,10 @@ if self.server_args.disaggregation_mode != "prefill":
 READ = "self._target_worker.model_runner.attn_backend"
 
 
-def early(folder: Path) -> Patch:
+def early(folder: Path, call: str = "print") -> Patch:
     path = folder / "own-start" / "patch.toml"
     path.parent.mkdir()
-    path.write_text(EARLY)
+    path.write_text(EARLY.replace("print(", f"{call}("))
     return load.patches([folder]).get("own-start")
 
 
@@ -562,8 +562,23 @@ def test_a_worker_that_is_made_once_the_backend_is_there_may_ask_for_it(
 
 @pytest.mark.parametrize("version", [*LACKING, *HAVING, "0.5.17", LATEST])
 def test_nothing_that_our_patches_read_is_missing(releases: Releases, version: str) -> None:
-    others = tuple(patch for patch in PATCHES if patch.id != "pk-overlap-hook")
-    assert found_in(releases, version, others) == []
+    assert found_in(releases, version, PATCHES) == []
+
+
+@pytest.mark.parametrize("version", [REFERENCE, "0.5.14", LATEST])
+def test_the_check_that_an_earlier_version_of_the_patch_put_in_the_workers_goes(
+    releases: Releases, tmp_path: Path, version: str
+) -> None:
+    call = "patchkit_api.require_overlap_hook"
+    hook = load.patches().get("pk-overlap-hook")
+    older = after(make_plan(releases.tree(version), (early(tmp_path, call),)))
+    workers = texts(older).keys()
+    newer = after(make_plan(older, (hook,)))
+    for file in workers:
+        assert f"{call}(".encode() in (older.read(file) or b"")
+        assert f"{call}(".encode() not in (newer.read(file) or b"")
+    assert workers
+    assert not make_plan(newer, (hook,)).changes
 
 
 def test_a_statement_of_a_patch_moved_above_what_it_needs_is_named(

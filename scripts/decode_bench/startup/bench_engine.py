@@ -132,7 +132,7 @@ def main() -> None:
         replies.write(json.dumps(content) + "\n")
         replies.flush()
 
-    sglang = importlib.import_module("sglang")
+    sglang: Any = importlib.import_module("sglang")
     # The scheduler is a process of its own, which the probe enters because this is set.
     record = os.environ[RECORD] = str(settings.with_name("launches"))
     os.environ[PACKAGE] = str(Path(sglang.__file__).parent)

@@ -22,7 +22,7 @@ _BITS = 32
 def instrument(module: ModuleType) -> None:
     """Give the manager of sglang's grammars, whose module this is, a backend that needs no tokenizer."""
     import torch
-    from sglang.srt.constrained import base_grammar_backend as base  # type: ignore[import-not-found]
+    from sglang.srt.constrained import base_grammar_backend as base
 
     class Grammar(base.BaseGrammarObject):  # type: ignore[misc]
         def __init__(self, length: int) -> None:
@@ -68,4 +68,4 @@ def instrument(module: ModuleType) -> None:
         made(self, *arguments, **options)
         self.grammar_backend = Backend()
 
-    module.GrammarManager.__init__ = init  # type: ignore[attr-defined]
+    module.GrammarManager.__init__ = init

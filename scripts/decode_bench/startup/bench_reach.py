@@ -53,7 +53,7 @@ def _statements(node: ast.AST) -> Iterator[tuple[int, ast.stmt]]:
 
 
 def _first(statement: ast.stmt) -> int:
-    decorators = getattr(statement, "decorator_list", ())
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 

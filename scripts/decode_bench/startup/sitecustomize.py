@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import bench_grammar
+import bench_kernels
 import bench_probe
 import bench_reach
 import bench_stand_ins
@@ -17,5 +18,6 @@ bench_weights.install()
 if record := os.environ.get(bench_probe.RECORD):
     bench_probe.install(record)
     bench_reach.install(Path(os.environ[bench_reach.PACKAGE]), os.environ[bench_reach.REACHED])
+bench_probe.on_import(bench_kernels.ATTENTION, bench_kernels.instrument)
 if os.environ.get(bench_grammar.GRAMMAR):
     bench_probe.on_import(bench_grammar.MANAGER, bench_grammar.instrument)

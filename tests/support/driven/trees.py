@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
-from socket import socketpair
-from typing import TYPE_CHECKING, Any
+from socket import send_fds, socketpair
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import patchkit
 from support.releases import PATCHES, REFERENCE, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from socket import socket
 
     from support.releases import Releases
 
@@ -34,6 +37,7 @@ _WORKER = Path(__file__).with_name("worker.py")
 _HUGE_PAGES = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 _SECONDS = 300
 _TAIL = 20
+_LINE = 64
 
 
 class ProbeError(Exception):
@@ -48,30 +52,87 @@ class WorkerDiedError(Exception):
     """A probe, or the process that runs a tree's probes, ended or hung without an answer."""
 
 
+class _Process(Protocol):
+    def kill(self) -> None: ...
+
+    def wait(self) -> object: ...
+
+
+@dataclass
+class _Fork:
+    """A process that another one forked, and waits for."""
+
+    pid: int
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> str:
+        return "a status that nobody kept"
+
+
+def _log() -> IO[str]:
+    return tempfile.TemporaryFile("w+", errors="replace")
+
+
+def _launch(theirs: socket, log: IO[str], *tree: str) -> subprocess.Popen[bytes]:
+    # The tests' own patchkit, so that what a tree imports is what is tested.
+    paths = (str(Path(patchkit.__file__).parents[1]), os.environ.get("PYTHONPATH"))
+    return subprocess.Popen(
+        (sys.executable, str(_WORKER), str(theirs.fileno()), *tree),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        pass_fds=(theirs.fileno(),),
+        env=os.environ | _HUGE_PAGES | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+    )
+
+
+class Nursery:
+    """A process that has imported what every tree imports, and forks for each that is asked; all write to its log."""
+
+    def __init__(self) -> None:
+        self.log = _log()
+        self._trees, theirs = socketpair()
+        self._process = _launch(theirs, self.log)
+        theirs.close()
+
+    def fork(self, theirs: socket, root: Path) -> _Fork:
+        """Have a fork serve a tree over the connection."""
+        send_fds(self._trees, [os.fsencode(root)], [theirs.fileno()])
+        return _Fork(int(self._trees.recv(_LINE)))
+
+    def stop(self) -> None:
+        """End the process; trees that it forked for go on until they are stopped."""
+        self._trees.close()
+        self._process.wait()
+
+
 @dataclass
 class Worker:
     """A process that has a tree's sglang imported."""
 
     name: str
     root: Path
+    nursery: Nursery | None = None
 
     @cached_property
-    def _log(self) -> Any:
-        return tempfile.TemporaryFile("w+", errors="replace")
+    def _own_log(self) -> IO[str]:
+        return _log()
+
+    @property
+    def _log(self) -> IO[str]:
+        return self.nursery.log if self.nursery else self._own_log
 
     @cached_property
-    def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
+    def _started(self) -> tuple[_Process, Connection]:
         ours, theirs = socketpair()
-        # The tests' own patchkit, so that what a tree imports is what is tested.
-        paths = (str(Path(patchkit.__file__).parents[1]), os.environ.get("PYTHONPATH"))
-        process = subprocess.Popen(
-            (sys.executable, str(_WORKER), str(self.root), str(theirs.fileno())),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            pass_fds=(theirs.fileno(),),
-            env=os.environ | _HUGE_PAGES | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        )
+        process: _Process
+        if self.nursery is None:
+            process = _launch(theirs, self._log, str(self.root))
+        else:
+            process = self.nursery.fork(theirs, self.root)
         theirs.close()
         return process, Connection(ours.detach())
 
@@ -111,12 +172,12 @@ class Worker:
 class DrivenTree:
     """A tree that is made and started when it is first asked."""
 
-    def __init__(self, name: str, make: Callable[[], Path]) -> None:
-        self._name, self._make = name, make
+    def __init__(self, name: str, make: Callable[[], Path], nursery: Nursery | None = None) -> None:
+        self._name, self._make, self._nursery = name, make, nursery
 
     @cached_property
     def _worker(self) -> Worker:
-        return Worker(self._name, self._make())
+        return Worker(self._name, self._make(), self._nursery)
 
     def ask(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
         """Return what the probe (``module.function``) answers in this tree, as plain Python."""

@@ -1,6 +1,10 @@
 """Run as a program: answers probes inside one tree, each in a process of its own that leaves nothing behind.
 
-``worker.py TREE HANDLE`` serves the connection behind ``HANDLE``. A request is a probe's name and a list of
+``worker.py HANDLE TREE`` serves the connection behind ``HANDLE``. ``worker.py HANDLE`` imports what all trees do and
+gets, over the socket behind ``HANDLE``, trees with a connection's handle each: a fork of it serves each, whose process
+id is the answer.
+
+A request is a probe's name and a list of
 arguments, positional and named; its answer is ``("answers", [answer])``, ``("error", (type, message, traceback))`` or
 ``("died", exit status)``. What a probe's module imports is imported once; every request is then served by a
 fork, so that neither globals nor patched attributes reach the next one.
@@ -15,6 +19,8 @@ import io
 import os
 import pickle
 import re
+import signal
+import socket
 import sys
 import traceback
 from multiprocessing.connection import Connection
@@ -25,15 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _prepare(tree: str) -> None:
-    """Let this process import sglang from ``tree`` without a GPU, on one thread, which forks cleanly."""
+# Of other packages, what every tree imports at length.
+_COMMON = (
+    *("PIL.Image", "numpy", "pydantic", "requests", "safetensors.torch", "triton.language"),
+    *("torch.distributed.tensor", "torch._inductor.compile_fx", "torch.utils.cpp_extension"),
+)
+
+
+def _prepare() -> None:
+    """Let this process import sglang without a GPU, on one thread, which forks cleanly."""
     os.environ |= {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    sys.path.insert(0, tree)
-    # Compiled from these at serving time; their absence fails at import.
-    for kernels in ("jit_kernel", "kernels/jit"):
-        for folder in ("csrc", "include"):
-            if (Path(tree) / "sglang" / kernels).is_dir():
-                (Path(tree) / "sglang" / kernels / folder).mkdir(exist_ok=True)
     from patchkit.verify.stand_ins import Finder
 
     # Later releases take from it a type of torch's, and its absence as an answer.
@@ -49,6 +56,16 @@ def _prepare(tree: str) -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+def _enter(tree: str) -> None:
+    """Have sglang be that of ``tree``."""
+    sys.path.insert(0, tree)
+    # Compiled from these at serving time; their absence fails at import.
+    for kernels in ("jit_kernel", "kernels/jit"):
+        for folder in ("csrc", "include"):
+            if (Path(tree) / "sglang" / kernels).is_dir():
+                (Path(tree) / "sglang" / kernels / folder).mkdir(exist_ok=True)
 
 
 def _find(probe: str) -> Callable[..., Any]:
@@ -99,10 +116,8 @@ def _answer_in_a_fork(probe: Callable[..., Any], requests: list[Any]) -> bytes:
     return written or _pickled(("died", os.waitstatus_to_exitcode(status)))
 
 
-def main() -> None:
-    """Serve until the other side hangs up."""
-    connection = Connection(int(sys.argv[2]))
-    _prepare(sys.argv[1])
+def _serve(connection: Connection) -> None:
+    """Answer until the other side hangs up."""
     while True:
         try:
             name, requests = connection.recv()
@@ -113,6 +128,38 @@ def main() -> None:
         except BaseException as error:
             answer = _pickled(_error(error))
         connection.send_bytes(answer)
+
+
+def _fork_for_each(trees: socket.socket) -> None:
+    """Have a fork serve each tree that comes, until the other side hangs up."""
+    for name in _COMMON:
+        importlib.import_module(name)
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        tree, handles, _, _ = socket.recv_fds(trees, os.pathconf("/", "PC_PATH_MAX"), 1)
+        if not tree:
+            return
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            trees.close()
+            _enter(os.fsdecode(tree))
+            _serve(Connection(handles[0]))
+            return
+        os.close(handles[0])
+        trees.send(str(child).encode())
+
+
+def main() -> None:
+    """Serve one tree, or many, each in a process of its own."""
+    handle, *tree = sys.argv[1:]
+    _prepare()
+    if tree:
+        _enter(tree[0])
+        _serve(Connection(int(handle)))
+    else:
+        _fork_for_each(socket.socket(fileno=int(handle)))
 
 
 if __name__ == "__main__":

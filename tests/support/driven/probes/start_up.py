@@ -1,14 +1,20 @@
-"""A server's start: the scheduler makes its workers, pools, attention backends and graph runners, in the tree's own order."""
+"""A server's start: the scheduler makes workers, pools, attention backends and graph runners in the tree's order."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import os
-from contextlib import nullcontext, suppress
+import re
+import sys
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import sglang
 import torch
 from sglang.srt import server_args as server_args_module
 from sglang.srt.configs.model_config import AttentionArch, ModelConfig
@@ -19,9 +25,13 @@ from sglang.srt.model_executor.model_runner import ModelRunner
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from torch.overrides import TorchFunctionMode
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType, FrameType
+
 CONTEXT, REQUESTS, SLOTS, LAYERS, HEADS, HEAD_DIM, VOCABULARY = 64, 4, 256, 2, 2, 8, 32
 
-WORKERS = {
+WORKERS: dict[str, dict[str, Any]] = {
     "none": {},
     "eagle": {"speculative_algorithm": "EAGLE"},
     "eagle3": {"speculative_algorithm": "EAGLE3"},
@@ -31,6 +41,8 @@ WORKERS = {
     "ngram": {"speculative_algorithm": "NGRAM"},
     "dflash": {"speculative_algorithm": "DFLASH"},
 }
+_TREE = str(Path(sglang.__file__).parent)
+_MARK = re.compile(r"\s*# patchkit ([\w-]+):")
 
 
 class _StartedError(Exception):
@@ -44,6 +56,25 @@ def _module(name: str) -> Any:
         if error.name and error.name.startswith("sglang.srt"):
             return None
         raise
+
+
+for _name in (
+    "configs.qwen3_next",
+    *(
+        f"layers.attention.{name}_backend"
+        for name in (
+            *("deepseek_v4", "flashattention", "flashinfer", "flashinfer_mla", "hybrid_linear_attn"),
+            *("linear.gdn", "linear.kda", "triton", "trtllm_mha", "trtllm_mla"),
+        )
+    ),
+    *("speculative.dflash_worker", "speculative.frozen_kv_mtp_worker", "speculative.ngram_worker"),
+    *(
+        f"speculative.{name}_worker_v2"
+        for name in ("dflash", "eagle", "frozen_kv_mtp", "multi_layer_eagle", "standalone")
+    ),
+):
+    # Once for all starts of this tree, each of which is made in a fork.
+    _module(_name)
 
 
 class _OnCpu(TorchFunctionMode):
@@ -61,7 +92,7 @@ class _OnCpu(TorchFunctionMode):
 class _Config:
     """What a checkpoint's configuration says: names that it lacks are absent."""
 
-    architectures = ["LlamaForCausalLM"]
+    architectures: ClassVar[list[str]] = ["LlamaForCausalLM"]
     num_hidden_layers = LAYERS
     num_attention_heads = HEADS
     num_key_value_heads = HEADS
@@ -70,9 +101,32 @@ class _Config:
     vocab_size = VOCABULARY
     torch_dtype = dtype = torch.bfloat16
     model_type = "llama"
+    dflash_config: ClassVar[dict[str, Any]] = {"mask_token_id": 1, "target_layer_ids": [0]}
 
     def get_text_config(self) -> _Config:
         return self
+
+
+def _hybrid_linear() -> Any:
+    """Return the configuration of a model whose first layer has linear attention, its second full attention."""
+    cls = _module("configs.qwen3_next").Qwen3NextConfig
+    config = object.__new__(cls)
+    vars(config).update(
+        {
+            name: value
+            for name, value in vars(_Config).items()
+            if not name.startswith("_") and not callable(value)
+        },
+        architectures=["Qwen3NextForCausalLM"],
+        full_attention_interval=LAYERS,
+        linear_conv_kernel_dim=4,
+        linear_key_head_dim=HEAD_DIM,
+        linear_value_head_dim=HEAD_DIM,
+        linear_num_key_heads=HEADS,
+        linear_num_value_heads=HEADS,
+        get_text_config=lambda: config,
+    )
+    return config
 
 
 class _ModelConfig:
@@ -90,11 +144,13 @@ class _ModelConfig:
     kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim = 16, 8, 8
     scaling = 1.0
 
-    def __init__(self, mla: bool) -> None:
-        self.attention_arch = AttentionArch.MLA if mla else AttentionArch.MHA
-        self.hf_config = self.hf_text_config = _Config()
-        self.full_attention_layer_ids, self.swa_attention_layer_ids = list(range(LAYERS)), []
-        if mla:
+    def __init__(self, family: str) -> None:
+        self.attention_arch = AttentionArch.MLA if family == "mla" else AttentionArch.MHA
+        self.hf_config: Any = _hybrid_linear() if family == "hybrid-linear" else _Config()
+        self.hf_text_config = self.hf_config
+        self.full_attention_layer_ids = list(range(LAYERS))
+        self.swa_attention_layer_ids: list[int] = []
+        if family == "mla":
             vars(self.hf_config).update(
                 kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=8, q_lora_rank=16
             )
@@ -118,7 +174,8 @@ class _ModelConfig:
 class _Model(torch.nn.Module):
     """A model without weights."""
 
-    hot_token_id = shared_experts_config = None
+    hot_token_id = shared_experts_config = candidate_selector = lilicorr = None
+    config = _Config()
     backbone_hidden_size = HEADS * HEAD_DIM
 
     def __init__(self) -> None:
@@ -138,7 +195,8 @@ class _Model(torch.nn.Module):
     def _nothing(self, *_: Any, **__: Any) -> None:
         pass
 
-    set_embed_and_head = set_embed = set_eagle3_layers_to_capture = set_dflash_layers_to_capture = _nothing
+    set_embed_and_head = set_embed = set_eagle3_layers_to_capture = _nothing
+    set_dflash_layers_to_capture = set_block_size = _nothing
 
 
 class _Group:
@@ -147,7 +205,7 @@ class _Group:
     world_size = ws = 1
     rank = rank_in_group = local_rank = 0
     is_first_rank = is_last_rank = True
-    ranks = [0]
+    ranks: ClassVar[list[int]] = [0]
     cpu_group = device_group = None
     device = torch.device("cpu")
 
@@ -182,6 +240,10 @@ class _Stream:
 
 def _without_a_gpu() -> None:
     cuda = torch.cuda
+
+    def of_device(answer: Any) -> Any:
+        return lambda *_: answer
+
     properties = SimpleNamespace(
         multi_processor_count=4,
         total_memory=1 << 33,
@@ -202,13 +264,13 @@ def _without_a_gpu() -> None:
         "current_device": lambda: 0,
         "synchronize": lambda *_: None,
         "empty_cache": lambda *_: None,
-        "mem_get_info": lambda *_: (1 << 32, 1 << 33),
+        "mem_get_info": of_device((1 << 32, 1 << 33)),
         "memory_reserved": lambda *_: 0,
         "memory_allocated": lambda *_: 0,
-        "get_device_properties": lambda *_: properties,
-        "get_device_capability": lambda *_: (9, 0),
-        "get_device_name": lambda *_: "stand-in",
-        "graph_pool_handle": lambda *_: (0, 0),
+        "get_device_properties": of_device(properties),
+        "get_device_capability": of_device((9, 0)),
+        "get_device_name": of_device("stand-in"),
+        "graph_pool_handle": of_device((0, 0)),
         "device_count": lambda: 1,
     }.items():
         setattr(cuda, name, value)
@@ -241,41 +303,55 @@ def _replace(owner: Any, **values: Any) -> None:
             setattr(owner, name, value)
 
 
+def _made(cls: Any, **values: Any) -> Any:
+    wanted = inspect.signature(cls.__init__).parameters
+    return cls(**{name: value for name, value in values.items() if name in wanted})
+
+
 def _pools(runner: Any) -> dict[str, Any]:
+    from sglang.srt.mem_cache import memory_pool
     from sglang.srt.mem_cache.allocator import TokenToKVPoolAllocator
-    from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool, MLATokenToKVPool, ReqToTokenPool
 
-    def made(cls: Any, **values: Any) -> Any:
-        import inspect
-
-        wanted = inspect.signature(cls.__init__).parameters
-        return cls(**{name: value for name, value in values.items() if name in wanted})
-
-    rows = runner.req_to_token_pool or made(
-        ReqToTokenPool, size=REQUESTS, max_context_len=CONTEXT + 16, device="cpu", enable_memory_saver=False
-    )
-    common = dict(
-        size=SLOTS,
-        page_size=runner.page_size,
-        dtype=torch.bfloat16,
-        layer_num=LAYERS,
-        device="cpu",
-        enable_memory_saver=False,
-        head_num=HEADS,
-        head_dim=HEAD_DIM,
-        kv_lora_rank=16,
-        qk_rope_head_dim=8,
-        start_layer=0,
-        end_layer=LAYERS - 1,
-    )
-    pool = made(MLATokenToKVPool if runner.use_mla_backend else MHATokenToKVPool, **common)
-    allocator = runner.token_to_kv_pool_allocator or made(
+    common = {
+        "page_size": runner.page_size,
+        "dtype": torch.bfloat16,
+        "layer_num": LAYERS,
+        "device": "cpu",
+        "enable_memory_saver": False,
+        "head_num": HEADS,
+        "head_dim": HEAD_DIM,
+        "kv_lora_rank": 16,
+        "qk_rope_head_dim": 8,
+        "start_layer": 0,
+        "end_layer": LAYERS - 1,
+        "max_context_len": CONTEXT + 16,
+    }
+    rows, kind = memory_pool.ReqToTokenPool, memory_pool.MHATokenToKVPool
+    if runner.use_mla_backend:
+        kind = memory_pool.MLATokenToKVPool
+    if _FAMILY == "hybrid-linear":
+        rows, kind = memory_pool.HybridReqToTokenPool, memory_pool.HybridLinearKVPool
+        config = runner.model_config.hf_config
+        common |= {
+            "mamba_size": REQUESTS,
+            "mamba_spec_state_size": REQUESTS,
+            "cache_params": config.mamba2_cache_params,
+            "mamba_layer_ids": config.linear_layer_ids,
+            "full_attention_layer_ids": [0] if runner.is_draft_worker else config.full_attention_layer_ids,
+            "enable_mamba_extra_buffer": False,
+            "speculative_num_draft_tokens": 4,
+            "speculative_eagle_topk": 1,
+            "enable_kvcache_transpose": False,
+        }
+    requests = runner.req_to_token_pool or _made(rows, **common, size=REQUESTS)
+    pool = _made(kind, **common, size=SLOTS, mamba_pool=getattr(requests, "mamba_pool", None))
+    allocator = runner.token_to_kv_pool_allocator or _made(
         TokenToKVPoolAllocator, size=SLOTS, dtype=torch.bfloat16, device="cpu", kvcache=pool, need_sort=False
     )
     return {
         "max_total_num_tokens": SLOTS,
         "max_running_requests": REQUESTS,
-        "req_to_token_pool": rows,
+        "req_to_token_pool": requests,
         "token_to_kv_pool": pool,
         "token_to_kv_pool_allocator": allocator,
         "memory_pool_config": SimpleNamespace(
@@ -344,7 +420,7 @@ def _light_runners() -> None:
         check_quantized_moe_compatibility=nothing,
         _prepare_moe_topk=nothing,
     )
-    bootstrap = getattr(model_runner_module, "bootstrap", None)
+    bootstrap: Any = getattr(model_runner_module, "bootstrap", None)
     if hasattr(bootstrap, "measure_pre_model_load_memory"):
         bootstrap.measure_pre_model_load_memory = lambda **_: 1.0
     else:
@@ -359,7 +435,7 @@ def _light_runners() -> None:
     )
     utils = _module("utils.common") or _module("utils")
     _replace(tp_worker, broadcast_pyobj=lambda given, *_, **__: given, set_random_seed=nothing)
-    ModelConfig.from_server_args = staticmethod(lambda *_, **__: _ModelConfig(_MLA))
+    ModelConfig.from_server_args = staticmethod(lambda *_, **__: _ModelConfig(_FAMILY))
     _replace(utils, get_available_gpu_memory=lambda *_, **__: 1.0)
 
     for name in ("layers.attention.flashinfer_backend", "layers.attention.flashinfer_mla_backend"):
@@ -374,6 +450,8 @@ def _light_runners() -> None:
     for name in ("layers.attention.trtllm_mla_backend", "layers.attention.trtllm_mha_backend"):
         _replace(_module(name), make_persistent_multi_ctas_kv_counter_buffer=nothing)
     _replace(_module("speculative.ngram_worker"), NgramCorpus=_Stream)
+    # Whose draft-extend has a graph on a GPU only.
+    _replace(_module("speculative.eagle_worker_v2"), _is_cuda=True)
     _replace(_module("model_loader.utils"), get_model_architecture=lambda _: (_Model, "stand-in"))
 
     def stop(self: Any) -> None:
@@ -382,7 +460,7 @@ def _light_runners() -> None:
     tp_worker.TpModelWorker.get_worker_info = stop
 
 
-_MLA = False
+_FAMILY = "llama"
 _SIZES = dict.fromkeys(
     [
         "tp_size",
@@ -415,7 +493,7 @@ def _arguments(kind: str, prefill: str, decode: str) -> Any:
     cls = server_args_module.ServerArgs
     cls.__post_init__ = lambda self: None
     _replace(cls, resolve_once=lambda self: None)
-    values = {
+    values: dict[str, Any] = {
         "model_path": "stand-in",
         "device": "cuda",
         "page_size": 1,
@@ -453,12 +531,12 @@ def _arguments(kind: str, prefill: str, decode: str) -> Any:
     return cls(**{name: value for name, value in values.items() if name in names})
 
 
-def start(kind: str, backends: str, *, plan_stream: bool) -> list[str]:
-    """Start a server; return the kinds of what was made."""
-    prefill, _, decode = backends.removesuffix(" mla").partition("/")
+def start(kind: str, backends: str, family: str, *, plan_stream: bool) -> tuple[list[str], list[str]]:
+    """Start a server; return the kinds of what was made, and the patches that wrote in them or in what ran."""
+    prefill, _, decode = backends.partition("/")
     decode = decode or prefill
-    global _MLA
-    _MLA = "mla" in backends
+    global _FAMILY  # noqa: PLW0603 - what stands in for the tree's functions asks for it
+    _FAMILY = family
     os.environ["SGLANG_ENABLE_OVERLAP_PLAN_STREAM"] = "1" if plan_stream else "0"
     _without_a_gpu()
     _alone()
@@ -471,7 +549,7 @@ def start(kind: str, backends: str, *, plan_stream: bool) -> list[str]:
         )
         context.publish(arguments, role="scheduler", **ranks)
         if hasattr(context.get_parallel(), "override_permanently"):
-            fields = getattr(context, "_parallel_fields", tuple)()
+            fields: tuple[str, ...] = getattr(context, "_parallel_fields", tuple)()
             groups = [name for name in fields if name.endswith("_group")]
             context.get_parallel().override_permanently(**{name: _Group() for name in groups})
     elif hasattr(server_args_module, "set_global_server_args_for_scheduler"):
@@ -499,30 +577,82 @@ def start(kind: str, backends: str, *, plan_stream: bool) -> list[str]:
         spec_algorithm=SpeculativeAlgorithm.from_string(arguments.speculative_algorithm),
         send_to_tokenizer=SimpleNamespace(send_output=None),
         ipc_channels=SimpleNamespace(send_to_tokenizer=SimpleNamespace(send_output=None)),
-        model_config=_ModelConfig(_MLA),
+        model_config=_ModelConfig(_FAMILY),
         enable_overlap=True,
         enable_unified_memory=False,
     )
     _uncaptured()
-    with _OnCpu():
-        with suppress(_StartedError):
-            scheduler.init_model_worker()
-    return sorted(_kinds(scheduler))
+    with _OnCpu(), _watched() as patches, suppress(_StartedError):
+        scheduler.init_model_worker()
+    kinds = _kinds(scheduler)
+    for each in kinds:
+        patches.update(*map(_patches_in_class, each.__mro__))
+    return sorted(each.__name__ for each in kinds), sorted(patches)
+
+
+@contextmanager
+def _watched() -> Iterator[set[str]]:
+    """Collect the patches that wrote in a function that is called."""
+    found: set[str] = set()
+    seen: set[CodeType] = set()
+
+    def called(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if code not in seen:
+            seen.add(code)
+            if code.co_filename.startswith(_TREE) and code.co_flags & inspect.CO_OPTIMIZED:
+                found.update(_patches_in(code))
+
+    sys.settrace(called)
+    try:
+        yield found
+    finally:
+        sys.settrace(None)
+
+
+def _patches_in(code: CodeType) -> Iterator[str]:
+    lines = _lines(code.co_filename)
+    first = code.co_firstlineno
+    # What a patch adds whole has its mark above it.
+    while first > 1 and lines[first - 2].lstrip().startswith("#"):
+        first -= 1
+    last = max((line for *_, line in code.co_lines() if line), default=first)
+    return _marks(lines[first - 1 : last])
+
+
+@cache
+def _patches_in_class(cls: type) -> frozenset[str]:
+    file = str(getattr(sys.modules[cls.__module__], "__file__", ""))
+    if not file.startswith(_TREE):
+        return frozenset()
+    lines = _lines(file)
+    first = next(n for n, line in enumerate(lines) if re.match(rf"class {cls.__name__}\b", line))
+    outside = (n for n, line in enumerate(lines[first + 1 :], first + 1) if re.match(r"[^\s)#]", line))
+    return frozenset(_marks(lines[first : next(outside, None)]))
+
+
+def _marks(lines: list[str]) -> Iterator[str]:
+    return (mark[1] for line in lines if (mark := _MARK.match(line)))
+
+
+@cache
+def _lines(file: str) -> list[str]:
+    return Path(file).read_text(encoding="utf-8").splitlines()
 
 
 def _uncaptured() -> None:
     """Have no graph runner capture: all that it makes before is made."""
-    import sys
-
     for name, module in list(sys.modules.items()):
-        if name.startswith("sglang.srt"):
+        if name.startswith("sglang.srt") and "runner" in name:
             for cls in list(vars(module).values()):
                 if isinstance(cls, type) and cls.__name__.endswith("GraphRunner") and "capture" in vars(cls):
-                    cls.capture = lambda self, *_, **__: None
+                    setattr(cls, "capture", lambda *_, **__: None)  # noqa: B010 - which types do not know
 
 
-def _kinds(scheduler: Any) -> set[str]:
-    found, seen, todo = set(), set(), [scheduler]
+def _kinds(scheduler: Any) -> set[type]:
+    found: set[type] = set()
+    seen: set[int] = set()
+    todo = [scheduler]
     while todo:
         each = todo.pop()
         if id(each) in seen:
@@ -534,6 +664,6 @@ def _kinds(scheduler: Any) -> set[str]:
             todo += each.values()
         elif type(each).__module__.startswith("sglang.srt") and hasattr(each, "__dict__"):
             if type(each).__name__.endswith(("Worker", "WorkerV2", "Backend", "Runner")):
-                found.add(type(each).__name__)
+                found.add(type(each))
             todo += vars(each).values()
     return found

@@ -1,0 +1,32 @@
+"""A release may ask a kernel library of another release for what that does not know, if it asks for nothing by it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+ATTENTION = "sgl_kernel.flash_attn"
+_FUNCTIONS = ("flash_attn_with_kvcache", "flash_attn_varlen_func")
+
+
+def tolerant(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function so that it takes any argument by name whose value is None or False."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def called(*arguments: Any, **named: Any) -> Any:
+        asked = {name: value for name, value in named.items() if name in known or value not in (None, False)}
+        return function(*arguments, **asked)
+
+    return called
+
+
+def instrument(module: ModuleType) -> None:
+    """Make the attention functions of the kernel library, whose module this is, tolerant."""
+    for name in _FUNCTIONS:
+        setattr(module, name, tolerant(getattr(module, name)))
