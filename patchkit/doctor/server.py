@@ -25,6 +25,8 @@ PLAN_STREAM = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
 DISABLE = "PATCHKIT_DISABLE"
 _ALGORITHM = "speculative_algorithm"
 _ARGUMENTS = "srt/server_args.py"
+# What settles a server's settings as it starts: their construction or, in later trees, an act of its own.
+_STARTS = ("__post_init__", "resolve_once")
 _SETTLED = frozenset(
     {
         "disable_overlap_schedule",
@@ -38,6 +40,8 @@ _SETTLED = frozenset(
     }
 )
 """Settings that a server changes as it starts, and that its decision or its workers and backends read."""
+_ASKED = _SETTLED - {"speculative_algorithm", "speculative_eagle_topk", "speculative_num_steps"}
+"""Those whose value alone may free or keep the mirror."""
 
 # What a condition asks of a model, how it is said, and which answer to the condition means that it is so.
 _FACTS = (
@@ -127,6 +131,8 @@ class _Settings:
             return self.values[name]
         if name == "get_model_config":
             return lambda _: Unknown("model_config")
+        if name == "model_config":
+            return Unknown(name)
         if name == "use_mla_backend":
             return Unknown("model.use_mla_backend")
         method = machine.method_of(self.cls, name, self)
@@ -192,6 +198,8 @@ class _Server:
         if not values.get("attention_backend"):
             sides = {values.get(f"{side}_attention_backend") for side in ("prefill", "decode")}
             values["attention_backend"] = ASSUMED if None in sides else None
+        if not values.get("device", "cuda"):
+            values["device"] = "cuda"
         self._settings = _Settings(cls, values)
         self._known = self._natives()
         self._machine = Machine(program, self._known, self._ask, memory)
@@ -210,21 +218,31 @@ class _Server:
         for pattern, fact, so in _FACTS:
             if pattern.search(question):
                 return self._answers.setdefault(fact, False) is so
-        return False
+        # A backend that nobody can tell counts as the tree counts one that says nothing.
+        return question.endswith(mirror.FLAG)
 
     def _settle(self, name: str) -> None:
         """Bring a setting to what a server makes of it as it starts, from what all of them are given as."""
-        post = self._machine.method_of(self._settings.cls, "__post_init__", self._settings)
-        if name in self._unsettled and name in self._given and post is not None and not self._settling:
+        starts = [self._machine.method_of(self._settings.cls, each, self._settings) for each in _STARTS]
+        if name in self._unsettled and name in self._given and any(starts) and not self._settling:
             self._unsettled.discard(name)
             final = dict(self._settings.values)
             self._settings.values.update(self._given)
             self._settling = True
-            self._machine.settle(post.function, self._settings, frozenset({name}))
+            for start in filter(None, starts):
+                self._machine.settle(start.function, self._settings, frozenset({name}))
             self._settling = False
-            final[name] = self._settings.values.get(name)
+            value = self._settings.values.get(name)
+            final[name] = self._untold(name) if isinstance(value, Unknown) and name in _ASKED else value
             self._settings.values.clear()
             self._settings.values.update(final)
+
+    def _untold(self, name: str) -> Any:
+        """Return what a setting may be that a server settles in a way that nobody can tell: that is a question."""
+        given = self._given[name]
+        if not self._answers.setdefault(f"its own --{name.replace('_', '-')}", False):
+            return given
+        return not given if isinstance(given, bool) else Unknown(name)
 
     def _setting(self, name: str) -> Any:
         self._settle(name)
@@ -503,6 +521,9 @@ class _Server:
                 "report": lambda *_: None,
                 "envs": _Environment(self._launch, self._defaults()),
                 "get_global_server_args": lambda _: self._settings,
+                # What has been settled is in the settings themselves here.
+                "resolved_view": lambda _, settings: settings,
+                "resolving_view": lambda _, settings: settings,
                 "is_cuda": lambda _: True,
                 "get_bool_env_var": lambda _, name, default="false": (
                     self._launch.environment.get(name, default).lower() in ("1", "true")

@@ -545,3 +545,67 @@ def test_nothing_that_was_measured_is_said_where_nothing_is_freed(fork: Path) ->
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
     assert answer["verdict"].endswith("is kept by HeldBackend.")
     assert answer["worth"] == []
+
+
+def _settling(fork: Path, handler: bytes, elsewhere: bytes = b"") -> None:
+    """Let a server of the tree settle whether it overlaps as ``handler`` says."""
+    arguments = ARGUMENTS.replace(b"        self._handle_speculation()\n", handler)
+    assert arguments != ARGUMENTS
+    (fork / "srt" / "server_args.py").write_bytes(arguments)
+    (fork / "srt" / "hooks.py").write_bytes(elsewhere)
+
+
+METHOD = b"""
+class Algorithm:
+    def settle(self, server_args):
+        server_args.disable_overlap_schedule = server_args.tp_size == 1
+
+
+def algorithm():
+    return Algorithm()
+"""
+DECLARED = b"""
+def run(hook, server_args):
+    hook(server_args)
+
+
+def declare(server_args, source, **fields):
+    server_args.declared.append(fields)
+
+
+def settle(server_args):
+    cfg = resolving_view(server_args)
+    declare(server_args, "settle", disable_overlap_schedule=cfg.tp_size == 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "elsewhere"),
+    [
+        (b"from sglang.srt.hooks import algorithm\n        algorithm().settle(self)\n", METHOD),
+        (b"from sglang.srt.hooks import algorithm, run\n        run(algorithm().settle, self)\n", METHOD + DECLARED),
+        (b"from sglang.srt.hooks import run, settle\n        run(settle, self)\n", DECLARED),
+    ],
+    ids=["a method of another object", "a method that is handed on", "a declaration"],
+)
+def test_a_setting_that_others_settle_for_the_server_is_told(
+    fork: Path, handler: bytes, elsewhere: bytes
+) -> None:
+    _settling(fork, b"        " + handler, elsewhere)
+    words = ("--attention-backend", "free", *EAGLE)
+    assert "without the overlap schedule" in " ".join(keepers(fork, *words))
+    assert keepers(fork, *words, "--tp-size", "2") == {}
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        b"        self.disable_overlap_schedule = read_from_the_driver()\n",
+        b"        if self.no_such_setting:\n            self.disable_overlap_schedule = True\n",
+    ],
+)
+def test_a_setting_that_nobody_can_tell_is_never_taken_for_freed(fork: Path, handler: bytes) -> None:
+    _settling(fork, handler)
+    answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
+    assert answer["kept"]
+    assert "has its own --disable-overlap-schedule" in answer["verdict"]
