@@ -417,7 +417,9 @@ class Machine:
         methods: list[Function] = self.remembered(("methods", name), found)
         return [(method, place) for method in methods if (place := _parameter(method, handed, skip=1))]
 
-    def _assigns(self, function: Function, wanted: frozenset[str], cls: Class | None, itself: str = "") -> bool:
+    def _assigns(
+        self, function: Function, wanted: frozenset[str], cls: Class | None, itself: str = ""
+    ) -> bool:
         itself = itself or _first(function)
         asked = function, wanted, cls, itself
         if asked not in self._memory:

@@ -50,7 +50,11 @@ _FACTS = (
     (re.compile(r"(?i)swa|sliding"), "sliding-window layers", True),
     (re.compile(r"is_local_attention_model"), "local attention", True),
     (re.compile(r"is_encoder_decoder"), "cross attention", True),
-    (re.compile(r"is_multimodal$|is_piecewise_cuda_graph_disabled_model"), "no piecewise CUDA graphs", True),
+    (
+        re.compile(r"is_multimodal$|is_piecewise_cuda_graph_disabled_model"),
+        "an architecture that sglang runs without piecewise CUDA graphs",
+        True,
+    ),
     (re.compile(r"architectures\[0\] .*LlamaForCausalLM"), "the architecture LlamaForCausalLM", True),
 )
 # Of the conditions that nobody can answer, whether the machine has another GPU than NVIDIA's is taken for granted.
@@ -106,6 +110,20 @@ def outcomes(
     found = explore(lambda answers: _Server(program, launch, answers, shared).outcome())
     starting = [(answers, outcome) for answers, outcome in found if not outcome.refused]
     return starting or found
+
+
+def makers(program: Program) -> dict[str, Function]:
+    """Return what makes each attention backend, by the name that a server is given for it."""
+    found: dict[str, Function] = {}
+    for file, text in program.sources.items():
+        module = program.module(file) if b"@register_attention_backend(" in text else None
+        for function in module.functions.values() if module is not None else ():
+            for decorator in function.node.decorator_list:
+                if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == (
+                    "register_attention_backend"
+                ):
+                    found |= {str(a.value): function for a in decorator.args if isinstance(a, ast.Constant)}
+    return found
 
 
 class _DecidedError(Exception):
@@ -454,22 +472,8 @@ class _Server:
         return str(sides[0] or whole), str(sides[1] or whole)
 
     def _made(self, name: str, runner: _Lazy) -> Any:
-        maker = self._machine.remembered("makers", self._makers).get(name)
+        maker = self._machine.remembered("makers", lambda: makers(self._program)).get(name)
         return self._machine.call(Bound(maker), (runner,)) if maker is not None else Unknown(name)
-
-    def _makers(self) -> dict[str, Function]:
-        found: dict[str, Function] = {}
-        for file, text in self._program.sources.items():
-            module = self._program.module(file) if b"@register_attention_backend(" in text else None
-            for function in module.functions.values() if module is not None else ():
-                for decorator in function.node.decorator_list:
-                    if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == (
-                        "register_attention_backend"
-                    ):
-                        found |= {
-                            str(a.value): function for a in decorator.args if isinstance(a, ast.Constant)
-                        }
-        return found
 
     def _drafting(self, maker: str) -> Any:
         for cls in self._classes("DraftBackendFactory"):
@@ -484,7 +488,9 @@ class _Server:
         prefill, decode = self._sides()
         drafting = {"draft steps": "create_decode_backend", "draft extend": "create_draft_extend_backend"}
         for role, name in {"prefill": prefill, "decode": decode}.items():
-            yield self._role(role, name, functools.partial(self._made, name, self._runners[False]), reads)
+            yield from self._role(
+                role, name, functools.partial(self._made, name, self._runners[False]), reads
+            )
         if not str(values.get("speculative_algorithm")).startswith(("EAGLE", "STANDALONE", "FROZEN")):
             return
         draft = self._setting("speculative_draft_attention_backend")
@@ -495,12 +501,16 @@ class _Server:
         }.items():
             if role == "draft steps" and self._setting("speculative_num_steps") == 1:
                 continue
-            yield self._role(role, name, functools.partial(self._drafting, drafting[role]), reads)
+            yield from self._role(role, name, functools.partial(self._drafting, drafting[role]), reads)
 
-    def _role(self, role: str, name: str, make: Callable[[], Any], reads: Callable[[Any], bool]) -> Role:
+    def _role(
+        self, role: str, name: str, make: Callable[[], Any], reads: Callable[[Any], bool]
+    ) -> Iterator[Role]:
         backend = make()
+        if backend is None:
+            return
         cls = backend.cls.name if isinstance(backend, Thing) and backend.cls is not None else ""
-        return Role(role, name, cls, reads(backend))
+        yield Role(role, name, cls, reads(backend))
 
     # What is answered without the tree.
 

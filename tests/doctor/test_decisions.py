@@ -26,7 +26,7 @@ ALONE = [
     ["sliding-window layers"],
     ["local attention"],
     ["cross attention"],
-    ["no piecewise CUDA graphs"],
+    ["an architecture that sglang runs without piecewise CUDA graphs"],
     ["the architecture LlamaForCausalLM"],
 ]
 CHOICES: dict[str, list[Any]] = {
@@ -50,7 +50,7 @@ CHOICES: dict[str, list[Any]] = {
     "disaggregation_mode": ["null", "prefill", "decode"],
     "plan stream": [*[False] * 8, True],
 }
-EACH = 40
+EACH = 30
 
 
 def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:

@@ -355,7 +355,7 @@ class HybridLinearAttnBackend(AttentionBackend):
         (
             b"needs_cpu_seq_lens = False",
             b"needs_cpu_seq_lens = full.needs_cpu_seq_lens or linear.needs_cpu_seq_lens",
-            "where one of KDAAttnBackend serves them.",
+            "if KDAAttnBackend runs them.",
         ),
     ],
 )
@@ -485,10 +485,19 @@ class ServerArgs:
         ("server.yaml", "a: [1", "not valid YAML"),
         ("server.yaml", "a: " + "[" * 4000, "not valid YAML"),
         ("server.yaml", "a: 2026-99-99", "not valid YAML"),
-        ("server.yaml", "attention-backend:", "attention-backend has no value"),
+        (
+            "server.yaml",
+            "attention-backend:",
+            "attention-backend has no value: write `attention-backend: VALUE`",
+        ),
         ("server.yaml", "# long\n" * 2**16, "more than 256 KiB"),
         ("server.yaml", "no-such-option: 1", "no such option"),
-        ("server.yaml", "attention_backend: free", "did you mean --attention-backend"),
+        (
+            "server.yaml",
+            "attention_backend: free",
+            "server.yaml: --attention_backend: this tree's server has no such",
+        ),
+        ("server.yaml", "attention_backend: free", "did you mean --attention-backend?"),
     ],
 )
 def test_a_configuration_file_that_cannot_be_read_is_a_sentence(
@@ -583,7 +592,10 @@ def settle(server_args):
     ("handler", "elsewhere"),
     [
         (b"from sglang.srt.hooks import algorithm\n        algorithm().settle(self)\n", METHOD),
-        (b"from sglang.srt.hooks import algorithm, run\n        run(algorithm().settle, self)\n", METHOD + DECLARED),
+        (
+            b"from sglang.srt.hooks import algorithm, run\n        run(algorithm().settle, self)\n",
+            METHOD + DECLARED,
+        ),
         (b"from sglang.srt.hooks import run, settle\n        run(settle, self)\n", DECLARED),
     ],
     ids=["a method of another object", "a method that is handed on", "a declaration"],
@@ -609,3 +621,15 @@ def test_a_setting_that_nobody_can_tell_is_never_taken_for_freed(fork: Path, han
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
     assert answer["kept"]
     assert "has its own --disable-overlap-schedule" in answer["verdict"]
+
+
+def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:
+    def notes(*words: object) -> str:
+        answer: Any = json.loads(run(fork, *words, "--json").stdout)
+        return " ".join(answer["notes"])
+
+    held = ("--attention-backend", "held", "--decode-attention-backend", "fork")
+    assert "do without it on this server" in notes(*held, *EAGLE)
+    assert "--attention-backend free." in notes(*held, *EAGLE)
+    assert "do without it" not in notes("--attention-backend", "free", *EAGLE)
+    assert "do without it" not in notes(*held, "--enable-two-batch-overlap", *EAGLE), "no backend frees it"

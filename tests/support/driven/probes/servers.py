@@ -27,7 +27,7 @@ FACTS = {
     "sliding-window layers": "sliding",
     "local attention": "local",
     "cross attention": "cross",
-    "no piecewise CUDA graphs": "pictures",
+    "an architecture that sglang runs without piecewise CUDA graphs": "pictures",
     "the architecture LlamaForCausalLM": "llama",
 }
 
