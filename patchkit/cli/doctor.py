@@ -64,21 +64,25 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
             f"`patchkit apply {tree} {way.removeprefix('patch ')}`" if way.startswith("patch ") else way
             for way in keeper.remedies
         )
-        console.say(f"      freed by: {escaped(freed)}" if freed else "      nothing here frees it")
+        console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
     if diagnosis.backends:
         console.say("\nBackends that forwards touch:")
     for one in diagnosis.backends:
         reads = f"[yellow]reads the mirror{escaped(' ' * bool(one.reads) + one.reads)}[/]"
         mark = "[green]without the mirror[/]" if one.opted_out else reads
-        console.say(f"  {one.role:13} {escaped(one.backend):12} {escaped(' or '.join(one.classes))}: {mark}")
+        console.say(
+            f"  {one.role:13} {escaped(one.backend):12} {escaped(' or '.join(one.classes) or 'unknown class')}: {mark}"
+        )
     for note in diagnosis.notes:
         console.say(f"\n{escaped(note)}")
     if diagnosis.worth:
         console.say(
-            "\nTime per step over the unpatched release's where the mirror is freed, measured with every patch:"
+            "\nTime per step where the mirror is freed, with every patch, divided by the unpatched release's "
+            "(median, lowest to highest):"
         )
     for case in diagnosis.worth:
         console.say(
-            f"  {case.layers} layers, batch {case.batch}: {case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "
+            f"  {case.scenario}, {case.layers} layers, batch {case.batch}: "
+            f"{case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "
             f"{escaped(case.gpu)}"
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from patchkit.audit.reach import Reach
-from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, outcomes
+from patchkit.doctor.options import Launch
+from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, makers, outcomes
 from patchkit.doctor.worth import Worth, worth
 from patchkit.patchset import runs
 from patchkit.plan.build import make_plan
@@ -20,7 +21,6 @@ from patchkit.tree.tree import OverlayTree
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from patchkit.doctor.options import Launch
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -35,6 +35,11 @@ _ASSUMPTION = (
     f"No attention backend is named, and sglang chooses by GPU and model: {ASSUMED}, its choice on "
     "Hopper, is assumed. --attention-backend NAME asks about another."
 )
+_NAMES_OF_BACKENDS = (
+    "prefill_attention_backend",
+    "decode_attention_backend",
+    "speculative_draft_attention_backend",
+)
 _V2 = "SGLANG_ENABLE_SPEC_V2"
 _FALSE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False")
 _TRUE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = True")
@@ -42,6 +47,7 @@ _IN_PLACE = {State.APPLIED, State.UPSTREAM}
 # What wraps a target's backend where a model has layers with linear attention, and what theirs inherit from.
 _LINEAR_WRAPPER = "HybridLinearAttnBackend"
 _LINEAR_ROOT = "MambaAttnBackendBase"
+_OTHER_MACHINES = "/hardware_backend/"
 
 
 class Touched(msgspec.Struct, frozen=True):
@@ -88,6 +94,8 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
     if usual.refused:
         notes.append(f"A server that is started so would not start: {usual.refused}.")
     keepers = tuple(_keepers(found, launch, reach, statuses))
+    if found[0][1].kept:
+        notes += _instead(program, launch)
     notes += _of_linear_attention(program, reach, statuses)
     verdict = _verdict(found, keepers)
     freed = any(not outcome.kept for _, outcome in found)
@@ -100,7 +108,8 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
         later = outcomes(patched, launch)
         freed = any(not outcome.kept for _, outcome in later)
         left = tuple(_keepers(later, launch, Reach(patched), ()))
-        notes.append(f"After `patchkit apply {tree.root}`: {_verdict(later, left)}")
+        after = f"After `patchkit apply {tree.root}`: {_verdict(later, left)}"
+        notes.append(" ".join((after, *(_instead(patched, launch) if later[0][1].kept else ()))))
         running = [patch for patch, state in freeing.items() if state not in _IN_PLACE] if freed else []
     notes += filter(None, [runs.never_run(running, tree.version)])
     decode = str(launch.get("decode_attention_backend") or launch.get("attention_backend") or ASSUMED)
@@ -113,6 +122,23 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
         worth(decode) if freed else (),
         tuple(notes),
     )
+
+
+def _instead(program: Program, launch: Launch) -> Iterator[str]:
+    """Yield which backends would free the mirror if they ran everything, where there are any."""
+    memory: dict[Any, Any] = {}
+    named = dict.fromkeys(_NAMES_OF_BACKENDS)
+    free = []
+    for name in sorted(makers(program)):
+        given = dict(launch.given) | named | {"attention_backend": name}
+        usual = outcomes(program, Launch(given, launch.defaults, launch.environment), memory)[0][1]
+        if not usual.kept and not usual.refused and usual.roles and all(one.cls for one in usual.roles):
+            free.append(name)
+    if free:
+        yield (
+            "These backends do without it on this server, where the GPU and the model allow them: "
+            f"--attention-backend {' or '.join(free)}."
+        )
 
 
 def _unnamed(launch: Launch) -> bool:
@@ -285,11 +311,16 @@ def _of_linear_attention(program: Program, reach: Reach, statuses: Sequence[Patc
         freed = f"; {' or '.join(freeing)} frees it" if freeing else ""
         yield f"{unsaid} keeps the mirror whatever is said here: {_LINEAR_WRAPPER} does{freed}."
         return
-    linear = {cls.name: cls for cls in reach.backends if _LINEAR_ROOT in program.ancestors(cls)}
+    # What belongs to other machines than those with a GPU serves nobody here.
+    linear = {
+        cls.name: cls
+        for cls in reach.backends
+        if _LINEAR_ROOT in program.ancestors(cls) and _OTHER_MACHINES not in cls.module.file
+    }
     bases = {name for cls in linear.values() for name in program.ancestors(cls) - {cls.name}}
     keeping = sorted(name for name, cls in linear.items() if name not in bases and not reach.opted_out(cls))
     if keeping:
-        yield f"{unsaid} keeps the mirror where one of {', '.join(keeping)} serves them."
+        yield f"{unsaid} keeps the mirror if {' or '.join(keeping)} runs them."
 
 
 def _opts_out(patch: Patch, cls: str) -> bool:

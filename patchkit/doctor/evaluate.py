@@ -184,7 +184,10 @@ class Machine:
         return Bound(found, receiver) if found is not None else None
 
     def settle(self, function: Function, receiver: Any, wanted: frozenset[str]) -> None:
-        """Run what in a function assigns attributes of its first argument that are ``wanted``."""
+        """Run what in a function assigns attributes of its first argument that are ``wanted``.
+
+        Functions and methods that it hands the argument to are followed, as are declarations of a value by keyword.
+        """
         self._run(function, (receiver,), {}, wanted)
 
     # Names and attributes.
@@ -273,12 +276,12 @@ class Machine:
         args: Sequence[Any],
         named: Mapping[str, Any],
         wanted: frozenset[str] | None = None,
+        itself: str = "",
     ) -> Any:
         if self._depth > _DEPTH:
             return Unknown(f"{function.qualname}()")
         names = self._bound(function, args, named)
-        first = function.node.args.args[0].arg if function.node.args.args else ""
-        frame = _Frame(function.module, function.owner, names, [], first, wanted)
+        frame = _Frame(function.module, function.owner, names, [], itself or _first(function), wanted)
         body = function.node.body if wanted is None else self._sliced(function, frame)
         self._depth += 1
         try:
@@ -316,7 +319,7 @@ class Machine:
     def _sliced(self, function: Function, frame: _Frame) -> list[ast.stmt]:
         cls = getattr(frame.names.get(frame.itself), "cls", None)
         found: list[ast.stmt] = self.remembered(
-            ("slice", function, frame.wanted, cls), lambda: self._slice(function, frame)
+            ("slice", function, frame.itself, frame.wanted, cls), lambda: self._slice(function, frame)
         )
         return found
 
@@ -351,43 +354,90 @@ class Machine:
                 or _sets(node, frame.itself, frame.wanted)
             ):
                 return True
-            if isinstance(node, ast.Call):
-                target = self._settles(node, frame.module, frame.owner, frame.itself, frame.names)
-                if target is not None and self._assigns(target, frame.wanted, None):
-                    return True
+            if isinstance(node, ast.Call) and (
+                self._declares(node, frame.module, frame.itself, frame.wanted)
+                or any(
+                    self._assigns(target, frame.wanted, None, place)
+                    for target, place in self._handed(
+                        node, frame.module, frame.owner, frame.itself, frame.names
+                    )
+                )
+            ):
+                return True
         return False
 
-    def _settles(
+    def _handed(
         self, node: ast.Call, module: Module, owner: Class | None, itself: str, names: Mapping[str, Any]
-    ) -> Function | None:
-        """Return the function that is handed ``itself``, as a method's receiver or the first argument."""
+    ) -> list[tuple[Function, str]]:
+        """Return the functions that a call may hand ``itself`` to, each with the name that it has there."""
         func = node.func
+        handed = _place(node, itself)
         if isinstance(func, ast.Attribute):
-            receiver = names.get(itself)
-            cls = getattr(receiver, "cls", None) or owner
-            if isinstance(func.value, ast.Name) and func.value.id == itself and cls is not None:
-                return self.program.method(cls, func.attr)
+            cls = getattr(names.get(itself), "cls", None) or owner
+            method = None
+            if _is_named(func.value, itself):
+                method = self.program.method(cls, func.attr) if cls is not None else None
+                return [(method, _first(method))] if method is not None else []
             if isinstance(func.value, ast.Call) and getattr(func.value.func, "id", "") == "super":
-                return self.program.method(cls, func.attr, owner) if cls is not None else None
-        if isinstance(func, ast.Name) and node.args and getattr(node.args[0], "id", "") == itself:
-            found = self.program.resolve(module, func.id)
-            return found if isinstance(found, Function) else None
-        return None
+                method = self.program.method(cls, func.attr, owner) if cls is not None else None
+                return [(method, _first(method))] if method is not None else []
+            if handed is None:
+                return []
+            # Whose method it is shows when it runs; until then it may be anyone's.
+            return self._methods_named(func.attr, handed)
+        if handed is None or not isinstance(func, ast.Name):
+            return []
+        called = self.program.resolve(module, func.id)
+        mine = [(called, _parameter(called, handed))] if isinstance(called, Function) else []
+        # What is handed on together with the function to call: hook(function, settings).
+        for arg in node.args:
+            if isinstance(arg, ast.Attribute):
+                mine += self._methods_named(arg.attr, 0)
+            passed = self.program.resolve(module, arg.id) if isinstance(arg, ast.Name) else None
+            mine += [(passed, _first(passed))] if isinstance(passed, Function) else []
+        return [(function, place) for function, place in mine if place]
 
-    def _assigns(self, function: Function, wanted: frozenset[str], cls: Class | None) -> bool:
-        asked = function, wanted, cls
+    def _declares(self, node: ast.Call, module: Module, itself: str, wanted: Iterable[str]) -> bool:
+        """Tell whether a call declares, by keyword, what an attribute that is wanted shall be."""
+        if not {word.arg for word in node.keywords}.isdisjoint(wanted) and _place(node, itself) == 0:
+            called = self.program.resolve(module, node.func.id) if isinstance(node.func, ast.Name) else None
+            return isinstance(called, Function) and called.node.args.kwarg is not None
+        return False
+
+    def _methods_named(self, name: str, handed: int | str) -> list[tuple[Function, str]]:
+        """Return every method of a name, with the name that it has for an argument."""
+
+        def found() -> list[Function]:
+            text = f"def {name}(".encode()
+            files = [file for file, source in self.program.sources.items() if text in source]
+            modules = [module for file in files if (module := self.program.module(file)) is not None]
+            classes = [cls for module in modules for cls in module.classes.values()]
+            return [cls.methods[name] for cls in classes if name in cls.methods]
+
+        methods: list[Function] = self.remembered(("methods", name), found)
+        return [(method, place) for method in methods if (place := _parameter(method, handed, skip=1))]
+
+    def _assigns(
+        self, function: Function, wanted: frozenset[str], cls: Class | None, itself: str = ""
+    ) -> bool:
+        itself = itself or _first(function)
+        asked = function, wanted, cls, itself
         if asked not in self._memory:
             self._memory[asked] = False
-            arguments = function.node.args.args
-            itself = arguments[0].arg if arguments else ""
             names = {itself: Thing(cls)} if cls is not None else {}
             self._memory[asked] = any(
                 _sets(node, itself, wanted)
                 or (
                     isinstance(node, ast.Call)
-                    and (found := self._settles(node, function.module, function.owner, itself, names))
-                    is not None
-                    and self._assigns(found, wanted, cls)
+                    and (
+                        self._declares(node, function.module, itself, wanted)
+                        or any(
+                            self._assigns(found, wanted, cls, place)
+                            for found, place in self._handed(
+                                node, function.module, function.owner, itself, names
+                            )
+                        )
+                    )
                 )
                 for node in walk(function.node)
             )
@@ -399,14 +449,22 @@ class Machine:
         for statement in body:
             try:
                 returned = self._statement(statement, frame)
-            except _STRANGE:
+            except (*_STRANGE, RaisedError):
                 # A part of a function meets what the rest of it would have made.
                 if frame.wanted is None:
                     raise
+                self._leave_open(statement, frame)
                 continue
             if returned is not None:
                 return returned
         return None
+
+    def _leave_open(self, statement: ast.stmt, frame: _Frame) -> None:
+        """Let what a statement would have set, had it been evaluated to its end, be unknown."""
+        for name in frame.wanted or ():
+            if any(_sets(node, frame.itself, (name,)) for node in walk(statement)):
+                target = ast.Attribute(ast.Name(frame.itself, ast.Load()), name, ast.Store())
+                self._assign(target, Unknown(name), frame)
 
     def _statement(self, statement: ast.stmt, frame: _Frame) -> _Returned | None:
         if isinstance(statement, ast.Return):
@@ -601,15 +659,46 @@ class Machine:
             inner = node.func.value.func
             if isinstance(inner, ast.Name) and inner.id == "super":
                 return self._super(node, node.func.attr, frame)
-        if frame.wanted is not None:
-            target = self._settles(node, frame.module, frame.owner, frame.itself, frame.names)
-            if target is not None and self._assigns(target, frame.wanted, None):
-                args, named = self._given(node, frame)
-                received = args if isinstance(node.func, ast.Name) else (frame.names[frame.itself], *args)
-                return self._run(target, received, named, frame.wanted)
+        if frame.wanted is not None and self._is_settled_by(node, frame):
+            return None
         called = self._eval(node.func, frame)
         args, named = self._given(node, frame)
         return self.call(called, args, named)
+
+    def _is_settled_by(self, node: ast.Call, frame: _Frame) -> bool:
+        """Run what of a call sets an attribute that is wanted; tell whether anything does."""
+        assert frame.wanted is not None
+        if self._declares(node, frame.module, frame.itself, frame.wanted):
+            for word in node.keywords:
+                if word.arg in frame.wanted:
+                    target = ast.Attribute(ast.Name(frame.itself, ast.Load()), word.arg, ast.Store())
+                    self._assign(target, self._eval(word.value, frame), frame)
+            return True
+        settling = [
+            (function, place)
+            for function, place in self._handed(node, frame.module, frame.owner, frame.itself, frame.names)
+            if self._assigns(function, frame.wanted, None, place)
+        ]
+        if not settling:
+            return False
+        args, named = self._given(node, frame)
+        places = dict(settling)
+        if isinstance(node.func, ast.Attribute) and _is_named(node.func.value, frame.itself):
+            runs = [(settling[0][0], (frame.names[frame.itself], *args), named)]
+        else:
+            called = self._eval(node.func, frame)
+            passed = [each for each in args if isinstance(each, Bound)]
+            runs = [
+                (each.function, given if each.receiver is None else (each.receiver, *given), words)
+                for each, given, words in (
+                    (called, args, named),
+                    *((each, (frame.names[frame.itself],), {}) for each in passed),
+                )
+                if isinstance(each, Bound) and each.function in places
+            ]
+        for function, received, words in runs:
+            self._run(function, received, words, frame.wanted, places[function])
+        return bool(runs)
 
     def _given(self, node: ast.Call, frame: _Frame) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args = self._eval_tuple(ast.Tuple(node.args, ast.Load()), frame)
@@ -658,7 +747,32 @@ def _sets(node: ast.AST, itself: str, wanted: Iterable[str]) -> bool:
         node = node.func.value  # type: ignore[attr-defined]
     elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
         return False
-    return isinstance(node, ast.Attribute) and node.attr in wanted and getattr(node.value, "id", "") == itself
+    return isinstance(node, ast.Attribute) and node.attr in wanted and _is_named(node.value, itself)
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _first(function: Function) -> str:
+    return function.node.args.args[0].arg if function.node.args.args else ""
+
+
+def _place(call: ast.Call, itself: str) -> int | str | None:
+    """Return where among a call's arguments ``itself`` stands: its position or its keyword."""
+    for place, arg in enumerate(call.args):
+        if _is_named(arg, itself):
+            return place
+    return next((word.arg for word in call.keywords if word.arg and _is_named(word.value, itself)), None)
+
+
+def _parameter(function: Function, handed: int | str, skip: int = 0) -> str:
+    """Return the parameter that receives an argument, an empty name where none does."""
+    if isinstance(handed, str):
+        return handed
+    positional = [*function.node.args.posonlyargs, *function.node.args.args]
+    skip *= "staticmethod" not in function.decorators
+    return positional[handed + skip].arg if handed + skip < len(positional) else ""
 
 
 def _loaded(target: ast.expr) -> ast.expr:

@@ -138,7 +138,7 @@ class Arguments:
         given = dict(self._decoded(settings)) if settings else {}
         options, config = _without_config(options)
         if config is not None:
-            given |= dict(self._given(_of_config(config)))
+            given |= dict(self._given(_of_config(config), f"--config {config}: "))
         given |= dict(self._given(options))
         return Launch(given, self.defaults, environment)
 
@@ -165,7 +165,7 @@ class Arguments:
             if name in self.defaults and isinstance(value, (str, bool, int, float, type(None))):
                 yield name, value
 
-    def _given(self, words: list[str]) -> Iterator[tuple[str, Value]]:
+    def _given(self, words: list[str], where: str = "") -> Iterator[tuple[str, Value]]:
         while words:
             name, equals, value = words.pop(0).partition("=")
             if not name.startswith("-"):
@@ -174,7 +174,7 @@ class Arguments:
             if option is None:
                 close = difflib.get_close_matches(name, self._options, n=1)
                 hint = f"did you mean {close[0]}?" if close else f"{ARGUMENTS} declares none such."
-                raise UsageError(f"{name}: this tree's server has no such option; {hint}")
+                raise UsageError(f"{where}{name}: this tree's server has no such option; {hint}")
             if equals:
                 yield option.field, _plain(value)
             elif option.flag is not None:
@@ -182,7 +182,7 @@ class Arguments:
             elif words and not words[0].startswith("--"):
                 yield option.field, _plain(words.pop(0))
             else:
-                raise UsageError(f"{name}: a value is missing behind it.")
+                raise UsageError(f"{where}{name}: a value is missing: type {name} VALUE.")
 
 
 def _texts(nodes: Sequence[ast.expr]) -> list[str]:
@@ -256,7 +256,7 @@ def _without_config(options: Sequence[str]) -> tuple[list[str], Path | None]:
         if word == "--config":
             file = next(words, "")
             if not file or file.startswith("--"):
-                raise UsageError("--config: a value is missing behind it: name a YAML file.")
+                raise UsageError("--config: a value is missing: type --config FILE.yaml.")
             found.append(file)
         elif word.startswith("--config="):
             found.append(word.removeprefix("--config="))
@@ -296,7 +296,7 @@ def _of_config(path: Path) -> list[str]:
 def _as_typed(path: Path, name: str, value: object) -> list[str]:
     """Return an option of a configuration file as sglang puts it on the command line."""
     if value is None:
-        raise UsageError(f"--config {path}: {name} has no value: give it one or take the line out.")
+        raise UsageError(f"--config {path}: {name} has no value: write `{name}: VALUE` or remove the line.")
     # What has parts of its own is no setting that is asked about, and its text may be without end.
     plain = [
         str(each).lower() if isinstance(each, bool) else str(each)

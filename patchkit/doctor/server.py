@@ -25,6 +25,8 @@ PLAN_STREAM = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
 DISABLE = "PATCHKIT_DISABLE"
 _ALGORITHM = "speculative_algorithm"
 _ARGUMENTS = "srt/server_args.py"
+# What settles a server's settings as it starts: their construction or, in later trees, an act of its own.
+_STARTS = ("__post_init__", "resolve_once")
 _SETTLED = frozenset(
     {
         "disable_overlap_schedule",
@@ -32,11 +34,14 @@ _SETTLED = frozenset(
         "enable_breakable_cuda_graph",
         "enable_two_batch_overlap",
         "speculative_algorithm",
+        "speculative_draft_attention_backend",
         "speculative_eagle_topk",
         "speculative_num_steps",
     }
 )
 """Settings that a server changes as it starts, and that its decision or its workers and backends read."""
+_ASKED = _SETTLED - {"speculative_algorithm", "speculative_eagle_topk", "speculative_num_steps"}
+"""Those whose value alone may free or keep the mirror."""
 
 # What a condition asks of a model, how it is said, and which answer to the condition means that it is so.
 _FACTS = (
@@ -45,7 +50,11 @@ _FACTS = (
     (re.compile(r"(?i)swa|sliding"), "sliding-window layers", True),
     (re.compile(r"is_local_attention_model"), "local attention", True),
     (re.compile(r"is_encoder_decoder"), "cross attention", True),
-    (re.compile(r"is_multimodal$|is_piecewise_cuda_graph_disabled_model"), "no piecewise CUDA graphs", True),
+    (
+        re.compile(r"is_multimodal$|is_piecewise_cuda_graph_disabled_model"),
+        "an architecture that sglang runs without piecewise CUDA graphs",
+        True,
+    ),
     (re.compile(r"architectures\[0\] .*LlamaForCausalLM"), "the architecture LlamaForCausalLM", True),
 )
 # Of the conditions that nobody can answer, whether the machine has another GPU than NVIDIA's is taken for granted.
@@ -103,6 +112,20 @@ def outcomes(
     return starting or found
 
 
+def makers(program: Program) -> dict[str, Function]:
+    """Return what makes each attention backend, by the name that a server is given for it."""
+    found: dict[str, Function] = {}
+    for file, text in program.sources.items():
+        module = program.module(file) if b"@register_attention_backend(" in text else None
+        for function in module.functions.values() if module is not None else ():
+            for decorator in function.node.decorator_list:
+                if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == (
+                    "register_attention_backend"
+                ):
+                    found |= {str(a.value): function for a in decorator.args if isinstance(a, ast.Constant)}
+    return found
+
+
 class _DecidedError(Exception):
     def __init__(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
         self.given = args, named
@@ -126,6 +149,8 @@ class _Settings:
             return self.values[name]
         if name == "get_model_config":
             return lambda _: Unknown("model_config")
+        if name == "model_config":
+            return Unknown(name)
         if name == "use_mla_backend":
             return Unknown("model.use_mla_backend")
         method = machine.method_of(self.cls, name, self)
@@ -191,6 +216,8 @@ class _Server:
         if not values.get("attention_backend"):
             sides = {values.get(f"{side}_attention_backend") for side in ("prefill", "decode")}
             values["attention_backend"] = ASSUMED if None in sides else None
+        if not values.get("device", "cuda"):
+            values["device"] = "cuda"
         self._settings = _Settings(cls, values)
         self._known = self._natives()
         self._machine = Machine(program, self._known, self._ask, memory)
@@ -209,21 +236,31 @@ class _Server:
         for pattern, fact, so in _FACTS:
             if pattern.search(question):
                 return self._answers.setdefault(fact, False) is so
-        return False
+        # A backend that nobody can tell counts as the tree counts one that says nothing.
+        return question.endswith(mirror.FLAG)
 
     def _settle(self, name: str) -> None:
         """Bring a setting to what a server makes of it as it starts, from what all of them are given as."""
-        post = self._machine.method_of(self._settings.cls, "__post_init__", self._settings)
-        if name in self._unsettled and name in self._given and post is not None and not self._settling:
+        starts = [self._machine.method_of(self._settings.cls, each, self._settings) for each in _STARTS]
+        if name in self._unsettled and name in self._given and any(starts) and not self._settling:
             self._unsettled.discard(name)
             final = dict(self._settings.values)
             self._settings.values.update(self._given)
             self._settling = True
-            self._machine.settle(post.function, self._settings, frozenset({name}))
+            for start in filter(None, starts):
+                self._machine.settle(start.function, self._settings, frozenset({name}))
             self._settling = False
-            final[name] = self._settings.values.get(name)
+            value = self._settings.values.get(name)
+            final[name] = self._untold(name) if isinstance(value, Unknown) and name in _ASKED else value
             self._settings.values.clear()
             self._settings.values.update(final)
+
+    def _untold(self, name: str) -> Any:
+        """Return what a setting may be that a server settles in a way that nobody can tell: that is a question."""
+        given = self._given[name]
+        if not self._answers.setdefault(f"its own --{name.replace('_', '-')}", False):
+            return given
+        return not given if isinstance(given, bool) else Unknown(name)
 
     def _setting(self, name: str) -> Any:
         self._settle(name)
@@ -417,8 +454,7 @@ class _Server:
         return runner
 
     def _own_backend(self, runner: _Lazy, drafts: bool) -> Any:
-        values = self._settings.values
-        override = values.get("speculative_draft_attention_backend")
+        override = self._setting("speculative_draft_attention_backend")
         if drafts and override:
             return self._made(str(override), runner)
         prefill, decode = self._sides()
@@ -436,22 +472,8 @@ class _Server:
         return str(sides[0] or whole), str(sides[1] or whole)
 
     def _made(self, name: str, runner: _Lazy) -> Any:
-        maker = self._machine.remembered("makers", self._makers).get(name)
+        maker = self._machine.remembered("makers", lambda: makers(self._program)).get(name)
         return self._machine.call(Bound(maker), (runner,)) if maker is not None else Unknown(name)
-
-    def _makers(self) -> dict[str, Function]:
-        found: dict[str, Function] = {}
-        for file, text in self._program.sources.items():
-            module = self._program.module(file) if b"@register_attention_backend(" in text else None
-            for function in module.functions.values() if module is not None else ():
-                for decorator in function.node.decorator_list:
-                    if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == (
-                        "register_attention_backend"
-                    ):
-                        found |= {
-                            str(a.value): function for a in decorator.args if isinstance(a, ast.Constant)
-                        }
-        return found
 
     def _drafting(self, maker: str) -> Any:
         for cls in self._classes("DraftBackendFactory"):
@@ -466,10 +488,12 @@ class _Server:
         prefill, decode = self._sides()
         drafting = {"draft steps": "create_decode_backend", "draft extend": "create_draft_extend_backend"}
         for role, name in {"prefill": prefill, "decode": decode}.items():
-            yield self._role(role, name, functools.partial(self._made, name, self._runners[False]), reads)
+            yield from self._role(
+                role, name, functools.partial(self._made, name, self._runners[False]), reads
+            )
         if not str(values.get("speculative_algorithm")).startswith(("EAGLE", "STANDALONE", "FROZEN")):
             return
-        draft = values.get("speculative_draft_attention_backend")
+        draft = self._setting("speculative_draft_attention_backend")
         extending = decode if values.get("speculative_attention_mode") == "decode" else prefill
         for role, name in {
             "draft steps": str(draft or decode),
@@ -477,12 +501,16 @@ class _Server:
         }.items():
             if role == "draft steps" and self._setting("speculative_num_steps") == 1:
                 continue
-            yield self._role(role, name, functools.partial(self._drafting, drafting[role]), reads)
+            yield from self._role(role, name, functools.partial(self._drafting, drafting[role]), reads)
 
-    def _role(self, role: str, name: str, make: Callable[[], Any], reads: Callable[[Any], bool]) -> Role:
+    def _role(
+        self, role: str, name: str, make: Callable[[], Any], reads: Callable[[Any], bool]
+    ) -> Iterator[Role]:
         backend = make()
+        if backend is None:
+            return
         cls = backend.cls.name if isinstance(backend, Thing) and backend.cls is not None else ""
-        return Role(role, name, cls, reads(backend))
+        yield Role(role, name, cls, reads(backend))
 
     # What is answered without the tree.
 
@@ -503,6 +531,9 @@ class _Server:
                 "report": lambda *_: None,
                 "envs": _Environment(self._launch, self._defaults()),
                 "get_global_server_args": lambda _: self._settings,
+                # What has been settled is in the settings themselves here.
+                "resolved_view": lambda _, settings: settings,
+                "resolving_view": lambda _, settings: settings,
                 "is_cuda": lambda _: True,
                 "get_bool_env_var": lambda _, name, default="false": (
                     self._launch.environment.get(name, default).lower() in ("1", "true")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ ALONE = [
     ["sliding-window layers"],
     ["local attention"],
     ["cross attention"],
-    ["no piecewise CUDA graphs"],
+    ["an architecture that sglang runs without piecewise CUDA graphs"],
     ["the architecture LlamaForCausalLM"],
 ]
 CHOICES: dict[str, list[Any]] = {
@@ -49,7 +50,7 @@ CHOICES: dict[str, list[Any]] = {
     "disaggregation_mode": ["null", "prefill", "decode"],
     "plan stream": [*[False] * 8, True],
 }
-EACH = 120
+EACH = 30
 
 
 def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
@@ -59,6 +60,14 @@ def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, st
     for _ in range(EACH):
         drawn = {name: draw.choice(values) for name, values in CHOICES.items()}
         topk, steps = drawn.pop("topk and steps")
+        # What no server of that kind starts with.
+        algorithm = drawn["speculative_algorithm"]
+        if topk is None and algorithm in ("DFLASH", "FROZEN_KV_MTP"):
+            topk, steps = 1, 3
+        if algorithm in ("DFLASH", "STANDALONE", "NGRAM"):
+            drawn["enable_dp_attention"] = False
+        if algorithm == "NGRAM" or topk != 1:
+            drawn["page_size"] = 1
         stream = {"SGLANG_ENABLE_OVERLAP_PLAN_STREAM": "1"} if drawn.pop("plan stream") else {}
         tokens = None if topk is None else topk * steps + 1
         drawn |= {
@@ -89,11 +98,15 @@ def test_doctor_says_of_each_server_what_the_trees_own_decision_returns(
         driven.stop()
     memory: dict[Any, Any] = {}
     wrong: list[str] = []
-    compared = 0
+    why: collections.Counter[str] = collections.Counter()
+    decided = 0
+    verdicts = set()
     for (given, environment), kept in zip(asked, executed, strict=True):
         found = outcomes(program, Launch(given, arguments.defaults, environment), memory)
+        said_of = set()
         for model, expected in zip(ALONE, kept, strict=True):
-            if expected is None:
+            if isinstance(expected, str):
+                why[expected] += 1
                 continue
             # What doctor did not ask about a model makes no difference to it.
             said = [
@@ -101,8 +114,21 @@ def test_doctor_says_of_each_server_what_the_trees_own_decision_returns(
                 for answers, outcome in found
                 if all(answers[fact] is (fact in model) for fact in answers)
             ]
-            compared += 1
-            if [outcome.kept for outcome in said] != [expected] and not (said and said[0].refused):
+            overlap, decision = expected
+            decided += decision is not None
+            said_of.add(decision is not False or not overlap)
+            if not said or any(outcome.refused for outcome in said):
+                wrong.append(f"{given} {environment} {model}: starts, and doctor says {said}")
+            elif [(outcome.overlap, outcome.answer) for outcome in said] != [expected]:
                 wrong.append(f"{given} {environment} {model}: {said} but {expected}")
-    assert not wrong, f"{len(wrong)} of {compared}:\n" + "\n".join(wrong[:8])
-    assert compared > 50
+        verdicts.add(frozenset(said_of))
+    assert not wrong, f"{len(wrong)} of {decided}:\n" + "\n".join(wrong[:8])
+    if not patched and version == "0.5.12.post1":
+        assert decided == 0, "a tree without the decision is asked for none"
+        return
+    started = sum(isinstance(each, tuple) for row in executed for each in row)
+    assert started > len(asked) * len(ALONE) / 2, why.most_common(5)
+    assert decided > 100
+    assert {frozenset({True}), frozenset({False})} <= verdicts
+    if patched and version == "0.5.12.post1":
+        assert frozenset({True, False}) in verdicts

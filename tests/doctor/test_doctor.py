@@ -355,7 +355,7 @@ class HybridLinearAttnBackend(AttentionBackend):
         (
             b"needs_cpu_seq_lens = False",
             b"needs_cpu_seq_lens = full.needs_cpu_seq_lens or linear.needs_cpu_seq_lens",
-            "where one of KDAAttnBackend serves them.",
+            "if KDAAttnBackend runs them.",
         ),
     ],
 )
@@ -485,10 +485,19 @@ class ServerArgs:
         ("server.yaml", "a: [1", "not valid YAML"),
         ("server.yaml", "a: " + "[" * 4000, "not valid YAML"),
         ("server.yaml", "a: 2026-99-99", "not valid YAML"),
-        ("server.yaml", "attention-backend:", "attention-backend has no value"),
+        (
+            "server.yaml",
+            "attention-backend:",
+            "attention-backend has no value: write `attention-backend: VALUE`",
+        ),
         ("server.yaml", "# long\n" * 2**16, "more than 256 KiB"),
         ("server.yaml", "no-such-option: 1", "no such option"),
-        ("server.yaml", "attention_backend: free", "did you mean --attention-backend"),
+        (
+            "server.yaml",
+            "attention_backend: free",
+            "server.yaml: --attention_backend: this tree's server has no such",
+        ),
+        ("server.yaml", "attention_backend: free", "did you mean --attention-backend?"),
     ],
 )
 def test_a_configuration_file_that_cannot_be_read_is_a_sentence(
@@ -512,7 +521,8 @@ def test_a_server_without_the_overlap_schedule_keeps_it_whatever_its_backends_sa
 
 def test_a_backend_that_depends_on_the_model_is_said_to(fork: Path) -> None:
     file = fork / "srt" / "layers" / "attention" / "backends.py"
-    flag = b"def needs_cpu_seq_lens(self):\n        return self.runner != 3 and self.runner.model_config.is_local_attention_model"
+    flag = b"def needs_cpu_seq_lens(self):\n        mine = self.runner\n"
+    flag += b"        return mine != 3 and mine.model_config.is_local_attention_model"
     made = b"def __init__(self, runner=None):\n        self.runner = runner\n\n    @property\n    " + flag
     kept = b"class FreeBackend(AttentionBackend):\n    needs_cpu_seq_lens: bool = False"
     assert kept in BACKENDS
@@ -544,3 +554,82 @@ def test_nothing_that_was_measured_is_said_where_nothing_is_freed(fork: Path) ->
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
     assert answer["verdict"].endswith("is kept by HeldBackend.")
     assert answer["worth"] == []
+
+
+def _settling(fork: Path, handler: bytes, elsewhere: bytes = b"") -> None:
+    """Let a server of the tree settle whether it overlaps as ``handler`` says."""
+    arguments = ARGUMENTS.replace(b"        self._handle_speculation()\n", handler)
+    assert arguments != ARGUMENTS
+    (fork / "srt" / "server_args.py").write_bytes(arguments)
+    (fork / "srt" / "hooks.py").write_bytes(elsewhere)
+
+
+METHOD = b"""
+class Algorithm:
+    def settle(self, server_args):
+        server_args.disable_overlap_schedule = server_args.tp_size == 1
+
+
+def algorithm():
+    return Algorithm()
+"""
+DECLARED = b"""
+def run(hook, server_args):
+    hook(server_args)
+
+
+def declare(server_args, source, **fields):
+    server_args.declared.append(fields)
+
+
+def settle(server_args):
+    cfg = resolving_view(server_args)
+    declare(server_args, "settle", disable_overlap_schedule=cfg.tp_size == 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "elsewhere"),
+    [
+        (b"from sglang.srt.hooks import algorithm\n        algorithm().settle(self)\n", METHOD),
+        (
+            b"from sglang.srt.hooks import algorithm, run\n        run(algorithm().settle, self)\n",
+            METHOD + DECLARED,
+        ),
+        (b"from sglang.srt.hooks import run, settle\n        run(settle, self)\n", DECLARED),
+    ],
+    ids=["a method of another object", "a method that is handed on", "a declaration"],
+)
+def test_a_setting_that_others_settle_for_the_server_is_told(
+    fork: Path, handler: bytes, elsewhere: bytes
+) -> None:
+    _settling(fork, b"        " + handler, elsewhere)
+    words = ("--attention-backend", "free", *EAGLE)
+    assert "without the overlap schedule" in " ".join(keepers(fork, *words))
+    assert keepers(fork, *words, "--tp-size", "2") == {}
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        b"        self.disable_overlap_schedule = read_from_the_driver()\n",
+        b"        if self.no_such_setting:\n            self.disable_overlap_schedule = True\n",
+    ],
+)
+def test_a_setting_that_nobody_can_tell_is_never_taken_for_freed(fork: Path, handler: bytes) -> None:
+    _settling(fork, handler)
+    answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
+    assert answer["kept"]
+    assert "has its own --disable-overlap-schedule" in answer["verdict"]
+
+
+def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:
+    def notes(*words: object) -> str:
+        answer: Any = json.loads(run(fork, *words, "--json").stdout)
+        return " ".join(answer["notes"])
+
+    held = ("--attention-backend", "held", "--decode-attention-backend", "fork")
+    assert "do without it on this server" in notes(*held, *EAGLE)
+    assert "--attention-backend free." in notes(*held, *EAGLE)
+    assert "do without it" not in notes("--attention-backend", "free", *EAGLE)
+    assert "do without it" not in notes(*held, "--enable-two-batch-overlap", *EAGLE), "no backend frees it"

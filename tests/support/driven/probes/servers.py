@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import importlib
+import importlib.util
+import inspect
 import os
+import textwrap
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +27,7 @@ FACTS = {
     "sliding-window layers": "sliding",
     "local attention": "local",
     "cross attention": "cross",
-    "no piecewise CUDA graphs": "pictures",
+    "an architecture that sglang runs without piecewise CUDA graphs": "pictures",
     "the architecture LlamaForCausalLM": "llama",
 }
 
@@ -58,19 +63,54 @@ def _settings(given: dict[str, Any], facts: set[str]) -> Any:
     object.__setattr__(settings, "use_mla_backend", lambda: "mla" in facts)
     if settings.pp_size and settings.pp_size > 1:
         settings.disable_overlap_schedule = True
+    settings._resolved_overrides = []
     for handler in ("_handle_piecewise_cuda_graph", "_handle_speculative_decoding"):
         if hasattr(settings, handler):
             getattr(settings, handler)()
-    # Later trees settle these in another place; what they choose there changes no decision of theirs.
-    settings.speculative_eagle_topk = settings.speculative_eagle_topk or 1
-    settings.speculative_num_steps = settings.speculative_num_steps or 3
-    if settings.speculative_algorithm == "NEXTN":
-        settings.speculative_algorithm = "EAGLE"
+    # Where later trees settle what concerns speculation. Which algorithm a draft model stands for it asks a checkpoint.
+    hook = _module("sglang.srt.arg_groups.speculative_hook")
+    if hook is not None:
+        utils = _module("sglang.srt.utils.hf_transformers_utils")
+        utils.get_config = lambda *_, **__: SimpleNamespace(architectures=["x"])
+        hook.handle_speculative_decoding(settings)
     return settings
 
 
-def _made(facts: set[str]) -> Any:
+def _module(name: str) -> Any:
+    return importlib.import_module(name) if importlib.util.find_spec(name) is not None else None
+
+
+_FLAG = "needs_cpu_seq_lens"
+_ASSIGNED: dict[Any, Any] = {}
+
+
+def _assignment(init: Any) -> Any:
+    """Return a constructor that does no more than set the flag as this one does; None where it sets none."""
+    if init not in _ASSIGNED:
+        try:
+            made = ast.parse(textwrap.dedent(inspect.getsource(init))).body[0]
+        except (OSError, TypeError):
+            made = None
+        _ASSIGNED[init] = None
+        if isinstance(made, ast.FunctionDef):
+            made.body = [
+                one
+                for one in made.body
+                if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == f"self.{_FLAG}"
+            ]
+            if made.body:
+                for arg in (*made.args.args, *made.args.kwonlyargs):
+                    arg.annotation = None
+                space: dict[str, Any] = {}
+                exec(compile(ast.Module([made], []), "x", "exec"), init.__globals__, space)
+                _ASSIGNED[init] = space["__init__"]
+    return _ASSIGNED[init]
+
+
+def _made(facts: set[str], real: Any) -> Any:
     def init(self: Any, runner: Any = None, *args: Any, **keywords: Any) -> None:
+        if _assignment(real) is not None:
+            _assignment(real)(self, runner, *args, **keywords)
         self.fa_impl_ver = keywords.get("fa_impl_ver", 3)
         self.topk = runner.server_args.speculative_eagle_topk or 0
         self.use_mla = "mla" in facts
@@ -86,9 +126,23 @@ def _made(facts: set[str]) -> Any:
     return init
 
 
+_REAL: dict[type, Any] = {}
+
+
+def _real(cls: type) -> Any:
+    """Return the tree's own constructor of a class: its own, or the one that it inherits."""
+    return _REAL.setdefault(
+        cls,
+        next(
+            _REAL.get(each, vars(each)["__init__"])
+            for each in cls.__mro__
+            if each in _REAL or "__init__" in vars(each)
+        ),
+    )
+
+
 def _stand_in(facts: set[str]) -> None:
     """Let every backend be made without a GPU; what its flag asks of it is all that it has."""
-    init = _made(facts)
     seen = set()
     pending = list(AttentionBackend.__subclasses__())
     while pending:
@@ -96,8 +150,8 @@ def _stand_in(facts: set[str]) -> None:
         if cls not in seen and cls is not hybrid_attn_backend.HybridAttnBackend:
             seen.add(cls)
             pending += cls.__subclasses__()
-            cls.__init__ = init  # type: ignore[method-assign]
-            cls.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+            setattr(cls, "__init__", _made(facts, _real(cls)))  # noqa: B010
+            setattr(cls, "__abstractmethods__", frozenset())  # noqa: B010
     for module in (
         "aiter_backend",
         "cutlass_mla_backend",
@@ -115,7 +169,7 @@ def _stand_in(facts: set[str]) -> None:
             continue
         for cls in vars(found).values():
             if isinstance(cls, type) and cls.__module__ == found.__name__ and "Backend" in cls.__name__:
-                cls.__init__ = init  # type: ignore[misc]
+                setattr(cls, "__init__", _made(facts, _real(cls)))  # noqa: B010
                 cls.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
 
 
@@ -145,25 +199,39 @@ def _runner(settings: Any, facts: set[str], *, drafts: bool) -> Any:
     return runner
 
 
+def _publish(settings: Any) -> None:
+    """Let the tree's own runtime context, where it has one, hand the settings out."""
+    context = _module("sglang.srt.runtime_context")
+    if hasattr(context, "publish"):
+        spawned = getattr(context, "SpawnRanks", None)
+        context.publish(
+            settings,
+            role="scheduler",
+            **({"ranks": spawned(world_rank=0, gpu_id=0)} if spawned is not None else {}),
+        )
+
+
 class _RefusedError(Exception):
     """What would start no server."""
 
 
-def _keeps(given: dict[str, Any], facts: set[str], environment: dict[str, str]) -> bool:
+def _keeps(given: dict[str, Any], facts: set[str], environment: dict[str, str]) -> tuple[bool, bool | None]:
     for name in ("SGLANG_ENABLE_OVERLAP_PLAN_STREAM", "PATCHKIT_DISABLE"):
         os.environ.pop(name, None)
     os.environ.update(environment)
     _stand_in(facts)
+    torch.cuda.get_device_capability = attention_registry.get_device_capability = lambda *_: (9, 0)
     try:
         settings = _settings(given, facts)
         server_args_module._global_server_args = draft_utils_args = settings
+        _publish(settings)
         settings.__dict__["use_mla_backend"] = "mla" in facts
         draft_utils.get_global_server_args = lambda: draft_utils_args
         algorithm = SpeculativeAlgorithm.from_string(settings.speculative_algorithm)
         kind = algorithm.create_worker(settings)
         target, draft = (_runner(settings, facts, drafts=each) for each in (False, True))
         made = type(kind.__name__, (kind,), {})
-        made.__abstractmethods__ = frozenset()
+        setattr(made, "__abstractmethods__", frozenset())  # noqa: B010
         worker: Any = object.__new__(made)
         steps = settings.speculative_num_steps
         factory = draft_utils.DraftBackendFactory(settings, draft, settings.speculative_eagle_topk, steps)
@@ -185,18 +253,18 @@ def _keeps(given: dict[str, Any], facts: set[str], environment: dict[str, str]) 
             if not isinstance(getattr(kind, name, None), property):
                 object.__setattr__(worker, name, value)
     except (AssertionError, ValueError, KeyError) as error:
-        raise _RefusedError(str(error)) from None
-    return _decided(settings, worker, target, algorithm)
+        raise _RefusedError(f"{type(error).__name__}: {error}") from None
+    return not settings.disable_overlap_schedule, _decided(settings, worker, target, algorithm)
 
 
-def _decided(settings: Any, worker: Any, target: Any, algorithm: Any) -> bool:
+def _decided(settings: Any, worker: Any, target: Any, algorithm: Any) -> bool | None:
     module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
     setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
     told: list[bool] = []
     name = "decide_needs_cpu_seq_lens"
     decide = getattr(scheduler_module, name, None)
-    if decide is None or settings.disable_overlap_schedule:
-        return True
+    if decide is None:
+        return None
 
     def listening(*args: Any, **keywords: Any) -> bool:
         told.append(bool(decide(*args, **keywords)))
@@ -207,7 +275,7 @@ def _decided(settings: Any, worker: Any, target: Any, algorithm: Any) -> bool:
     vars(scheduler).update(
         device="cpu",
         forward_stream=None,
-        enable_overlap=True,
+        enable_overlap=not settings.disable_overlap_schedule,
         server_args=settings,
         draft_worker=worker,
         tp_worker=SimpleNamespace(model_runner=target),
@@ -224,20 +292,23 @@ def _decided(settings: Any, worker: Any, target: Any, algorithm: Any) -> bool:
             raise
     finally:
         setattr(scheduler_module, name, decide)
-    return told[-1]
+    return told[-1] if told else None
 
 
 def decisions(
     requests: list[tuple[dict[str, Any], dict[str, str]]], models: list[list[str]]
-) -> list[list[bool | None]]:
-    """Return, for each server and each kind of model, whether the mirror is kept; None where none would start."""
-    found: list[list[bool | None]] = []
+) -> list[list[tuple[bool, bool | None] | str]]:
+    """Return, for each server and kind of model, whether it overlaps and what is decided, or why none would start.
+
+    A decision of None: nothing in the tree asks for one.
+    """
+    found: list[list[tuple[bool, bool | None] | str]] = []
     for given, environment in requests:
-        row: list[bool | None] = []
+        row: list[tuple[bool, bool | None] | str] = []
         for model in models:
             try:
                 row.append(_keeps(given, {FACTS[fact] for fact in model}, environment))
-            except _RefusedError:
-                row.append(None)
+            except _RefusedError as error:
+                row.append(str(error))
         found.append(row)
     return found
