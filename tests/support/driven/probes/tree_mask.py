@@ -251,7 +251,9 @@ class _Written(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         made = func(*args, **(kwargs or {}))
-        for tensor, said in zip(made if isinstance(made, (tuple, list)) else (made,), func._schema.returns):
+        returned = made if isinstance(made, (tuple, list)) else (made,)
+        # An operation that returns nothing returns None.
+        for tensor, said in zip(returned, func._schema.returns, strict=False):
             is_view = said.alias_info is not None and not said.alias_info.is_write
             if isinstance(tensor, torch.Tensor) and not is_view:
                 self.count += tensor.nbytes
