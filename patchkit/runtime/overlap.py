@@ -42,7 +42,9 @@ def _without_hook(backend: object) -> object | None:
         return backend
     side = verify_side(backend)
     named = [getattr(backend, name, None) for name in _HANDED_TO]
-    named += [each for name in _PERHAPS_HANDED_TO if hasattr(each := getattr(backend, name, None), HOOK)]
+    named += [
+        each for name in _PERHAPS_HANDED_TO if _definer(each := getattr(backend, name, None)) is not None
+    ]
     inner = [side] if side is not backend else [each for each in named if each is not None]
     return next((found for each in inner if (found := _without_hook(each)) is not None), None)
 

@@ -100,3 +100,13 @@ def test_before_the_patch_a_full_batch_at_its_rows_end_was_written_past_the_grap
 ) -> None:
     (told,) = verified(unpatched, "triton", [[WIDTH - TOKENS] * GRAPH], True)
     assert told["written_past"] > 0
+
+
+@pytest.mark.parametrize("kind", ["own", "handing triton"])
+def test_a_mask_whose_owner_does_not_say_its_context_is_the_verifys_as_in_the_release(
+    tree: DrivenTree, upstream: DrivenTree, kind: str
+) -> None:
+    requests = [(kind, SERVER, lens, GRAPH) for lens in BATCHES if len(lens) <= GRAPH]
+    told = tree.ask_many("tree_mask.handed_out", requests)
+    assert told == upstream.ask_many("tree_mask.handed_out", requests)
+    assert {(each["handed_out"], each["host_reads"]) for each in told} == {(True, 0)}

@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.driven.graph_sessions import CONTEXT, WIDTH
-from support.driven.trees import ProbeError
+from support.driven.trees import DEFAULT, DrivenTree, ProbeError, with_patches
 
 if TYPE_CHECKING:
-    from support.driven.trees import DrivenTree
+    from collections.abc import Iterator
+
+    from support.releases import Releases
 
 TOKENS = 4
 SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": TOKENS, "topk": 1, "steps": 3}
@@ -179,3 +181,35 @@ def test_an_opted_out_hybrids_mask_is_its_verify_sides(
 def test_the_mask_of_a_hybrid_that_keeps_the_mirror_is_bounded_too(patched: DrivenTree) -> None:
     told = asked(patched, "eagle", "mha/mha", known=False)
     assert [each["total"] for each in told] == [len(lens) * WIDTH for lens in LENS]
+
+
+@pytest.fixture(scope="module", params=["0.5.11", "0.5.13", "0.5.14"])
+def asking(
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DrivenTree]:
+    """Releases whose worker of several layers asks for its mask itself, with patches."""
+    made = with_patches(releases, tmp_path_factory.mktemp("driven"), request.param, DEFAULT, request.param)
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("graph", [None, 5])
+@pytest.mark.parametrize("kind", ["mla", "mha", "triton"])
+def test_a_worker_of_several_layers_fills_no_mask_that_eagles_does_not(
+    asking: DrivenTree, kind: str, graph: int | None
+) -> None:
+    for lens in LENS:
+        given = (kind, SERVER, lens)
+        eagle, several = (
+            asking.ask("tree_mask.drafted", worker, *given, total=None, graph=graph)
+            for worker in ("eagle", "multi-layer")
+        )
+        assert several == eagle
+        needed, taken = (
+            asking.ask("tree_mask.written", worker, *given, graph) for worker in ("eagle", "multi-layer")
+        )
+        assert taken == needed
+        if kind != "triton":
+            # Of one over the context, which those kinds never read, nothing is there.
+            assert several["mask"][1] == len(lens) * TOKENS * TOKENS
+            assert taken < full_mask(len(lens), len(lens) * CONTEXT)

@@ -65,3 +65,35 @@ def test_a_patched_release_makes_its_workers_backends_and_graph_runners(
     # FlashInfer's MLA backend has no hook: the server says so before it captures its own graphs.
     with pytest.raises(ProbeError, match="cannot verify with the overlap plan stream"):
         tree.ask("start_up.start", "eagle", "flashinfer", "mla", plan_stream=True)
+
+
+KEEP_WHAT_WAS_TYPED = ("0.5.20", "0.5.23")
+"""Releases whose arguments stay as typed, and that keep what became of them elsewhere."""
+
+
+@pytest.mark.parametrize("started", KEEP_WHAT_WAS_TYPED, indirect=True)
+def test_a_hybrid_whose_mode_was_resolved_starts_where_the_side_that_then_verifies_has_the_hook(
+    started: tuple[str, DrivenTree],
+) -> None:
+    _, tree = started
+    for mode in ("prefill", "decode"):
+        resolved = {"speculative_attention_mode": mode}
+        for prefill, decode in (("flashinfer", "trtllm_mha"), ("trtllm_mha", "flashinfer")):
+            question = ("start_up.start", "eagle", f"{prefill}/{decode}", "llama")
+            if {"prefill": prefill, "decode": decode}[mode] == "trtllm_mha":
+                tree.ask(*question, plan_stream=True, resolved=resolved)
+            else:
+                with pytest.raises(ProbeError, match="FlashInferAttnBackend cannot verify"):
+                    tree.ask(*question, plan_stream=True, resolved=resolved)
+
+
+@pytest.mark.parametrize("started", KEEP_WHAT_WAS_TYPED, indirect=True)
+def test_a_wrapper_starts_where_what_it_wraps_has_the_hook_and_else_says_who_lacks_it(
+    started: tuple[str, DrivenTree],
+) -> None:
+    _, tree = started
+    for name in ("backend", "dense"):
+        said, raises = tree.ask("overlap.wrapped", name, "fa")
+        assert said.startswith("FlashAttentionBackend cannot verify")
+        assert raises
+        assert tree.ask("overlap.wrapped", name, "triton") == (None, False)

@@ -12,6 +12,7 @@ from patchkit.runtime import lengths
 from patchkit.runtime.api_1 import preallocated_mask
 
 MAX_CONTEXT = 4096
+TOKENS, GRAPH = 2, 3
 LENS = st.lists(st.integers(0, MAX_CONTEXT), min_size=1, max_size=16)
 
 
@@ -101,6 +102,39 @@ def test_a_request_has_at_most_its_row_of_the_pool() -> None:
     assert lengths.tree_mask_total(batch, backend) == 2 * (MAX_CONTEXT + 4)
 
 
+class WithPool:
+    """Has a pool, and fails whoever asks for its context's length."""
+
+    req_to_token = torch.zeros(3, 12)
+
+    def __init__(self) -> None:
+        self.inner = SimpleNamespace(req_to_token=torch.zeros(3, 14))
+
+    @property
+    def max_context_len(self) -> int:
+        raise AssertionError("the pool is known")
+
+
+def test_what_has_a_pool_need_not_say_its_context() -> None:
+    assert lengths.row_length(WithPool()) == 14
+    handing: Any = SimpleNamespace(inner=SimpleNamespace(req_to_token=torch.zeros(3, 12)))
+    assert lengths.row_length(handing) == 12
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("tokens", [None, TOKENS])
+def test_a_mask_whose_owner_does_not_say_its_context_is_handed_out_as_it_is(
+    known: bool, tokens: int | None
+) -> None:
+    mask = torch.zeros(7, dtype=torch.bool)
+    owner: Any = SimpleNamespace(num_draft_tokens=tokens)
+    for count in (1, 5):
+        batch, _ = verifying([MAX_CONTEXT] * count, known=known)
+        assert preallocated_mask(mask, owner, batch) is mask
+    owner.verify_mask_requests = 4
+    assert preallocated_mask(mask, owner, batch) is None
+
+
 @pytest.mark.parametrize(("count", "kept"), [(1, True), (2, True), (3, False)])
 def test_a_preallocated_mask_is_for_as_many_requests_as_a_graph_has(count: int, kept: bool) -> None:
     batch, backend = verifying([4] * count, known=False)
@@ -109,9 +143,6 @@ def test_a_preallocated_mask_is_for_as_many_requests_as_a_graph_has(count: int, 
     backend.verify_mask_requests = 2
     assert preallocated_mask(mask, backend, batch) is (mask if kept else None)
     assert preallocated_mask(None, backend, batch) is None
-
-
-TOKENS, GRAPH = 2, 3
 
 
 def owning(size: int, **more: Any) -> Any:

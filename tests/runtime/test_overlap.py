@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from patchkit.runtime.overlap import (
     has_overlap_hook,
     require_overlap_hook,
     require_overlap_hook_to_verify,
+    verify_side,
 )
 
 
@@ -112,6 +114,59 @@ def test_what_wraps_full_and_linear_attention_has_the_hook_where_both_have(full:
     )
     assert has_overlap_hook(wrapper) is (full and linear)
     assert has_overlap_hook(HybridAttnBackend(Without(), wrapper, "decode")) is (full and linear)
+
+
+@pytest.mark.parametrize("in_decode", [True, False])
+def test_what_a_hybrid_was_told_counts_and_not_what_was_typed(in_decode: bool) -> None:
+    typed = "prefill" if in_decode else "decode"
+    hybrid: Any = HybridAttnBackend(Without(), WithHook(), typed)
+    hybrid.spec_attn_is_decode = in_decode
+    assert verify_side(hybrid) is (hybrid.decode_backend if in_decode else hybrid.prefill_backend)
+    assert has_overlap_hook(hybrid) is in_decode
+    # Those that were told nothing of it keep no arguments as typed.
+    del hybrid.spec_attn_is_decode
+    assert has_overlap_hook(hybrid) is not in_decode
+
+
+@pytest.mark.parametrize("name", ["dense", "backend"])
+def test_a_wrapper_around_a_backend_without_the_hook_does_not_start_and_that_one_is_named(name: str) -> None:
+    def wrapped(inner: object) -> Any:
+        wrapper = WithHook()
+        setattr(wrapper, name, inner)
+        return wrapper
+
+    require_overlap_hook(object(), wrapped(WithHook()))
+    inner = Without()
+    for lacking in (inner, wrapped(inner), HybridAttnBackend(WithHook(), inner, "decode")):
+        assert has_overlap_hook(wrapped(lacking)) is False
+        with pytest.raises(RuntimeError, match=r"^Without cannot verify"):
+            require_overlap_hook(object(), wrapped(lacking))
+
+
+class Kind(Enum):
+    FA3 = "fa3"
+
+
+class AnswersAll:
+    """Stands for a proxy or a mock, which has whatever is asked for."""
+
+    def __getattr__(self, name: str) -> object:
+        return self
+
+    def __repr__(self) -> str:
+        return "a proxy"
+
+
+@pytest.mark.parametrize("name", ["dense", "backend"])
+@pytest.mark.parametrize(
+    "held",
+    ["fa3", "", None, 0, Kind.FA3, Kind, SimpleNamespace(), AnswersAll(), Without, WithHook, print],
+    ids=repr,
+)
+def test_what_is_no_backend_refuses_no_start(name: str, held: object) -> None:
+    backend = WithHook()
+    setattr(backend, name, held)
+    require_overlap_hook(object(), backend)
 
 
 def test_a_hybrid_that_does_not_hand_the_call_on_has_no_hook() -> None:

@@ -531,8 +531,13 @@ def _arguments(kind: str, prefill: str, decode: str) -> Any:
     return cls(**{name: value for name, value in values.items() if name in names})
 
 
-def start(kind: str, backends: str, family: str, *, plan_stream: bool) -> tuple[list[str], list[str]]:
-    """Start a server; return the kinds of what was made, and the patches that wrote in them or in what ran."""
+def start(
+    kind: str, backends: str, family: str, *, plan_stream: bool, resolved: dict[str, Any] | None = None
+) -> tuple[list[str], list[str]]:
+    """Start a server; return the kinds of what was made, and the patches that wrote in them or in what ran.
+
+    ``resolved``: what the tree makes of arguments that were not typed, where it keeps that apart from them.
+    """
     prefill, _, decode = backends.partition("/")
     decode = decode or prefill
     global _FAMILY  # noqa: PLW0603 - what stands in for the tree's functions asks for it
@@ -542,6 +547,8 @@ def start(kind: str, backends: str, family: str, *, plan_stream: bool) -> tuple[
     _alone()
     _light_runners()
     arguments = _arguments(kind, prefill, decode)
+    if resolved:
+        _module("arg_groups.overrides").declare_resolution(arguments, "stand-in", **resolved)
     context = _module("runtime_context")
     if context is not None and hasattr(context, "publish"):
         ranks = (

@@ -15,6 +15,7 @@ from sglang.srt.speculative import eagle_utils, eagle_worker_v2, multi_layer_eag
 from sglang.srt.speculative.eagle_utils import TreeMaskMode
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleDraftWorker
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchkit.runtime.replays import padded_replay
 
@@ -170,6 +171,34 @@ if not hasattr(AttentionBackend, "init_forward_metadata_replay_cuda_graph"):
     )
 
 
+class _Handing(_Wrapper):
+    """A fork's wrapper that hands its backend's mask on, and does not say how long the context is."""
+
+    def __init__(self, wrapped: Any) -> None:
+        super().__init__(wrapped)
+        del self.max_context_len
+
+    def get_verify_buffers_to_fill_after_draft(self) -> Any:
+        return self.wrapped.get_verify_buffers_to_fill_after_draft()
+
+
+class _Own(AttentionBackend):
+    """A fork's own backend, with a mask for as many requests as its graphs have, that says nothing else of it."""
+
+    def __init__(self, server: dict[str, Any]) -> None:
+        self.row = server["draft_tokens"] * (server["context"] + backends.ROOM)
+        self.mask = torch.zeros(0, dtype=torch.bool)
+
+    def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int, *more: Any, **named: Any) -> None:
+        self.mask = torch.zeros(max_bs * self.row, dtype=torch.bool)
+
+    def init_forward_metadata(self, batch: Any) -> None:
+        raise NotImplementedError
+
+    def get_verify_buffers_to_fill_after_draft(self) -> Any:
+        return [self.mask, None]
+
+
 def _target(kind: str, server: dict[str, Any]) -> tuple[Any, Any]:
     """Return a target's backend of a kind, made of others' kinds, and the one of them that attends in a verify."""
     if kind.startswith("linear "):
@@ -178,6 +207,12 @@ def _target(kind: str, server: dict[str, Any]) -> tuple[Any, Any]:
     if kind.startswith("wrapped "):
         wrapped, leaf = _target(kind.removeprefix("wrapped "), server)
         return _Wrapper(wrapped), leaf
+    if kind.startswith("handing "):
+        wrapped, leaf = _target(kind.removeprefix("handing "), server)
+        return _Handing(wrapped), leaf
+    if kind == "own":
+        own = _Own(server)
+        return own, own
     if "+" in kind:
         (prefill, leaf), (decode, _) = (_target(side, server) for side in kind.split("+"))
         runner = backends.model_runner(**server)
@@ -192,6 +227,45 @@ def _room(mask: torch.Tensor) -> torch.Tensor:
     storage = mask.untyped_storage()
     size = storage.nbytes() // mask.element_size() - mask.storage_offset()
     return torch.as_strided(mask, (int(size),), (1,))
+
+
+def handed_out(kind: str, server: dict[str, Any], lens: list[int], graph: int) -> dict[str, Any]:
+    """Draft with the mirror for a backend of a kind as in ``verified``, and return which mask the verify has."""
+    backend, _ = _target(kind, server)
+    with backends.OnCpu():
+        backend.init_cuda_graph_state(graph, graph * server["draft_tokens"])
+    verify, total, reads = _verify_input("eagle", backend, server, lens, sum(lens), kernel=lambda *_: None)
+    return {
+        "handed_out": verify.custom_mask is backend.get_verify_buffers_to_fill_after_draft()[0],
+        "total": total,
+        "host_reads": reads.count,
+    }
+
+
+class _Written(TorchDispatchMode):
+    """Counts the bytes of what is made anew or written over."""
+
+    count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        returned = made if isinstance(made, (tuple, list)) else (made,)
+        # An operation that returns nothing returns None.
+        for tensor, said in zip(returned, func._schema.returns, strict=False):
+            is_view = said.alias_info is not None and not said.alias_info.is_write
+            if isinstance(tensor, torch.Tensor) and not is_view:
+                self.count += tensor.nbytes
+        return made
+
+
+def written(worker: str, kind: str, server: dict[str, Any], lens: list[int], graph: int | None) -> int:
+    """Return how many bytes a worker's draft without the mirror makes anew or writes over."""
+    backend = backends.target(kind, server, graph)
+    with _Written() as counted:
+        _verify_input(worker, backend, server, lens, None, kernel=lambda *_: None)
+    return counted.count
 
 
 def verified(  # noqa: PLR0917

@@ -1,0 +1,81 @@
+"""A tree whose workers have the overlap hook's former check, from their constructors, becomes as one patched today."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from support.releases import answer, fingerprints, run, states_in, without_ledger
+
+from patchkit.patchset import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.releases import Releases
+
+PATCH = "pk-overlap-hook"
+FORMER = '''
+[edit.start]
+kind = "insert-after"
+why = "say so now rather than in the middle of a verify; a disaggregated prefill server never verifies"
+sites = [
+    "srt/speculative/eagle_worker_v2.py::EAGLEWorkerV2.__init__",
+    { at = "srt/speculative/multi_layer_eagle_worker_v2.py::MultiLayerEagleWorkerV2.__init__", optional = "-" },
+    { at = "srt/speculative/standalone_worker_v2.py::StandaloneWorkerV2.__init__", optional = "-" },
+    { at = "srt/speculative/frozen_kv_mtp_worker_v2.py::FrozenKVMTPWorkerV2.__init__", optional = "-" },
+]
+find = "self.plan_stream, self.plan_stream_ctx = $streams"
+code = """
+if self.server_args.disaggregation_mode != "prefill":
+    patchkit_api.require_overlap_hook(
+        self.plan_stream, self._target_worker.model_runner.attn_backend
+    )
+"""
+'''
+
+
+def apply_former(tree: Path, folder: Path, *patches: str) -> None:
+    """Apply patches of which the overlap hook's checks where it first did."""
+    shutil.copytree(load.BUILT_IN, folder)
+    path = folder / PATCH / "patch.toml"
+    now = path.read_text(encoding="utf-8")
+    path.write_text(re.split(r"(?m)^(?=\[edit\.start\])", now)[0] + FORMER, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "BUILT_IN", folder)
+        run("apply", tree, *patches)
+
+
+def checks(tree: Path) -> set[str]:
+    """Return the files of a tree that have the former check."""
+    return {path.name for path in tree.rglob("*.py") if "require_overlap_hook(" in path.read_text("utf-8")}
+
+
+@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14"])
+def test_the_former_check_goes_with_a_new_apply_and_what_is_then_reverted_is_the_release(
+    releases: Releases, tmp_path: Path, version: str
+) -> None:
+    tree = releases.copy(version, tmp_path / "tree").root
+    pristine = fingerprints(tree)
+    apply_former(tree, tmp_path / "former", PATCH)
+    workers = {f"{name}_worker_v2.py" for name in ("eagle", "multi_layer_eagle", "standalone")}
+    assert checks(tree) >= workers
+    assert states_in(answer("status", tree))[PATCH] == "partial"
+    run("apply", tree, PATCH)
+    assert checks(tree) == set()
+    assert states_in(answer("status", tree))[PATCH] == "applied"
+    run("revert", tree)
+    assert without_ledger(fingerprints(tree)) == pristine
+
+
+def test_the_former_check_goes_with_an_apply_of_all_patches(releases: Releases, tmp_path: Path) -> None:
+    tree = releases.copy("0.5.14", tmp_path / "tree").root
+    pristine = fingerprints(tree)
+    apply_former(tree, tmp_path / "former")
+    run("apply", tree)
+    assert states_in(answer("status", tree))[PATCH] == "applied"
+    assert checks(tree) == set()
+    run("revert", tree)
+    assert without_ledger(fingerprints(tree)) == pristine
