@@ -77,6 +77,6 @@ def never_run(patches: Iterable[str], version: str | None) -> str:
     if not never:
         return ""
     return (
-        f"Never run on release {release_of(version)}: {', '.join(never)} "
-        "(patchkit show PATCH says where it ran)"
+        f"No GPU run on release {release_of(version)} is recorded of: {', '.join(never)} "
+        "(patchkit show PATCH lists the runs)"
     )
