@@ -215,11 +215,12 @@ def test_a_fork_that_drifted_in_every_way_is_patched_and_reverted(
 
 
 def sites(plan: Plan) -> dict[tuple[str, str], frozenset[str]]:
-    """Return the methods that hold sites, by file and class."""
+    """Return the methods of the tree that hold sites, by file and class."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for status in plan.patches:
         for edit in status.edits:
-            if edit.state is State.PENDING and "." in edit.site:
+            # A reason says that an earlier patch brings what this one edits.
+            if edit.state is State.PENDING and not edit.reason and "." in edit.site:
                 owner, method = edit.site.split(".")
                 found[edit.file, owner].add(method)
     return {place: frozenset(methods) for place, methods in found.items()}
@@ -391,7 +392,12 @@ def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork) -> None:
     for file, site, name in functions_with_sites(fork):
         doubled = with_body(fork.tree.read(file) or b"", site, lambda body: [*body, *body])
         plan = make_plan(OverlayTree(fork.tree, {file: doubled}), PATCHES)
-        (status,) = [status for status in plan.patches if status.patch.id == name]
+        of = {status.patch.id: status for status in plan.patches}
+        status = of[name]
+        # One that requires another which rewrites in the same function names that.
+        status = next(
+            (of[other] for other in status.patch.requires if f"requires {other}," in status.reason), status
+        )
         touched = {change.file for change in plan.changes if name in change.patches}
         words = (file, site, "places match")
         if status.state is not State.CONFLICT or touched or not all(word in status.reason for word in words):

@@ -116,7 +116,8 @@ class WithPool:
 
 
 def test_what_has_a_pool_need_not_say_its_context() -> None:
-    assert lengths.row_length(WithPool()) == 14
+    owner: Any = WithPool()
+    assert lengths.row_length(owner) == 14
     handing: Any = SimpleNamespace(inner=SimpleNamespace(req_to_token=torch.zeros(3, 12)))
     assert lengths.row_length(handing) == 12
 

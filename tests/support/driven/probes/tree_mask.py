@@ -265,7 +265,7 @@ def written(worker: str, kind: str, server: dict[str, Any], lens: list[int], gra
     backend = backends.target(kind, server, graph)
     with _Written() as counted:
         _verify_input(worker, backend, server, lens, None, kernel=lambda *_: None)
-    return counted.count
+    return int(counted.count)
 
 
 def verified(  # noqa: PLR0917
