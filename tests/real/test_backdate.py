@@ -28,11 +28,11 @@ ONLY_HERE = {
     "25002": {"kit-comparison", "kit-dense-case", "kit-mla-case"},
     "26128": {"create-argument", "host-sum.3", "host-sum.4", "map-parameter.2", "resolve"},
     "26241": {"out-graph"},
-    "28579": {"padding-of-replays"},
+    "28579": {"padding-of-replays", "unsaid-padding.1", "unsaid-padding.2"},
     "28782": {"capture-or-replay", "list-of-draft-tokens"},
     "31364": {"fill-steps-of-view", "share-steps-of-view"},
     "pk-dead-work": {"mirror-buffers"},
-    "pk-mirror-guards": {"view-mirror.1", "view-mirror.2", "view-mirror.3"},
+    "pk-mirror-guards": {"mask-copy.3", "view-mirror.1", "view-mirror.2", "view-mirror.3"},
     "pk-overlap-hook": {"plan-order.1", "plan-order.2", "plan-order.3", "plan-order.4"},
     "pk-triton-replay": {"method-verify"},
 }

@@ -215,12 +215,11 @@ def test_a_fork_that_drifted_in_every_way_is_patched_and_reverted(
 
 
 def sites(plan: Plan) -> dict[tuple[str, str], frozenset[str]]:
-    """Return the methods of the tree that hold sites, by file and class."""
+    """Return the methods that hold sites, by file and class."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for status in plan.patches:
         for edit in status.edits:
-            # A reason says that an earlier patch brings what this one edits.
-            if edit.state is State.PENDING and not edit.reason and "." in edit.site:
+            if edit.state is State.PENDING and "." in edit.site:
                 owner, method = edit.site.split(".")
                 found[edit.file, owner].add(method)
     return {place: frozenset(methods) for place, methods in found.items()}
