@@ -163,7 +163,7 @@ def fills(session: dict[str, Any], disable: str = "") -> int:
 
 
 def masked(inside: bool) -> Any:
-    """Replay a verify whose tree mask lies inside the graph's buffer or elsewhere; return the buffer over the context."""
+    """Replay a verify whose tree mask lies in the graph's buffer or elsewhere; return that over the context."""
     server: dict[str, Any] = {"context": 32, "page_size": 1, "draft_tokens": 2}
     backend = TritonAttnBackend(backends.model_runner(**server))
     backend.init_cuda_graph_state(2, 4)
