@@ -32,8 +32,19 @@ def releases(): ...
 """
 
 
-def workers_of(modules: Mapping[str, str], folder: Path, count: int = 2) -> dict[str, set[str]]:
-    """Return which workers ran tests of each module, the one that was first to run ahead."""
+LOST = f"""{SAYING}
+def test_that_ends_its_worker():
+    os._exit(9)
+
+def test_after_it():
+    test_it(5)
+"""
+
+
+def run_of(
+    modules: Mapping[str, str], folder: Path, count: int
+) -> tuple[subprocess.CompletedProcess[str], dict[str, list[str]]]:
+    """Run tests in ``count`` workers; return which ran tests of each module, the first to run ahead."""
     for module, code in modules.items():
         (folder / module).write_text(code)
     command = (
@@ -54,13 +65,20 @@ def workers_of(modules: Mapping[str, str], folder: Path, count: int = 2) -> dict
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
     )
-    assert done.returncode == 0, done.stdout
-    found: dict[str, set[str]] = {}
+    found: dict[str, list[str]] = {}
     for line in (folder / "said").read_text().splitlines():
         module, worker = line.split()
-        found.setdefault(module, set()).add(worker)
-    return found
+        found.setdefault(module, []).append(worker)
+    return done, found
+
+
+def workers_of(modules: Mapping[str, str], folder: Path, count: int = 2) -> dict[str, set[str]]:
+    """Return which workers ran tests of each module, all of which pass."""
+    done, found = run_of(modules, folder, count)
+    assert done.returncode == 0, done.stdout
+    return {module: set(workers) for module, workers in found.items()}
 
 
 def test_all_tests_of_a_module_run_in_one_worker_and_both_workers_have_some(tmp_path: Path) -> None:
@@ -72,6 +90,21 @@ def test_all_tests_of_a_module_run_in_one_worker_and_both_workers_have_some(tmp_
 def test_modules_that_need_no_release_run_first(tmp_path: Path) -> None:
     found = workers_of({"test_one.py": NEEDING_A_RELEASE, "test_other.py": SAYING}, tmp_path, count=1)
     assert list(found) == ["test_other.py", "test_one.py"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_worker_that_dies_fails_one_test_and_the_rest_run_once(tmp_path: Path, count: int) -> None:
+    modules = {"test_done.py": SAYING, "test_lost.py": LOST, "test_other.py": SAYING, "test_last.py": SAYING}
+    done, found = run_of(modules, tmp_path, count)
+    assert done.returncode == 1
+    assert {module: len(tests) for module, tests in found.items()} == {
+        "test_done.py": 5,
+        "test_lost.py": 6,
+        "test_other.py": 5,
+        "test_last.py": 5,
+    }
+    assert "1 failed, 21 passed" in done.stdout
+    assert "crashed while running 'test_lost.py::test_that_ends_its_worker'" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
 _TOGETHER = {
     "tests/differential/test_backdated.py": "the backdated trees",
@@ -50,6 +51,30 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Hand out again what a lost worker had not run; return the test that it was lost in, which failed.
+
+        xdist's own would also hand out the groups that were done, and a worker whose first group is empty
+        would be given no other: the run would not end.
+        """
+        left = {
+            group: {test: False for test, done in tests.items() if not done}
+            for group, tests in self.assigned_work.pop(node).items()
+        }
+        lost = next((test for tests in left.values() for test in tests), None)
+        if lost:
+            del left[group_of(lost)][lost]
+        self.workqueue.update({group: tests for group, tests in left.items() if tests})
+        for other in self.nodes:
+            self._reschedule(other)
+        return lost
+
+    def _reschedule(self, node: WorkerController) -> None:
+        # A worker runs a test once it knows the one after it: xdist's own gives a worker that replaces a lost one
+        # a single group, which may be of one test.
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) <= 2:
+            super()._reschedule(node)
 
 
 def pytest_configure() -> None:
