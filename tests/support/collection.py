@@ -82,6 +82,13 @@ def pytest_configure() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Look for garbage after each module, where fixtures have let go of their syntax trees."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
     """Hand tests out by these groups where groups are asked for."""
