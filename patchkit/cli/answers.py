@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from patchkit.audit.optout import OptOut
+from patchkit.commands.test import Trial
 from patchkit.doctor.diagnosis import Keeper, Touched  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.worth import Worth  # noqa: TC001  # schemas are made of it
-from patchkit.drafting.trial import Trial
 from patchkit.findings.finding import Finding, Suppressed  # noqa: TC001  # schemas are made of it
 from patchkit.matrix.answer import Matrix
 from patchkit.patchset.runs import Run  # noqa: TC001  # schemas are made of it

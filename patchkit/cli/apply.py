@@ -65,9 +65,11 @@ def command(
     as_json: bool,
 ) -> None:
     """Apply each PATCH with what it requires and what hardens it."""
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.apply import apply
+    from patchkit.commands.commit import commit
     from patchkit.patchset import load
+    from patchkit.plan.refusal import PlanConflictError, describe_conflicts
     from patchkit.transaction.apply import Applied
 
     patches = load.patches(folders)
@@ -83,12 +85,12 @@ def command(
     try:
         with console.working(tree):
             if committing:
-                done = api.commit(
+                done = commit(
                     tree, patches, words.ids, only=only, keep_going=keep_going, runtime=runtime or ""
                 )
                 applied, commits = done.applied, done.commits
             else:
-                applied = api.apply(
+                applied = apply(
                     tree,
                     patches,
                     words.ids,
@@ -100,11 +102,11 @@ def command(
                     dry_run=dry_run,
                     runtime=runtime or "",
                 )
-    except api.PlanConflictError as error:
+    except PlanConflictError as error:
         _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
         raise
     _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits)
-    if api.describe_conflicts(applied.patches):
+    if describe_conflicts(applied.patches):
         context.exit(1)
 
 

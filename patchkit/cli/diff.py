@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 @options.options(options.tree_and_patches, options.installed, options.folders, options.as_json)
 def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
     """Print what apply would change, as a unified diff."""
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.diff import conflicts, diff
     from patchkit.patchset import load
+    from patchkit.plan.refusal import describe_conflicts
 
     patches = load.patches(folders)
     words = options.understood(arguments, installed, folders, patches)
     tree = words.open()
     with console.working(tree):
-        planned = api.diff(tree, patches, words.ids)
-    found = api.conflicts(planned)
-    _print(tree, planned.changes, found, as_json=as_json)
-    conflicts = api.describe_conflicts(planned.patches)
-    if conflicts:
-        raise ConflictError(f"{conflicts}: patchkit status{words.tail} says why.")
+        planned = diff(tree, patches, words.ids)
+    _print(tree, planned.changes, conflicts(planned), as_json=as_json)
+    left = describe_conflicts(planned.patches)
+    if left:
+        raise ConflictError(f"{left}: patchkit status{words.tail} says why.")
 
 
 def _print(

@@ -34,8 +34,8 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     """
     import msgspec
 
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.doctor import doctor
     from patchkit.patchset import load
     from patchkit.plan.answer import place
 
@@ -43,7 +43,7 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     tree = options.Words(words[0] if named else None, False, folders).open()
     given = read_named(settings) if settings is not None else b""
     with console.working(tree):
-        diagnosis = api.doctor(tree, load.patches(folders), words[named:], given)
+        diagnosis = doctor(tree, load.patches(folders), words[named:], given)
     if as_json:
         console.emit(place(tree) | msgspec.to_builtins(diagnosis))
     else:

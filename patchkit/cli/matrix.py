@@ -59,8 +59,8 @@ def command(
     REPO is only read. What was examined is remembered, so an interrupted run goes on where it stopped.
     Exit code 1 if a ref cannot be read or, with --verify, does not verify.
     """
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.matrix import matrix
     from patchkit.patchset import load
 
     style = options.style_of(style, as_json=as_json)
@@ -71,7 +71,7 @@ def command(
     conflicts: dict[str, tuple[Conflict, ...]] = {}
     is_page = style == "html"
     with console.progress() as watch:
-        matrix = api.matrix(
+        found = matrix(
             Path(words[0]),
             (*patterns, *words[1:]),
             patches,
@@ -82,8 +82,8 @@ def command(
             conflicts=conflicts if is_page else None,
         )
     with console.writing(output) as out:
-        _answer(matrix, patches, style, _Opened(diffs, conflicts), out)
-    if any(row.error or (row.verified and not row.verified.passed) for row in matrix.rows):
+        _answer(found, patches, style, _Opened(diffs, conflicts), out)
+    if any(row.error or (row.verified and not row.verified.passed) for row in found.rows):
         context.exit(1)
 
 

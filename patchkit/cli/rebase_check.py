@@ -42,8 +42,9 @@ def command(
     move, and conflicts are said with their sites. Exit code 1 if there is one. TREE is only read, unless
     --merge is given.
     """
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.merge import merge
+    from patchkit.commands.rebase_check import rebase_check
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
     from patchkit.plan.answer import place
@@ -52,7 +53,7 @@ def command(
     words = options.Words(tree, False, folders)
     opened = words.open()
     with console.working(opened):
-        moves = api.rebase_check(opened, patches, ref)
+        moves = rebase_check(opened, patches, ref)
     if as_json:
         told = [
             {"id": move.patch, "now": move.now, "then": move.then, "reason": move.reason, "said": move.said}
@@ -67,7 +68,7 @@ def command(
                 console.say(f"{'':{width}}  {'':14} {escaped(move.reason)}")
     if merging:
         with console.working(opened):
-            merged = api.merge(opened, patches, ref)
+            merged = merge(opened, patches, ref)
         if as_json:
             answer["merged"] = merged.merged
             answer["commits"] = [

@@ -31,8 +31,8 @@ def command(
     """
     import msgspec
 
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.report import report
     from patchkit.findings.printable import plain
     from patchkit.patchset import load
     from patchkit.plan.answer import place
@@ -43,7 +43,7 @@ def command(
     patches = load.patches(folders)
     opened = options.Words(tree, installed, folders).open()
     with console.checking() as watch:
-        rows = api.report(opened, patches, watch)
+        rows = report(opened, patches, watch)
     if as_json:
         console.emit(place(opened) | {"rows": msgspec.to_builtins(rows)})
     else:

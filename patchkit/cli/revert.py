@@ -26,8 +26,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Take back each PATCH; edits that a person made since stay."""
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.revert import revert
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
     from patchkit.plan.answer import place
@@ -36,7 +36,7 @@ def command(
     words = options.understood(arguments, installed, folders, patches, everything=everything)
     tree = words.open()
     with console.working(tree):
-        reverted = api.revert(tree, patches, words.ids)
+        reverted = revert(tree, patches, words.ids)
     if as_json:
         answer = {"reverted": list(reverted.patches), "changed_files": list(reverted.files)}
         console.emit(place(tree) | answer)

@@ -35,8 +35,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Say of each patch whether TREE has it."""
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.status import standing
     from patchkit.patchset import load
     from patchkit.plan.answer import place, states, strangers
     from patchkit.plan.status import State
@@ -45,7 +45,7 @@ def command(
     patches = load.patches(folders)
     opened = words.open()
     with console.working(opened):
-        found = api.standing(opened, patches)
+        found = standing(opened, patches)
     if as_json:
         console.emit(place(opened) | states(opened, found.patches) | strangers(found.unknown))
     else:

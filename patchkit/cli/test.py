@@ -45,8 +45,8 @@ def command(
     """
     import msgspec
 
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.test import test
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
 
@@ -54,7 +54,7 @@ def command(
     is_folder = (own / "patch.toml").is_file()
     patches = load.patches((*folders, own) if is_folder else folders)
     name = next(one for one in patches.ids if one not in load.patches(folders).ids) if is_folder else patch
-    trials = [api.test(tree, patches, name) for tree in (*trees, *more)]
+    trials = [test(tree, patches, name) for tree in (*trees, *more)]
     if as_json:
         console.emit([msgspec.to_builtins(trial) for trial in trials])
     for trial in () if as_json else trials:
