@@ -5,28 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.commands.planning import plan_for
-from patchkit.plan.at_hand import PatchesAtHand
 from patchkit.plan.conflict import conflicts
 from patchkit.plan.markers import with_markers
+from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import PlanConflictError, describe_conflicts
 from patchkit.plan.resolutions import recalled, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
-from patchkit.transaction.at_once import at_once
+from patchkit.transaction.origin import origin
+from patchkit.transaction.whole import require_whole
 from patchkit.tree.backends import heirs_of
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import Plan
     from patchkit.transaction.apply import Applied
     from patchkit.tree.backends import Heir
     from patchkit.tree.tree import CheckoutTree
-
-    Contents = Mapping[str, bytes | None]
 
 
 def apply(
@@ -51,37 +49,28 @@ def apply(
     edits of it that are certain, and conflict markers stand at the others. With ``resolved`` what a person
     made of the same code elsewhere is written there. TreeError if the tree refuses.
     """
-
-    def plan(contents: Contents | None = None, *, closely: bool = resolved or markers) -> Plan:
-        return plan_for(
-            tree,
-            patches,
-            ids,
-            only=only,
-            runtime=runtime,
-            closely=closely,
-            certain=markers,
-            contents=contents,
-        )
-
-    planned = plan()
+    require_whole(tree)
+    planner = Planner(tree, patches, runtime)
+    planned = planner.plan(ids, only=only, closely=resolved or markers, certain=markers)
     if resolved:
-        planned = _resolved(tree, planned, plan, certain=markers)
+        planned = _resolved(tree, planner, planned, ids, only=only, certain=markers)
     left = describe_conflicts(planned.patches)
     if left and not (keep_going or markers):
-        offer = "" if resolved else _offer(tree, plan(closely=True))
+        offer = "" if resolved else _offer(tree, planner.plan(ids, only=only, closely=True))
         raise PlanConflictError(
             f"{left}, so nothing was written: --keep-going applies the others, --markers leaves you the conflicts "
             f"to finish{offer}.",
             planned,
         )
-    planned = with_markers(planned) if markers else at_once(tree, planned, PatchesAtHand(tree, patches))
+    planned = with_markers(planned) if markers else planner.together(planned, origin(tree))
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
     heirs = _new_heirs(planned)
     return replace(transaction.check(planned) if dry_run else transaction.commit(planned), heirs=heirs)
 
 
-def _resolved(tree: CheckoutTree, planned: Plan, plan: Callable[[Contents], Plan], *, certain: bool) -> Plan:
+def _resolved(
+    tree: CheckoutTree, planner: Planner, planned: Plan, ids: Sequence[str], *, only: bool, certain: bool
+) -> Plan:
     """Return a plan in which the conflicts of ``planned`` that a person resolved elsewhere are so resolved.
 
     A file in which that does not bring the edits into place is left out; unless what is ``certain`` of a patch in
@@ -89,7 +78,8 @@ def _resolved(tree: CheckoutTree, planned: Plan, plan: Callable[[Contents], Plan
     """
     found = recalled(tree, conflicts(planned.tree, planned.patches))
     while found:
-        made = plan({file: known.text for file, known in found.items()})
+        contents = {file: known.text for file, known in found.items()}
+        made = planner.plan(ids, only=only, closely=True, certain=certain, contents=contents)
         stuck = {s.patch.id for s in made.patches if s.state is State.CONFLICT and not (certain and s.edits)}
         open_ones = {(s.patch.id, e.name) for s in made.patches for e in s.edits if e.state is State.CONFLICT}
         wrong = {
@@ -105,9 +95,8 @@ def _resolved(tree: CheckoutTree, planned: Plan, plan: Callable[[Contents], Plan
 
 def _offer(tree: CheckoutTree, planned: Plan) -> str:
     """Say how many conflicts of a plan a person resolved elsewhere, as the end of a sentence."""
-    count = sum(
-        len(known.edits) for known in recalled(tree, conflicts(planned.tree, planned.patches)).values()
-    )
+    found = recalled(tree, conflicts(planned.tree, planned.patches))
+    count = sum(len(known.edits) for known in found.values())
     return f"; {count} of them you resolved elsewhere, and --resolved writes the same here" if count else ""
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.commands.planning import plan_for
 from patchkit.plan import conflict
-from patchkit.plan.at_hand import PatchesAtHand
-from patchkit.transaction.at_once import at_once
+from patchkit.plan.planner import Planner
+from patchkit.transaction.origin import origin
+from patchkit.transaction.whole import require_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
     """Return what applying ``ids`` (none: all that are on) with what they need would do; conflicts are states."""
-    planned = plan_for(tree, patches, ids, only=False, closely=True)
-    return at_once(tree, planned, PatchesAtHand(tree, patches))
+    require_whole(tree)
+    planner = Planner(tree, patches)
+    return planner.together(planner.plan(ids, closely=True), origin(tree))
 
 
 def conflicts(plan: Plan) -> tuple[Conflict, ...]:

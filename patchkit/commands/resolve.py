@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, PatchkitError, UsageError
-from patchkit.plan import vendor
-from patchkit.plan.build import inspect
 from patchkit.plan.conflict import at_site
+from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import remember
 from patchkit.plan.status import State
 from patchkit.transaction import resolve as resolving
@@ -73,7 +72,6 @@ def resolve(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> Res
 
 
 def _require_edit(patch: Patch, name: str) -> None:
-
     names = [edit.name for edit in patch.edits]
     if name not in names:
         close = difflib.get_close_matches(name, names, n=1)
@@ -83,10 +81,8 @@ def _require_edit(patch: Patch, name: str) -> None:
 
 def _in_place(tree: CheckoutTree, patches: PatchSet, contents: Contents, patch: str, edit: str) -> EditStatus:
     """Return an edit that is in place in files with these contents; ConflictError says what is missing."""
-    chosen = patches.select([patch], only=True)
-    if vendor.is_vendored(tree):
-        chosen = vendor.pointed(chosen)
-    status = next(s for s in inspect(OverlayTree(tree, contents), chosen) if s.patch.id == patch)
+    statuses = Planner(tree, patches).statuses(patches.select([patch], only=True), contents)
+    status = next(s for s in statuses if s.patch.id == patch)
     found = [each for each in status.edits if each.name == edit]
     if not found:
         raise ConflictError(

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError
 from patchkit.plan import vendor
-from patchkit.plan.at_hand import PatchesAtHand
-from patchkit.plan.build import inspect
+from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
 from patchkit.transaction import revert as reverting
 from patchkit.transaction.apply import with_plan
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.patchset.select import PatchSet
+    from patchkit.plan.status import PatchStatus
     from patchkit.transaction.revert import Reverted
     from patchkit.tree.tree import CheckoutTree
 
@@ -32,20 +32,21 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     and nothing written, if neither is there, or if edits cannot be told apart.
     """
     require_settled(tree)
+    planner = Planner(tree, patches)
     recorded = reverting.recorded(tree)
-    inferred = None if recorded else _inferred(tree, patches)
+    inferred = None if recorded else _inferred(tree, patches, planner)
     if inferred is not None:
         recorded = tuple(inferred.record.patches)
     unrecorded = [name for name in ids or patches.ids if name not in recorded]
     if unrecorded and (ids or not recorded):
-        _refuse_unrecorded(tree, patches, unrecorded, named=bool(ids))
+        _refuse_unrecorded(tree, planner.statuses(tuple(map(patches.get, unrecorded))), named=bool(ids))
     named = frozenset(ids).intersection(recorded)
     if ids and not named:
         return reverting.Reverted((), ())
-    return reverting.revert(tree, named or None, PatchesAtHand(tree, patches), inferred)
+    return reverting.revert(tree, named or None, planner, inferred)
 
 
-def _inferred(tree: CheckoutTree, patches: PatchSet) -> Inferred | None:
+def _inferred(tree: CheckoutTree, patches: PatchSet, planner: Planner) -> Inferred | None:
     """Work out what a ledger would say, from git's history; None if the tree has nothing that patchkit wrote.
 
     ConflictError if git does not have what was there before, or the patches at hand do not make what is there.
@@ -53,14 +54,14 @@ def _inferred(tree: CheckoutTree, patches: PatchSet) -> Inferred | None:
     files = signed(tree)
     if not files:
         return None
-    statuses = inspect(tree, tuple(patches))
+    statuses = planner.statuses(tuple(patches))
     ids = [s.patch.id for s in statuses if any(edit.state is State.APPLIED for edit in s.edits)]
     originals = before_patches(tree, files)
     folders = []
     if vendor.is_vendored(tree):
         originals |= dict.fromkeys(tree.files(vendor.FOLDER, ""))
         folders.append(vendor.FOLDER)
-    planned = PatchesAtHand(tree, patches).plan(originals, ids)
+    planned = planner.exactly(ids, originals)
     unexplained = sorted(set(files).difference(change.file for change in planned.changes))
     if unexplained:
         raise ConflictError(
@@ -72,9 +73,8 @@ def _inferred(tree: CheckoutTree, patches: PatchSet) -> Inferred | None:
     return Inferred(record, {digest_of(text): text for text in texts if text is not None})
 
 
-def _refuse_unrecorded(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, named: bool) -> None:
-    """Raise ConflictError if the tree has a patch although no ledger records it."""
-    statuses = inspect(tree, tuple(map(patches.get, ids)))
+def _refuse_unrecorded(tree: CheckoutTree, statuses: Sequence[PatchStatus], *, named: bool) -> None:
+    """Raise ConflictError if the tree has a patch of ``statuses``, which no ledger records."""
     ours = [s.patch.id for s in statuses if any(edit.state is State.APPLIED for edit in s.edits)]
     theirs = [s.patch.id for s in statuses if s.state is State.UPSTREAM]
     if ours:
