@@ -120,20 +120,12 @@ def _print(
     commits: Sequence[Commit] = (),
 ) -> None:
     from patchkit.cli import console
+    from patchkit.cli.answers.apply import Apply
     from patchkit.findings.printable import escaped
-    from patchkit.plan.answer import place, states
     from patchkit.plan.status import State
 
     if as_json:
-        made = {"commits": [{"patch": one.patch, "commit": one.commit} for one in commits]} if commits else {}
-        heirs = {"inherited_opt_outs": [heir.answer() for heir in applied.heirs]} if applied.heirs else {}
-        files = {"changed_files": list(applied.files)}
-        marked = [
-            {"patch": block.patch, "edit": block.edit, "file": file, "line": block.start + 1}
-            for file, block in applied.marked
-        ]
-        left = {"markers": marked} if marked else {}
-        console.emit(place(tree) | states(tree, applied.patches) | files | left | heirs | made)
+        console.emit(Apply.of(tree, applied, commits))
         return
     would = dry_run and bool(applied.files)
     console.say_states(applied.patches, {State.APPLIED: "Would be applied by patchkit"} if would else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -79,14 +78,13 @@ def _answer(
     from rich.console import Console
 
     from patchkit.audit import text
+    from patchkit.cli.answers.audit import Audit
+    from patchkit.cli.console import emit
     from patchkit.commands.audit import audit_rules
     from patchkit.findings.answer import Section, SectionedReport
 
     if style == "json":
-        data = report.answer()
-        if entries is not None:
-            data["opt_out"] = [entry.answer() for entry in entries]
-        click.echo(json.dumps(data, indent=2))
+        emit(Audit.of(report, entries))
     elif style == "text":
         console = Console(soft_wrap=True)
         text.show(report, console, lambda file: _lines(tree, file), explain)

@@ -40,14 +40,13 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
 
 
 def _print(
-    tree: CheckoutTree, changes: Sequence[FileChange], conflicts: Sequence[Conflict], *, as_json: bool
+    tree: CheckoutTree, changes: Sequence[FileChange], conflicts: tuple[Conflict, ...], *, as_json: bool
 ) -> None:
-    import msgspec
     from rich.syntax import Syntax
 
     from patchkit.cli import console
+    from patchkit.cli.answers.diff import Diff
     from patchkit.findings.printable import plain
-    from patchkit.plan.answer import place
     from patchkit.plan.diff import unified
 
     names = {
@@ -55,15 +54,7 @@ def _print(
     }
     texts = {change.file: unified(change, names[change.file]) for change in changes}
     if as_json:
-        files = [
-            {
-                "file": change.file,
-                "patches": change.patches,
-                "diff": texts[change.file].decode(errors="replace"),
-            }
-            for change in changes
-        ]
-        console.emit(place(tree) | {"files": files, "conflicts": msgspec.to_builtins(conflicts)})
+        console.emit(Diff.of(tree, changes, texts, conflicts))
         return
     text = b"".join(texts.values())
     out = console.stdout()

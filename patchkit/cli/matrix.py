@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -95,15 +94,14 @@ class _Opened(NamedTuple):
 
 
 def _answer(matrix: Matrix, patches: PatchSet, style: str, opened: _Opened, out: Console) -> None:
-    import msgspec
-
+    from patchkit.cli import console
     from patchkit.matrix.formats import table, text
 
     if style == "text":
         text.show(matrix, out)
         return
     if style == "json":
-        written = json.dumps(msgspec.to_builtins(matrix), indent=2)
+        written = console.written(matrix)
     elif style == "csv":
         written = table.document(matrix)
     else:

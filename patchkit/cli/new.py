@@ -37,6 +37,7 @@ def command(
 ) -> None:
     """Draft a patch from a plain diff: sites by structure, and `todo` at what is not sure."""
     from patchkit.cli import console
+    from patchkit.cli.answers.new import New
     from patchkit.commands.new import new
     from patchkit.findings.printable import escaped
 
@@ -49,8 +50,7 @@ def command(
         raise UsageError(f"{diff} is not readable as UTF-8: name another with --from-diff.") from None
     drafted = new(opened, identifier, folder or Path(identifier), diff=text, commit=commit or "")
     if as_json:
-        told = {"file": str(drafted.file), "edits": drafted.edits, "exact": drafted.exact}
-        console.emit(told | {"todo": list(drafted.todo)})
+        console.emit(New.of(drafted))
         return
     console.say(
         f"{escaped(str(drafted.file))}: {drafted.edits} edits drafted, {len(drafted.todo)} things to do by hand."

@@ -12,14 +12,14 @@ from patchkit.cli import options
 def command(*, tree: str | None, installed: bool, as_json: bool) -> None:
     """Finish or roll back an interrupted write to TREE."""
     from patchkit.cli import console
+    from patchkit.cli.answers.recover import Recover
     from patchkit.commands.recover import recover
-    from patchkit.plan.answer import place
 
     words = options.Words(tree, installed)
     opened = words.open()
     recovery = recover(opened)
     if as_json:
-        console.emit(place(opened) | {"action": recovery.action, "files": list(recovery.files)})
+        console.emit(Recover.of(opened, recovery))
     elif recovery.files:
         done = recovery.action.capitalize().replace("-", " ")
         console.say(f"{done}: {console.count(recovery.files)}.")

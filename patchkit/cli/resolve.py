@@ -24,9 +24,9 @@ def command(*, words: Sequence[str], installed: bool, folders: Sequence[Path], a
     stands: apply --resolved takes it. revert takes it back with the patch.
     """
     from patchkit.cli import console
+    from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import resolve
     from patchkit.patchset import load
-    from patchkit.plan.answer import place
 
     if len(words) not in (2, 3):
         raise UsageError("which edit? Name its patch and then the edit: patchkit resolve [TREE] PATCH EDIT.")
@@ -37,8 +37,7 @@ def command(*, words: Sequence[str], installed: bool, folders: Sequence[Path], a
     with console.working(opened):
         done = resolve(opened, patches, patch, edit)
     if as_json:
-        answer = {"patch": patch, "edit": edit, "recorded": done.recorded, "remembered": done.remembered}
-        console.emit(place(opened) | answer)
+        console.emit(Resolve.of(opened, patch, edit, done))
         return
     if not done.recorded:
         console.say(f"{patch} {edit} is recorded already.")

@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Say of each patch whether TREE has it."""
     from patchkit.cli import console
+    from patchkit.cli.answers.status import Status
     from patchkit.commands.status import standing
     from patchkit.patchset import load
-    from patchkit.plan.answer import place, states, strangers
     from patchkit.plan.status import State
 
     words = options.Words(tree, installed, folders)
@@ -47,7 +47,7 @@ def command(
     with console.working(opened):
         found = standing(opened, patches)
     if as_json:
-        console.emit(place(opened) | states(opened, found.patches) | strangers(found.unknown))
+        console.emit(Status.of(opened, found))
     else:
         _say(opened, found, words.tail)
     # What is not applicable has nothing to do here, so it cannot fail a check either.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,19 +86,21 @@ def _written(verdict: Verdict, style: str) -> str | None:
     """Return the answer in a format for machines or browsers, None for text."""
     if style == "text":
         return None
+    from patchkit.cli.answers.verify import Verify
+    from patchkit.cli.console import written
     from patchkit.commands.audit import audit_rules
     from patchkit.findings.answer import SectionedReport
-    from patchkit.verify import answer, engine, page
+    from patchkit.verify import engine, page, sections
 
     if style == "json":
-        return json.dumps(answer.answer(verdict), indent=2)
+        return written(Verify.of(verdict))
     if style == "html":
         return page.document(verdict)
     tree = verdict.subject.tree
     prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
     rules = audit_rules() | engine.rules()
     return formats.document(
-        style, SectionedReport("patchkit verify", answer.sections(verdict), rules, prefix)
+        style, SectionedReport("patchkit verify", sections.sections(verdict), rules, prefix)
     )
 
 
