@@ -28,7 +28,8 @@ import msgspec
 import plots
 from cogapp import Cog
 
-from patchkit.cli import answers
+from patchkit.cli.schemas import ANSWERS
+from patchkit.cli.schemas import schema as schema_of
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.kinds import KINDS
 from patchkit.errors import PatchkitError
@@ -801,7 +802,7 @@ def data() -> dict[Path, str]:
 def schemas() -> dict[Path, str]:
     """Return the JSON Schemas of patch files and of every ``--json`` answer as they are published."""
     found = {SCHEMA: schema.json_schema()}
-    found |= {SCHEMA.parent / "schemas" / f"{name}.json": answers.schema(name) for name in answers.ANSWERS}
+    found |= {SCHEMA.parent / "schemas" / f"{name}.json": schema_of(name) for name in ANSWERS}
     return {path: json.dumps(said, indent=1) + "\n" for path, said in found.items()}
 
 

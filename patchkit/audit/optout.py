@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,11 +28,6 @@ class OptOut(msgspec.Struct, frozen=True):
     def can_opt_out(self) -> bool:
         """Whether nothing that the backend runs reads the mirror unguarded."""
         return not self.in_the_way
-
-    def answer(self) -> dict[str, Any]:
-        """Return the suggestion as the JSON contract spells it."""
-        said: dict[str, Any] = msgspec.to_builtins(self)
-        return said | {"can_opt_out": self.can_opt_out}
 
 
 def suggest(program: Program) -> tuple[OptOut, ...]:

@@ -65,9 +65,11 @@ def command(
     as_json: bool,
 ) -> None:
     """Apply each PATCH with what it requires and what hardens it."""
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.apply import apply
+    from patchkit.commands.commit import commit
     from patchkit.patchset import load
+    from patchkit.plan.refusal import PlanConflictError, describe_conflicts
     from patchkit.transaction.apply import Applied
 
     patches = load.patches(folders)
@@ -83,12 +85,12 @@ def command(
     try:
         with console.working(tree):
             if committing:
-                done = api.commit(
+                done = commit(
                     tree, patches, words.ids, only=only, keep_going=keep_going, runtime=runtime or ""
                 )
                 applied, commits = done.applied, done.commits
             else:
-                applied = api.apply(
+                applied = apply(
                     tree,
                     patches,
                     words.ids,
@@ -100,11 +102,11 @@ def command(
                     dry_run=dry_run,
                     runtime=runtime or "",
                 )
-    except api.PlanConflictError as error:
+    except PlanConflictError as error:
         _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
         raise
     _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits)
-    if api.describe_conflicts(applied.patches):
+    if describe_conflicts(applied.patches):
         context.exit(1)
 
 
@@ -118,20 +120,12 @@ def _print(
     commits: Sequence[Commit] = (),
 ) -> None:
     from patchkit.cli import console
+    from patchkit.cli.answers.apply import Apply
     from patchkit.findings.printable import escaped
-    from patchkit.plan.answer import place, states
     from patchkit.plan.status import State
 
     if as_json:
-        made = {"commits": [{"patch": one.patch, "commit": one.commit} for one in commits]} if commits else {}
-        heirs = {"inherited_opt_outs": [heir.answer() for heir in applied.heirs]} if applied.heirs else {}
-        files = {"changed_files": list(applied.files)}
-        marked = [
-            {"patch": block.patch, "edit": block.edit, "file": file, "line": block.start + 1}
-            for file, block in applied.marked
-        ]
-        left = {"markers": marked} if marked else {}
-        console.emit(place(tree) | states(tree, applied.patches) | files | left | heirs | made)
+        console.emit(Apply.of(tree, applied, commits))
         return
     would = dry_run and bool(applied.files)
     console.say_states(applied.patches, {State.APPLIED: "Would be applied by patchkit"} if would else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -54,8 +53,8 @@ def command(
 
     Nothing of TREE is imported or run. Exit code 1 if anything is found that is at least likely.
     """
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.audit import audit
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
 
@@ -63,7 +62,7 @@ def command(
     opened = options.Words(tree, installed).open()
     known = baselines.load(baseline) if baseline is not None else ()
     with console.progress() as watch:
-        found = api.audit(opened, known, allow_unread=allow_unread, watch=watch)
+        found = audit(opened, known, allow_unread=allow_unread, watch=watch)
     judged = found.at_least(Confidence(min_confidence or "likely"))
     # In the formats that pipelines read, every finding is a failure.
     report = found if min_confidence is None and style in ("text", "json") else judged
@@ -78,15 +77,14 @@ def _answer(
 ) -> None:
     from rich.console import Console
 
-    from patchkit import api
     from patchkit.audit import text
+    from patchkit.cli.answers.audit import Audit
+    from patchkit.cli.console import emit
+    from patchkit.commands.audit import audit_rules
     from patchkit.findings.answer import Section, SectionedReport
 
     if style == "json":
-        data = report.answer()
-        if entries is not None:
-            data["opt_out"] = [entry.answer() for entry in entries]
-        click.echo(json.dumps(data, indent=2))
+        emit(Audit.of(report, entries))
     elif style == "text":
         console = Console(soft_wrap=True)
         text.show(report, console, lambda file: _lines(tree, file), explain)
@@ -95,7 +93,7 @@ def _answer(
         prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
         section = Section("patchkit audit", f"{report.files_scanned} files", report)
         click.echo(
-            formats.document(style, SectionedReport("patchkit audit", (section,), api.audit_rules(), prefix))
+            formats.document(style, SectionedReport("patchkit audit", (section,), audit_rules(), prefix))
         )
 
 

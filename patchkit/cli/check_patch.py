@@ -25,24 +25,16 @@ if TYPE_CHECKING:
 @options.options(options.as_json)
 def command(*, folder: Path, trees: Sequence[str], as_json: bool) -> None:
     """Check the patch in DIR, or those one folder below, run their examples and look for undefined names."""
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.cli.answers.check_patch import CheckPatch
+    from patchkit.commands.check import check_patches
     from patchkit.findings.printable import escaped
     from patchkit.tree.tree import open_tree
 
-    checked = api.check_patches(folder, [open_tree(Path(tree)) for tree in trees])
+    checked = check_patches(folder, [open_tree(Path(tree)) for tree in trees])
     faulty = [each for each in checked if each.faults]
     if as_json:
-        answer = [
-            {
-                "patch": each.patch,
-                "folder": str(each.folder),
-                "examples": each.examples,
-                "faults": each.faults,
-            }
-            for each in checked
-        ]
-        console.emit({"patches": answer})
+        console.emit(CheckPatch.of(checked))
     else:
         for each in checked:
             said = f"{each.examples} example{'' if each.examples == 1 else 's'}"

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import to_builtins
 from rich.console import Console
 
 from patchkit.errors import UsageError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from msgspec import Struct
 
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -96,9 +99,15 @@ def writing(output: Path | None) -> Iterator[Console]:
         ) from error
 
 
-def emit(answer: object) -> None:
+def written(answer: Struct | Sequence[Struct]) -> str:
+    """Return an answer in JSON."""
+    # msgspec's own encoder refuses names of files that are no Unicode, and writes what an ASCII stdout refuses.
+    return json.dumps(to_builtins(answer), indent=2)
+
+
+def emit(answer: Struct | Sequence[Struct]) -> None:
     """Print an answer in JSON."""
-    click.echo(json.dumps(answer, indent=2))
+    click.echo(written(answer))
 
 
 def stdout() -> Console:

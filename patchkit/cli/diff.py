@@ -23,31 +23,30 @@ if TYPE_CHECKING:
 @options.options(options.tree_and_patches, options.installed, options.folders, options.as_json)
 def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
     """Print what apply would change, as a unified diff."""
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.diff import conflicts, diff
     from patchkit.patchset import load
+    from patchkit.plan.refusal import describe_conflicts
 
     patches = load.patches(folders)
     words = options.understood(arguments, installed, folders, patches)
     tree = words.open()
     with console.working(tree):
-        planned = api.diff(tree, patches, words.ids)
-    found = api.conflicts(planned)
-    _print(tree, planned.changes, found, as_json=as_json)
-    conflicts = api.describe_conflicts(planned.patches)
-    if conflicts:
-        raise ConflictError(f"{conflicts}: patchkit status{words.tail} says why.")
+        planned = diff(tree, patches, words.ids)
+    _print(tree, planned.changes, conflicts(planned), as_json=as_json)
+    left = describe_conflicts(planned.patches)
+    if left:
+        raise ConflictError(f"{left}: patchkit status{words.tail} says why.")
 
 
 def _print(
-    tree: CheckoutTree, changes: Sequence[FileChange], conflicts: Sequence[Conflict], *, as_json: bool
+    tree: CheckoutTree, changes: Sequence[FileChange], conflicts: tuple[Conflict, ...], *, as_json: bool
 ) -> None:
-    import msgspec
     from rich.syntax import Syntax
 
     from patchkit.cli import console
+    from patchkit.cli.answers.diff import Diff
     from patchkit.findings.printable import plain
-    from patchkit.plan.answer import place
     from patchkit.plan.diff import unified
 
     names = {
@@ -55,15 +54,7 @@ def _print(
     }
     texts = {change.file: unified(change, names[change.file]) for change in changes}
     if as_json:
-        files = [
-            {
-                "file": change.file,
-                "patches": change.patches,
-                "diff": texts[change.file].decode(errors="replace"),
-            }
-            for change in changes
-        ]
-        console.emit(place(tree) | {"files": files, "conflicts": msgspec.to_builtins(conflicts)})
+        console.emit(Diff.of(tree, changes, texts, conflicts))
         return
     text = b"".join(texts.values())
     out = console.stdout()

@@ -32,20 +32,18 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the
     launch command as typed, in quotes. Everything is read from TREE; nothing of it is imported or run.
     """
-    import msgspec
-
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.cli.answers.doctor import Doctor
+    from patchkit.commands.doctor import doctor
     from patchkit.patchset import load
-    from patchkit.plan.answer import place
 
     named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
     tree = options.Words(words[0] if named else None, False, folders).open()
     given = read_named(settings) if settings is not None else b""
     with console.working(tree):
-        diagnosis = api.doctor(tree, load.patches(folders), words[named:], given)
+        diagnosis = doctor(tree, load.patches(folders), words[named:], given)
     if as_json:
-        console.emit(place(tree) | msgspec.to_builtins(diagnosis))
+        console.emit(Doctor.of(tree, diagnosis))
     else:
         _say(diagnosis, tree.root)
 

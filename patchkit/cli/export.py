@@ -36,20 +36,19 @@ def command(
 
     One file, and so one commit, a patch. TREE is only read, and what is not committed in it does not count.
     """
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.cli.answers.export import Export
+    from patchkit.commands.export import export
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
-    from patchkit.plan.answer import place, states
 
     patches = load.patches(folders)
     words = options.understood(arguments, False, folders, patches)
     tree = words.open()
     with console.working(tree):
-        exported = api.export(tree, patches, folder, words.ids, only=only)
+        exported = export(tree, patches, folder, words.ids, only=only)
     if as_json:
-        files = {"files": [str(path) for path in exported.files]}
-        console.emit(place(tree) | states(tree, exported.patches) | files)
+        console.emit(Export.of(tree, exported))
         return
     for path in exported.files:
         console.say(escaped(str(path)))

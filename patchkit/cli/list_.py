@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def command(*, folders: Sequence[Path], as_json: bool) -> None:
     """Name the patches."""
     from patchkit.cli import console
+    from patchkit.cli.answers.patches import Listed
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
-    from patchkit.patchset.describe import brief
 
     patches = tuple(load.patches(folders))
     if as_json:
-        console.emit([brief(patch) for patch in patches])
+        console.emit(list(map(Listed.of, patches)))
         return
     width = max((len(patch.id) for patch in patches), default=0)
     for patch in patches:

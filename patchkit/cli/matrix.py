@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,8 +58,8 @@ def command(
     REPO is only read. What was examined is remembered, so an interrupted run goes on where it stopped.
     Exit code 1 if a ref cannot be read or, with --verify, does not verify.
     """
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.matrix import matrix
     from patchkit.patchset import load
 
     style = options.style_of(style, as_json=as_json)
@@ -71,7 +70,7 @@ def command(
     conflicts: dict[str, tuple[Conflict, ...]] = {}
     is_page = style == "html"
     with console.progress() as watch:
-        matrix = api.matrix(
+        found = matrix(
             Path(words[0]),
             (*patterns, *words[1:]),
             patches,
@@ -82,8 +81,8 @@ def command(
             conflicts=conflicts if is_page else None,
         )
     with console.writing(output) as out:
-        _answer(matrix, patches, style, _Opened(diffs, conflicts), out)
-    if any(row.error or (row.verified and not row.verified.passed) for row in matrix.rows):
+        _answer(found, patches, style, _Opened(diffs, conflicts), out)
+    if any(row.error or (row.verified and not row.verified.passed) for row in found.rows):
         context.exit(1)
 
 
@@ -95,15 +94,14 @@ class _Opened(NamedTuple):
 
 
 def _answer(matrix: Matrix, patches: PatchSet, style: str, opened: _Opened, out: Console) -> None:
-    import msgspec
-
+    from patchkit.cli import console
     from patchkit.matrix.formats import table, text
 
     if style == "text":
         text.show(matrix, out)
         return
     if style == "json":
-        written = json.dumps(msgspec.to_builtins(matrix), indent=2)
+        written = console.written(matrix)
     elif style == "csv":
         written = table.document(matrix)
     else:

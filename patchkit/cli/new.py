@@ -36,8 +36,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Draft a patch from a plain diff: sites by structure, and `todo` at what is not sure."""
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.cli.answers.new import New
+    from patchkit.commands.new import new
     from patchkit.findings.printable import escaped
 
     if (diff is None) is (commit is None):
@@ -47,10 +48,9 @@ def command(
         text = read_named(diff).decode() if diff is not None else ""
     except UnicodeDecodeError:
         raise UsageError(f"{diff} is not readable as UTF-8: name another with --from-diff.") from None
-    drafted = api.new(opened, identifier, folder or Path(identifier), diff=text, commit=commit or "")
+    drafted = new(opened, identifier, folder or Path(identifier), diff=text, commit=commit or "")
     if as_json:
-        told = {"file": str(drafted.file), "edits": drafted.edits, "exact": drafted.exact}
-        console.emit(told | {"todo": list(drafted.todo)})
+        console.emit(New.of(drafted))
         return
     console.say(
         f"{escaped(str(drafted.file))}: {drafted.edits} edits drafted, {len(drafted.todo)} things to do by hand."

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from patchkit.commands.rebase_check import Move
+
 
 @click.command("rebase-check")
 @options.options(
@@ -42,44 +44,41 @@ def command(
     move, and conflicts are said with their sites. Exit code 1 if there is one. TREE is only read, unless
     --merge is given.
     """
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.cli.answers.rebase_check import RebaseCheck
+    from patchkit.commands.merge import merge
+    from patchkit.commands.rebase_check import rebase_check
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
-    from patchkit.plan.answer import place
 
     patches = load.patches(folders)
     words = options.Words(tree, False, folders)
     opened = words.open()
     with console.working(opened):
-        moves = api.rebase_check(opened, patches, ref)
-    if as_json:
-        told = [
-            {"id": move.patch, "now": move.now, "then": move.then, "reason": move.reason, "said": move.said}
-            for move in moves
-        ]
-        answer = place(opened) | {"onto": ref, "patches": told}
-    else:
-        width = max((len(move.patch) for move in moves), default=0)
-        for move in moves:
-            console.say(f"{escaped(move.patch.ljust(width))}  {move.now:14} {escaped(move.said)}")
-            if move.reason:
-                console.say(f"{'':{width}}  {'':14} {escaped(move.reason)}")
+        moves = rebase_check(opened, patches, ref)
+    if not as_json:
+        _say(moves)
+    merged = None
     if merging:
         with console.working(opened):
-            merged = api.merge(opened, patches, ref)
-        if as_json:
-            answer["merged"] = merged.merged
-            answer["commits"] = [
-                {"patch": one.patch, "commit": one.commit} for one in merged.committed.commits
-            ]
-        else:
-            console.say(
-                f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.committed.commits)} patches applied."
-            )
+            merged = merge(opened, patches, ref)
     if as_json:
-        console.emit(answer)
-    elif not merging:
+        console.emit(RebaseCheck.of(opened, ref, moves, merged))
+    elif merged is not None:
+        applied = len(merged.committed.commits)
+        console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {applied} patches applied.")
+    else:
         console.say_next((f"rebase-check{words.tail} --onto {ref} --merge", "merges it and applies again"))
     if any(move.then == "conflict" for move in moves):
         context.exit(1)
+
+
+def _say(moves: Sequence[Move]) -> None:
+    from patchkit.cli import console
+    from patchkit.findings.printable import escaped
+
+    width = max((len(move.patch) for move in moves), default=0)
+    for move in moves:
+        console.say(f"{escaped(move.patch.ljust(width))}  {move.now:14} {escaped(move.said)}")
+        if move.reason:
+            console.say(f"{'':{width}}  {'':14} {escaped(move.reason)}")

@@ -11,15 +11,15 @@ from patchkit.cli import options
 @options.options(options.tree, options.installed, options.as_json)
 def command(*, tree: str | None, installed: bool, as_json: bool) -> None:
     """Finish or roll back an interrupted write to TREE."""
-    from patchkit import api
     from patchkit.cli import console
-    from patchkit.plan.answer import place
+    from patchkit.cli.answers.recover import Recover
+    from patchkit.commands.recover import recover
 
     words = options.Words(tree, installed)
     opened = words.open()
-    recovery = api.recover(opened)
+    recovery = recover(opened)
     if as_json:
-        console.emit(place(opened) | {"action": recovery.action, "files": list(recovery.files)})
+        console.emit(Recover.of(opened, recovery))
     elif recovery.files:
         done = recovery.action.capitalize().replace("-", " ")
         console.say(f"{done}: {console.count(recovery.files)}.")

@@ -29,13 +29,11 @@ def command(
 
     TREE is verified for that, as patchkit verify does.
     """
-    import msgspec
-
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.cli.answers.report import Report
+    from patchkit.commands.report import report
     from patchkit.findings.printable import plain
     from patchkit.patchset import load
-    from patchkit.plan.answer import place
     from patchkit.series.backports import markdown
 
     if not ledger:
@@ -43,8 +41,8 @@ def command(
     patches = load.patches(folders)
     opened = options.Words(tree, installed, folders).open()
     with console.checking() as watch:
-        rows = api.report(opened, patches, watch)
+        rows = report(opened, patches, watch)
     if as_json:
-        console.emit(place(opened) | {"rows": msgspec.to_builtins(rows)})
+        console.emit(Report.of(opened, rows))
     else:
         click.echo(plain(markdown(rows)), nl=False)

@@ -23,10 +23,10 @@ def command(*, words: Sequence[str], installed: bool, folders: Sequence[Path], a
     What you wrote between the markers of apply --markers is remembered, and offered wherever the same code
     stands: apply --resolved takes it. revert takes it back with the patch.
     """
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.cli.answers.resolve import Resolve
+    from patchkit.commands.resolve import resolve
     from patchkit.patchset import load
-    from patchkit.plan.answer import place
 
     if len(words) not in (2, 3):
         raise UsageError("which edit? Name its patch and then the edit: patchkit resolve [TREE] PATCH EDIT.")
@@ -35,10 +35,9 @@ def command(*, words: Sequence[str], installed: bool, folders: Sequence[Path], a
     asked = options.Words(tree[0] if tree else None, installed, folders)
     opened = asked.open()
     with console.working(opened):
-        done = api.resolve(opened, patches, patch, edit)
+        done = resolve(opened, patches, patch, edit)
     if as_json:
-        answer = {"patch": patch, "edit": edit, "recorded": done.recorded, "remembered": done.remembered}
-        console.emit(place(opened) | answer)
+        console.emit(Resolve.of(opened, patch, edit, done))
         return
     if not done.recorded:
         console.say(f"{patch} {edit} is recorded already.")

@@ -26,20 +26,19 @@ def command(
     as_json: bool,
 ) -> None:
     """Take back each PATCH; edits that a person made since stay."""
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.cli.answers.revert import Revert
+    from patchkit.commands.revert import revert
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
-    from patchkit.plan.answer import place
 
     patches = load.patches(folders)
     words = options.understood(arguments, installed, folders, patches, everything=everything)
     tree = words.open()
     with console.working(tree):
-        reverted = api.revert(tree, patches, words.ids)
+        reverted = revert(tree, patches, words.ids)
     if as_json:
-        answer = {"reverted": list(reverted.patches), "changed_files": list(reverted.files)}
-        console.emit(place(tree) | answer)
+        console.emit(Revert.of(tree, reverted))
         return
     for name in reverted.patches:
         console.say(f"[green]<[/] {escaped(name)}")

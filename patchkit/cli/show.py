@@ -22,17 +22,13 @@ if TYPE_CHECKING:
 def command(*, patch: str, folders: Sequence[Path], as_json: bool) -> None:
     """Say what PATCH changes, why, and at what risk."""
     from patchkit.cli import console
+    from patchkit.cli.answers.patches import Show
     from patchkit.patchset import load, runs
-    from patchkit.patchset.describe import brief
 
     found = load.patches(folders).get(patch)
     places = runs.read().where(found.id)
     if as_json:
-        import msgspec
-
-        edits = [{"name": edit.name, "description": edit.why} for edit in found.edits]
-        said = {"why": found.why, "verify": found.verify, "edits": edits, "runs": msgspec.to_builtins(places)}
-        console.emit(brief(found) | said)
+        console.emit(Show.whole(found, places))
         return
     _say(found, places)
 

@@ -35,19 +35,19 @@ def command(
     as_json: bool,
 ) -> None:
     """Say of each patch whether TREE has it."""
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.cli.answers.status import Status
+    from patchkit.commands.status import standing
     from patchkit.patchset import load
-    from patchkit.plan.answer import place, states, strangers
     from patchkit.plan.status import State
 
     words = options.Words(tree, installed, folders)
     patches = load.patches(folders)
     opened = words.open()
     with console.working(opened):
-        found = api.standing(opened, patches)
+        found = standing(opened, patches)
     if as_json:
-        console.emit(place(opened) | states(opened, found.patches) | strangers(found.unknown))
+        console.emit(Status.of(opened, found))
     else:
         _say(opened, found, words.tail)
     # What is not applicable has nothing to do here, so it cannot fail a check either.

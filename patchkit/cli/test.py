@@ -43,10 +43,8 @@ def command(
 
     Exit code 1 if it conflicts somewhere, a check fails that did not before, or revert is not exact.
     """
-    import msgspec
-
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.test import test
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
 
@@ -54,9 +52,9 @@ def command(
     is_folder = (own / "patch.toml").is_file()
     patches = load.patches((*folders, own) if is_folder else folders)
     name = next(one for one in patches.ids if one not in load.patches(folders).ids) if is_folder else patch
-    trials = [api.test(tree, patches, name) for tree in (*trees, *more)]
+    trials = [test(tree, patches, name) for tree in (*trees, *more)]
     if as_json:
-        console.emit([msgspec.to_builtins(trial) for trial in trials])
+        console.emit(trials)
     for trial in () if as_json else trials:
         mark = "[red]![/]" if trial.problems else "[green]>[/]"
         console.say(

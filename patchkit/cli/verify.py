@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,8 +62,8 @@ def command(
     It compiles the changed files, looks for every edit, follows imports, compares the ledger with the bytes,
     checks what backends and workers expect of each other, and audits the tree. Only --level import runs code.
     """
-    from patchkit import api
     from patchkit.cli import console
+    from patchkit.commands.verify import verify
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
     from patchkit.patchset import load
@@ -77,7 +76,7 @@ def command(
     opened = words.open()
     terms = Terms(Confidence(min_confidence), known, importing=level == "import")
     with console.checking() as watch:
-        verdict = api.verify(opened, patches, terms, watch)
+        verdict = verify(opened, patches, terms, watch)
     _answer(_written(verdict, style), output, verdict, opened, words.tail)
     if not verdict.passed:
         context.exit(1)
@@ -87,19 +86,21 @@ def _written(verdict: Verdict, style: str) -> str | None:
     """Return the answer in a format for machines or browsers, None for text."""
     if style == "text":
         return None
-    from patchkit import api
+    from patchkit.cli.answers.verify import Verify
+    from patchkit.cli.console import written
+    from patchkit.commands.audit import audit_rules
     from patchkit.findings.answer import SectionedReport
-    from patchkit.verify import answer, engine, page
+    from patchkit.verify import engine, page, sections
 
     if style == "json":
-        return json.dumps(answer.answer(verdict), indent=2)
+        return written(Verify.of(verdict))
     if style == "html":
         return page.document(verdict)
     tree = verdict.subject.tree
     prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
-    rules = api.audit_rules() | engine.rules()
+    rules = audit_rules() | engine.rules()
     return formats.document(
-        style, SectionedReport("patchkit verify", answer.sections(verdict), rules, prefix)
+        style, SectionedReport("patchkit verify", sections.sections(verdict), rules, prefix)
     )
 
 

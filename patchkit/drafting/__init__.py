@@ -1,1 +1,1 @@
-"""A patch of one's own: drafted from a diff, and tried on trees."""
+"""A patch of one's own is drafted from a diff."""

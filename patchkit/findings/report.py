@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -41,10 +41,3 @@ class Report(msgspec.Struct, frozen=True):
             else:
                 new.append(finding)
         return replace(self, findings=tuple(new), known=tuple(known))
-
-    def answer(self) -> dict[str, Any]:
-        """Return the report as the JSON contract spells it."""
-        said: dict[str, Any] = msgspec.to_builtins(self)
-        said |= {"seconds": round(self.seconds, 3), "baseline": len(self.known)}
-        del said["known"]
-        return said

@@ -347,7 +347,6 @@ class _Worker:
 
     def verify(self, commit: str) -> Verified | str:
         """Return whether the tree verifies with everything applied that can be; or why that was not tried."""
-        from patchkit.audit.engine import audit_cached
         from patchkit.findings.finding import Confidence
         from patchkit.plan.build import make_plan
         from patchkit.transaction.apply import Transaction
@@ -363,7 +362,7 @@ class _Worker:
                 tree = open_tree(Path(folder))
                 chosen = tuple(patch for patch in self.patches if patch.default)
                 Transaction(tree, self.digest, allow_dirty=True).commit(make_plan(tree, chosen))
-                verdict = verify(Subject(tree, self.patches, Terms(Confidence.LIKELY), audit_cached))
+                verdict = verify(Subject(tree, self.patches, Terms(Confidence.LIKELY)))
         except PatchkitError as error:
             return str(error)
         failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.series.message import message
 from patchkit.transaction.apply import Applied, Transaction
+from patchkit.transaction.origin import origin
+from patchkit.transaction.revert import revert
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from patchkit.plan.planner import Planner
     from patchkit.plan.status import PatchStatus, Plan
     from patchkit.tree.tree import CheckoutTree
 
@@ -49,11 +52,10 @@ class RefusedCommitError(PatchkitError):
 def commit(
     tree: CheckoutTree,
     plan: Plan,
-    step: Callable[[str], Plan],
+    planner: Planner,
     digest: str,
-    take_back: Callable[[str], object],
 ) -> Committed:
-    """Write the plan patch by patch and commit each; ``step`` plans one patch, ``take_back`` reverts it.
+    """Write the plan of ``planner`` patch by patch and commit each.
 
     A patch whose edits another has made whole is recorded and has no commit.
 
@@ -67,7 +69,7 @@ def commit(
     for status in plan.made:
         name = status.patch.id
         # Planned anew: what stands by now is what the patches before it made.
-        planned = step(name)
+        planned = planner.together(planner.plan((name,), only=True), origin(tree))
         transaction.commit(planned)
         changes = [change for change in planned.changes if change.before != change.after]
         if not changes:
@@ -78,7 +80,7 @@ def commit(
                 git(tree.package, "add", "--intent-to-add", "--force", "--", *fresh)
             made.append(Commit(name, _commit(tree, [change.file for change in changes], status)))
         except RefusedCommitError as error:
-            take_back(name)
+            revert(tree, frozenset({name}), planner)
             before = f"; committed before it: {', '.join(one.patch for one in made)}" if made else ""
             raise RefusedCommitError(
                 f"{name}: {error}, so this patch was taken back{before}: "

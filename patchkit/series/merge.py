@@ -15,9 +15,8 @@ from patchkit.series.message import TRAILER
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-    from patchkit.transaction.revert import Reverted
     from patchkit.tree.tree import CheckoutTree
 
 _TAKEN_BACK = "Take patchkit's patches back for a merge"
@@ -32,34 +31,30 @@ class Merged:
     committed: Committed
 
 
-def merge(
-    tree: CheckoutTree,
-    ref: str,
-    take_back: Callable[[], Reverted],
-    apply: Callable[[], Committed],
-) -> Merged:
-    """Merge ``ref`` without its patch commits, between ``take_back`` and ``apply``, each of them committed.
-
-    TreeError, and nothing written, if the tree has uncommitted changes; ConflictError if the merge itself
-    conflicts: it is left for a person to resolve, and ``patchkit apply --commit`` ends it.
-    """
+def require_mergeable(tree: CheckoutTree) -> None:
+    """Raise TreeError unless a merge can be begun now; nothing uncommitted may be mixed with it."""
     where = tree.root
     require_committable(tree, ())
     if git(where, "status", "--porcelain", "--untracked-files=no").stdout:
         raise TreeError(f"{where} has uncommitted changes: commit or stash them, then try again.")
-    stem = unpatched(tree, ref)
-    reverted = take_back()
-    if reverted.files:
-        names = [str(tree.package / file) for file in reverted.files]
+
+
+def commit_taken_back(tree: CheckoutTree, files: Sequence[str]) -> None:
+    """Commit ``files`` as they are without the patches; TreeError if git refuses."""
+    if files:
+        names = [str(tree.package / file) for file in files]
         _do(tree, "add", "--all", "--", *names)
         _do(tree, "commit", "--quiet", "--message", _TAKEN_BACK)
-    done = git(where, "merge", "--no-edit", "--quiet", stem, personal=True)
+
+
+def merge_stem(tree: CheckoutTree, ref: str, stem: str) -> None:
+    """Merge ``stem``, which is ``ref`` without its patches; ConflictError if that conflicts, and it is left open."""
+    done = git(tree.root, "merge", "--no-edit", "--quiet", stem, personal=True)
     if done.returncode != 0:
         raise ConflictError(
             f"{ref} conflicts with this branch also without any patch (git status names the files): resolve and "
             "commit the merge, then type patchkit apply --commit."
         )
-    return Merged(stem, reverted.patches, apply())
 
 
 def unpatched(tree: CheckoutTree, ref: str) -> str:

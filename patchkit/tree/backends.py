@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patchkit.tree import mirror
 from patchkit.tree.index import Program, last_name
@@ -50,17 +50,6 @@ class Heir:
     def remedy(self) -> str:
         """What keeps the mirror where this backend serves."""
         return f"`{mirror.FLAG} = True` on {self.cls.name} keeps the mirror for it"
-
-    def answer(self) -> dict[str, Any]:
-        """Return the heir as JSON answers spell it."""
-        return {
-            "backend": self.cls.name,
-            "file": self.cls.module.file,
-            "line": self.cls.node.lineno,
-            "base": self.base.name,
-            "methods": list(self.methods),
-            "remedy": self.remedy,
-        }
 
 
 class Backends:

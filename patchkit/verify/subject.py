@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from patchkit.audit import engine
 from patchkit.errors import TreeError
 from patchkit.plan.build import inspect
 from patchkit.plan.status import State
@@ -21,7 +22,7 @@ from patchkit.tree.tree import CheckoutTree, OverlayTree
 from patchkit.verify.runtime import Runtime, runtime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchkit.findings.finding import Confidence, Finding
     from patchkit.findings.report import Report
@@ -57,7 +58,7 @@ class _OtherTree(CheckoutTree):
 
 @dataclass(frozen=True)
 class Subject:
-    """A tree to verify, and what was read of it; ``audit`` reads it for what breaks without the mirror.
+    """A tree to verify, and what was read of it.
 
     ``later`` is the patched tree for the one before its patches: the same places of both are looked at.
     """
@@ -65,7 +66,6 @@ class Subject:
     tree: CheckoutTree
     patches: tuple[Patch, ...]
     terms: Terms
-    audit: Callable[[CheckoutTree], Report]
     later: Subject | None = None
 
     @cached_property
@@ -164,14 +164,14 @@ class Subject:
         except TreeError:
             return None
         tree = _OtherTree(self.tree.root, self.tree.package, contents)
-        earlier = Subject(tree, self.patches, self.terms, self.audit, later=self)
+        earlier = Subject(tree, self.patches, self.terms, later=self)
         earlier.__dict__.update(files=self.files, in_place=self.in_place, runtime=self.runtime)
         return earlier
 
     @cached_property
     def report(self) -> Report:
         """What the audit found."""
-        return self.audit(self.tree)
+        return engine.audit_cached(self.tree)
 
     @cached_property
     def runtime(self) -> Runtime:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner
-from support.toys import git
+from support.toys import git, write_package
 
-from patchkit.cli import answers, main
+from patchkit.cli import main, schemas
 
 if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
@@ -20,18 +21,23 @@ SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 pytestmark = pytest.mark.usefixtures("patch_folder")
 
 
-def answered(command: str, *arguments: object, codes: tuple[int, ...] = (0,)) -> None:
-    """Assert that the command's answer has all keys that it promises and no other."""
+def answered(command: str, *arguments: object, codes: tuple[int, ...] = (0,)) -> Any:
+    """Assert that the command's answer has all keys that it promises, in that order, and no other."""
     result = CliRunner().invoke(main, [command, *map(str, arguments), "--json"])
     assert result.exit_code in codes, (result.output, result.exception)
-    msgspec.convert(json.loads(result.stdout), answers.ANSWERS[command])
+    said, promised = json.loads(result.stdout), schemas.ANSWERS[command]
+    msgspec.convert(said, promised)
+    for answer in said if isinstance(said, list) else [said]:
+        struct = promised.__args__[0] if isinstance(said, list) else promised
+        assert list(answer) == [name for name in struct.__struct_fields__ if name in answer]
+    return said
 
 
 def test_every_command_has_an_answer_and_a_published_schema() -> None:
-    assert set(main.commands) <= set(answers.ANSWERS)
-    for command in answers.ANSWERS:
+    assert set(main.commands) <= set(schemas.ANSWERS)
+    for command in schemas.ANSWERS:
         assert json.loads((SCHEMAS / f"{command}.json").read_text()) == json.loads(
-            json.dumps(answers.schema(command))
+            json.dumps(schemas.schema(command))
         )
 
 
@@ -61,6 +67,32 @@ def test_what_writes(checkout: CheckoutTree) -> None:
     answered("revert", root)
     answered("recover", root)
     answered("apply", root, "--allow-dirty")
+
+
+def test_a_key_of_an_option_is_there_with_the_option_alone(checkout: CheckoutTree) -> None:
+    root = checkout.root
+    git(root, "config", "user.name", "A Maintainer")
+    git(root, "config", "user.email", "maintainer@example.com")
+    assert not {"merged", "commits"} & answered("rebase-check", root, "--onto", "HEAD").keys()
+    assert {"merged", "commits"} <= answered("rebase-check", root, "--onto", "HEAD", "--merge").keys()
+    assert "opt_out" not in answered("audit", root)
+    assert answered("audit", root, "--suggest-opt-out")["opt_out"] == []
+
+
+def test_a_key_that_has_nothing_to_say_is_left_out(checkout: CheckoutTree) -> None:
+    applied = answered("apply", checkout.root)
+    assert list(applied) == ["tree", "patches", "changed_files"]
+    assert all(edit["reason"] == "" for patch in applied["patches"] for edit in patch["edits"])
+    assert "unknown" not in answered("status", checkout.root)
+
+
+def test_a_folder_whose_name_is_no_unicode_is_answered_in_ascii(tmp_path: Path) -> None:
+    package = tmp_path / os.fsdecode(b"fork-\xff-\xc3\xa9") / "sglang"
+    write_package(package)
+    result = CliRunner().invoke(main, ["status", str(package), "--json"])
+    assert result.exit_code == 0
+    assert result.stdout.isascii()
+    assert json.loads(result.stdout)["tree"]["package"] == str(package)
 
 
 def test_doctor(checkout: CheckoutTree) -> None:

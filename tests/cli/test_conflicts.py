@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from support.toys import CRLF, MIRROR, SOURCES, add_patch, attribute, edit, everything, git, write_package
 
-from patchkit.cli import answers, main
+from patchkit.cli import main, schemas
 from patchkit.plan.conflict import Conflict
 from patchkit.plan.resolutions import remember
 from patchkit.tree.tree import open_tree
@@ -63,7 +63,7 @@ def test_diff_shows_the_site_as_found_as_expected_and_the_edit(checkout: Checkou
 
 def test_json_has_the_lines(checkout: CheckoutTree) -> None:
     answer = asked("diff", checkout.root, "t-copy", code=3)
-    msgspec.convert(answer, answers.ANSWERS["diff"])
+    msgspec.convert(answer, schemas.ANSWERS["diff"])
     (conflict,) = answer["conflicts"]
     assert (conflict["line"], conflict["end"]) == (5, 6)
     assert conflict["found"] == "        return self.copies\n"
@@ -118,7 +118,7 @@ def finish(tree: CheckoutTree, text: bytes = RESOLVED, file: str = MIRROR) -> No
 
 def test_markers_stand_at_what_is_not_certain_and_the_rest_is_made(checkout: CheckoutTree) -> None:
     answer = marked(checkout, "t-copy")
-    msgspec.convert(answer, answers.ANSWERS["apply"])
+    msgspec.convert(answer, schemas.ANSWERS["apply"])
     assert answer["markers"] == [{"patch": "t-copy", "edit": "copy", "file": MIRROR, "line": 8}]
     text = (checkout.package / MIRROR).read_text()
     assert "sure = True" in text
@@ -199,7 +199,7 @@ def test_what_is_resolved_is_applied_by_hand_and_reverts(checkout: CheckoutTree)
     marked(checkout)
     finish(checkout, b"        return self.copies.cpu() if self.sure else None  # ours\n")
     answer = asked("resolve", checkout.root, "t-copy", "copy")
-    msgspec.convert(answer, answers.ANSWERS["resolve"])
+    msgspec.convert(answer, schemas.ANSWERS["resolve"])
     assert (answer["recorded"], answer["remembered"]) == (True, True)
     now = state(checkout)
     assert (now["state"], now["reason"]) == ("applied", "by hand: copy")

@@ -13,6 +13,7 @@ from support.audited import program
 from patchkit.audit import text
 from patchkit.audit.engine import audit
 from patchkit.audit.rules import RULES
+from patchkit.cli.answers.audit import Audit
 from patchkit.findings.answer import Section, SectionedReport
 from patchkit.findings.finding import Confidence, Finding
 from patchkit.findings.formats import github, junit, sarif
@@ -122,7 +123,7 @@ def test_text_shows_the_source_line_and_explains_on_request() -> None:
 
 def test_the_json_contract_has_its_keys_and_reads_back() -> None:
     report = found()
-    data = json.loads(json.dumps(report.answer()))
+    data = json.loads(json.dumps(msgspec.to_builtins(Audit.of(report))))
     assert {"findings", "files_scanned", "seconds"} <= data.keys()
     keys = {"rule", "file", "line", "function", "expression", "message", "confidence", "path", "guard"}
     assert data["findings"][0].keys() == keys

@@ -17,8 +17,8 @@ import pytest
 from patchkit.errors import TreeError
 from patchkit.patchset import load
 from patchkit.patchset.select import PatchSet
-from patchkit.plan.at_hand import PatchesAtHand
 from patchkit.plan.build import make_plan
+from patchkit.plan.planner import Planner
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.revert import Reverted, revert
@@ -123,7 +123,7 @@ def making(file: str, code: str) -> str:
 
 def at_hand(tree: CheckoutTree, patches: Sequence[Patch] = TOYS) -> AtHand:
     """Return patches as `patchkit.api.revert` has them."""
-    return PatchesAtHand(tree, PatchSet(patches, "toys"))
+    return Planner(tree, PatchSet(patches, "toys"))
 
 
 def write_package(package: Path, sources: dict[str, bytes] = SOURCES) -> Path:

@@ -19,8 +19,8 @@ from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonS
 from support.releases import PATCHES, REFERENCE, Releases, answer, run
 
 import patchkit
-from patchkit import api
 from patchkit.audit import engine
+from patchkit.commands import verify as verifying
 from patchkit.patchset import load
 from patchkit.tree import index
 from patchkit.verify.checks import imports, loading
@@ -525,14 +525,14 @@ def test_importing_without_torch_says_so_in_one_sentence(
 
 def test_every_format_tells_the_same_failure(patched: Damaged, monkeypatch: pytest.MonkeyPatch) -> None:
     patched.replace(MHA, f"def {HOOK}(", "def an_older_name_of_the_hook(")
-    verify = api.verify
+    verify = verifying.verify
     verdicts: list[Verdict] = []
 
     def verify_once(*given: Any) -> Verdict:
         verdicts[:] = verdicts or [verify(*given)]
         return verdicts[0]
 
-    monkeypatch.setattr(api, "verify", verify_once)
+    monkeypatch.setattr(verifying, "verify", verify_once)
     replies = {
         style: run("verify", patched.tree.root, "--format", style, code=1).stdout
         for style in ("text", "sarif", "junit", "github", "html")

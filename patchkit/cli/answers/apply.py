@@ -1,0 +1,77 @@
+"""What ``apply`` answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.cli.answers.base import Answer, Made, States, TreeAnswer, states
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from patchkit.plan.markers import Block
+    from patchkit.series.commit import Commit
+    from patchkit.transaction.apply import Applied
+    from patchkit.tree.backends import Heir
+    from patchkit.tree.tree import CheckoutTree
+
+
+class Marked(Answer, frozen=True, kw_only=True):
+    """A conflict that ``apply --markers`` left in a file, from ``line`` on."""
+
+    patch: str
+    edit: str
+    file: str
+    line: int
+
+    @classmethod
+    def of(cls, file: str, block: Block) -> Marked:
+        """Return the answer for a conflict in a file."""
+        return cls(patch=block.patch, edit=block.edit, file=file, line=block.start + 1)
+
+
+class InheritedOptOut(Answer, frozen=True, kw_only=True):
+    """A backend that inherits from ``base`` that it can do without the mirror, and reads it in ``methods``."""
+
+    backend: str
+    file: str
+    line: int
+    base: str
+    methods: tuple[str, ...]
+    remedy: str
+
+    @classmethod
+    def of(cls, heir: Heir) -> InheritedOptOut:
+        """Return the answer for a backend."""
+        return cls(
+            backend=heir.cls.name,
+            file=heir.cls.module.file,
+            line=heir.cls.node.lineno,
+            base=heir.base.name,
+            methods=heir.methods,
+            remedy=heir.remedy,
+        )
+
+
+class Apply(States, frozen=True, kw_only=True):
+    """``apply``; ``commits`` where it made some, ``inherited_opt_outs`` where classes of the tree inherit one.
+
+    ``markers`` are the conflicts that it left with ``--markers``.
+    """
+
+    changed_files: tuple[str, ...]
+    markers: tuple[Marked, ...] = ()
+    inherited_opt_outs: tuple[InheritedOptOut, ...] = ()
+    commits: tuple[Made, ...] = ()
+
+    @classmethod
+    def of(cls, tree: CheckoutTree, applied: Applied, commits: Iterable[Commit]) -> Apply:
+        """Return the answer for what was applied, and the commits that it was made in."""
+        return cls(
+            tree=TreeAnswer.of(tree),
+            patches=states(tree, applied.patches),
+            changed_files=applied.files,
+            markers=tuple(Marked.of(file, block) for file, block in applied.marked),
+            inherited_opt_outs=tuple(map(InheritedOptOut.of, applied.heirs)),
+            commits=tuple(map(Made.of, commits)),
+        )

@@ -1,0 +1,96 @@
+"""What several answers have: the tree, and the states of patches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from patchkit.patchset import runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from patchkit.plan.status import EditStatus, PatchStatus
+    from patchkit.series.commit import Commit
+    from patchkit.tree.tree import CheckoutTree
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """What a command answers, or a part of it."""
+
+
+class TreeAnswer(Answer, frozen=True, kw_only=True):
+    """Which tree it is; ``version`` is null where the tree does not say."""
+
+    root: str
+    package: str
+    version: str | None
+
+    @classmethod
+    def of(cls, tree: CheckoutTree) -> TreeAnswer:
+        """Return the answer for a tree."""
+        return cls(root=str(tree.root), package=str(tree.package), version=tree.version)
+
+
+class EditState(Answer, frozen=True, kw_only=True):
+    """An edit: ``file`` below the package folder, ``site`` the dotted name there."""
+
+    file: str
+    site: str
+    state: str
+    reason: str
+
+    @classmethod
+    def of(cls, edit: EditStatus) -> EditState:
+        """Return the answer for an edit."""
+        return cls(file=edit.file, site=edit.site, state=edit.state.value, reason=edit.reason)
+
+
+class PatchState(Answer, frozen=True, kw_only=True):
+    """A patch: applied, upstream, pending, partial, conflict or not-applicable.
+
+    ``ran``: whether it ran on a GPU on this release and gave its tokens, null where that is unknown.
+    """
+
+    id: str
+    title: str
+    state: str
+    reason: str
+    ran: bool | None
+    edits: tuple[EditState, ...]
+
+
+class States(Answer, frozen=True, kw_only=True):
+    """A tree, and the states of its patches."""
+
+    tree: TreeAnswer
+    patches: tuple[PatchState, ...]
+
+
+class Made(Answer, frozen=True, kw_only=True):
+    """A commit that ``--commit`` made."""
+
+    patch: str
+    commit: str
+
+    @classmethod
+    def of(cls, commit: Commit) -> Made:
+        """Return the answer for a commit."""
+        return cls(patch=commit.patch, commit=commit.commit)
+
+
+def states(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchState, ...]:
+    """Return the states of patches on a tree, and where they ran."""
+    known, version = runs.read(), tree.version
+    return tuple(
+        PatchState(
+            id=status.patch.id,
+            title=status.patch.title,
+            state=status.state.value,
+            reason=status.reason,
+            ran=known.ran(status.patch.id, version),
+            edits=tuple(map(EditState.of, status.edits)),
+        )
+        for status in statuses
+    )

@@ -1,0 +1,32 @@
+"""What ``doctor`` answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
+
+from patchkit.cli.answers.base import Answer, TreeAnswer
+from patchkit.doctor.diagnosis import Keeper, Touched  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.worth import Worth  # noqa: TC001  # schemas are made of it
+
+if TYPE_CHECKING:
+    from patchkit.doctor.diagnosis import Diagnosis
+    from patchkit.tree.tree import CheckoutTree
+
+
+class Doctor(Answer, frozen=True, kw_only=True):
+    """``doctor``."""
+
+    tree: TreeAnswer
+    kept: bool
+    verdict: str
+    backends: tuple[Touched, ...]
+    keepers: tuple[Keeper, ...]
+    worth: tuple[Worth, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tree: CheckoutTree, diagnosis: Diagnosis) -> Doctor:
+        """Return the answer for a diagnosis."""
+        return cls(tree=TreeAnswer.of(tree), **asdict(diagnosis))

@@ -1,0 +1,67 @@
+"""What ``list`` and ``show`` answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
+
+from patchkit.cli.answers.base import Answer
+from patchkit.patchset.runs import Run  # noqa: TC001  # schemas are made of it
+
+if TYPE_CHECKING:
+    from patchkit.patchset.patch import Patch
+
+
+class Listed(Answer, frozen=True, kw_only=True):
+    """A patch in ``list``."""
+
+    id: str
+    title: str
+    upstream: str
+    risk: str
+    no_switch: str
+    requires: tuple[str, ...]
+    hardens: tuple[str, ...]
+    default: bool
+
+    @classmethod
+    def of(cls, patch: Patch) -> Listed:
+        """Return the answer for a patch."""
+        return cls(
+            id=patch.id,
+            title=patch.title,
+            upstream=patch.upstream,
+            risk=patch.risk,
+            no_switch=patch.no_switch,
+            requires=patch.requires,
+            hardens=patch.hardens,
+            default=patch.default,
+        )
+
+
+class ShownEdit(Answer, frozen=True, kw_only=True):
+    """An edit in ``show``."""
+
+    name: str
+    description: str
+
+
+class Show(Listed, frozen=True, kw_only=True):
+    """``show``; ``runs`` is null where it is unknown where the patch ran."""
+
+    why: str
+    verify: str
+    edits: tuple[ShownEdit, ...]
+    runs: tuple[Run, ...] | None
+
+    @classmethod
+    def whole(cls, patch: Patch, runs: tuple[Run, ...] | None) -> Show:
+        """Return the answer for all of a patch, and where it ran."""
+        return cls(
+            **asdict(Listed.of(patch)),
+            why=patch.why,
+            verify=patch.verify,
+            edits=tuple(ShownEdit(name=edit.name, description=edit.why) for edit in patch.edits),
+            runs=runs,
+        )

@@ -1,0 +1,24 @@
+"""What ``recover`` answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.cli.answers.base import Answer, TreeAnswer
+
+if TYPE_CHECKING:
+    from patchkit.transaction.recover import Recovery
+    from patchkit.tree.tree import CheckoutTree
+
+
+class Recover(Answer, frozen=True, kw_only=True):
+    """``recover``: ``action`` is finished, rolled-back or nothing."""
+
+    tree: TreeAnswer
+    action: str
+    files: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tree: CheckoutTree, recovery: Recovery) -> Recover:
+        """Return the answer for how an interrupted write ended."""
+        return cls(tree=TreeAnswer.of(tree), action=recovery.action, files=recovery.files)

@@ -1,0 +1,32 @@
+"""What ``resolve`` answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.cli.answers.base import Answer, TreeAnswer
+
+if TYPE_CHECKING:
+    from patchkit.commands.resolve import Resolved
+    from patchkit.tree.tree import CheckoutTree
+
+
+class Resolve(Answer, frozen=True, kw_only=True):
+    """``resolve``: ``recorded`` is false where it was before, ``remembered`` true where it is offered elsewhere."""
+
+    tree: TreeAnswer
+    patch: str
+    edit: str
+    recorded: bool
+    remembered: bool
+
+    @classmethod
+    def of(cls, tree: CheckoutTree, patch: str, edit: str, resolved: Resolved) -> Resolve:
+        """Return the answer for an edit."""
+        return cls(
+            tree=TreeAnswer.of(tree),
+            patch=patch,
+            edit=edit,
+            recorded=resolved.recorded,
+            remembered=resolved.remembered,
+        )

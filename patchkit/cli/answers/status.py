@@ -1,0 +1,22 @@
+"""What ``status`` answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.cli.answers.base import States, TreeAnswer, states
+
+if TYPE_CHECKING:
+    from patchkit.plan.status import Standing
+    from patchkit.tree.tree import CheckoutTree
+
+
+class Status(States, frozen=True, kw_only=True):
+    """``status``; ``unknown`` where the tree has patches that are not at hand."""
+
+    unknown: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, tree: CheckoutTree, standing: Standing) -> Status:
+        """Return the answer for how a tree stands."""
+        return cls(tree=TreeAnswer.of(tree), patches=states(tree, standing.patches), unknown=standing.unknown)

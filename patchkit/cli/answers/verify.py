@@ -1,0 +1,35 @@
+"""What ``verify`` answers: the tree and the patches as ``status`` has them, and every check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from patchkit.cli.answers.base import States, TreeAnswer, states
+from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
+
+if TYPE_CHECKING:
+    from patchkit.verify.result import Verdict
+
+
+class Verify(States, frozen=True, kw_only=True):
+    """``verify``; ``unknown`` where the tree has patches that are not at hand."""
+
+    unknown: tuple[str, ...] = ()
+    passed: bool
+    seconds: float
+    checks: tuple[Result, ...]
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Verify:
+        """Return the answer for a verdict."""
+        tree = verdict.subject.tree
+        return cls(
+            tree=TreeAnswer.of(tree),
+            patches=states(tree, verdict.statuses),
+            unknown=verdict.subject.unknown,
+            passed=verdict.passed,
+            seconds=round(verdict.seconds, 3),
+            checks=tuple(replace(result, seconds=round(result.seconds, 3)) for result in verdict.results),
+        )

@@ -1,0 +1,1 @@
+"""What each command does, one use case a file: it returns values, raises PatchkitError, and prints nothing."""

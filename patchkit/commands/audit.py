@@ -1,0 +1,39 @@
+"""The reads of the CPU mirror that break when it is None are found in a tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.audit.engine import audit_cached, unread_noted
+from patchkit.audit.rules import RULES
+from patchkit.transaction.whole import require_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from patchkit.findings.finding import Finding
+    from patchkit.findings.report import Report
+    from patchkit.findings.rule import Rule
+    from patchkit.tree.tree import CheckoutTree
+
+
+def audit(
+    tree: CheckoutTree,
+    baseline: Sequence[Finding] = (),
+    *,
+    allow_unread: bool = False,
+    watch: Callable[[str, int, int], None] | None = None,
+) -> Report:
+    """Return the reads of the CPU mirror that break when it is None, those in ``baseline`` as known.
+
+    A folder that cannot be read is a finding too; with ``allow_unread`` it is a note. ``watch`` is told what is
+    being looked at, how much is done and of how much.
+    """
+    require_whole(tree)
+    report = audit_cached(tree, watch)
+    return (unread_noted(report) if allow_unread else report).against(baseline)
+
+
+def audit_rules() -> dict[str, Rule]:
+    """Return the rules that findings of :func:`audit` are about, by their ids."""
+    return RULES

@@ -1,0 +1,30 @@
+"""What apply would do to a tree, and what a person needs to see of each conflict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.plan import conflict
+from patchkit.plan.planner import Planner
+from patchkit.transaction.origin import origin
+from patchkit.transaction.whole import require_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchkit.patchset.select import PatchSet
+    from patchkit.plan.conflict import Conflict
+    from patchkit.plan.status import Plan
+    from patchkit.tree.tree import CheckoutTree
+
+
+def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
+    """Return what applying ``ids`` (none: all that are on) with what they need would do; conflicts are states."""
+    require_whole(tree)
+    planner = Planner(tree, patches)
+    return planner.together(planner.plan(ids, closely=True), origin(tree))
+
+
+def conflicts(plan: Plan) -> tuple[Conflict, ...]:
+    """Return what a person needs to see of each conflict of a plan: the site as found, as expected, and the edit."""
+    return conflict.conflicts(plan.tree, plan.patches)

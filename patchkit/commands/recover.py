@@ -1,0 +1,16 @@
+"""An interrupted write is finished or taken back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.transaction import recover as recovering
+
+if TYPE_CHECKING:
+    from patchkit.transaction.recover import Recovery
+    from patchkit.tree.tree import CheckoutTree
+
+
+def recover(tree: CheckoutTree) -> Recovery:
+    """Finish an interrupted write to ``tree`` or take it back; TreeError if a file was changed since."""
+    return recovering.recover(tree)

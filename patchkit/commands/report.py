@@ -1,0 +1,37 @@
+"""The rows that a fork's own list of backports wants, from a tree that is verified for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit import __version__
+from patchkit.commands.status import status
+from patchkit.commands.verify import verify
+from patchkit.findings.finding import Confidence
+from patchkit.series.backports import IN_TREE, backports
+from patchkit.transaction.resolve import by_hand
+from patchkit.transaction.revert import recorded_files
+from patchkit.verify.result import Outcome
+from patchkit.verify.subject import Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from patchkit.patchset.select import PatchSet
+    from patchkit.series.backports import Backport
+    from patchkit.tree.tree import CheckoutTree
+
+
+def report(
+    tree: CheckoutTree, patches: PatchSet, watch: Callable[[str, int], None] | None = None
+) -> tuple[Backport, ...]:
+    """Return a row for each patch in ``tree``, which is verified for that; ``watch`` is that of ``verify``."""
+    statuses = status(tree, patches)
+    if not any(each.state in IN_TREE for each in statuses):
+        return ()
+    verdict = verify(tree, patches, Terms(Confidence.LIKELY), watch)
+    failed = [each.title for each in verdict.results if each.outcome is Outcome.FAILED]
+    made = sum(each.outcome is not Outcome.SKIPPED for each in verdict.results)
+    said = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"
+    told = f"{said} (patchkit {__version__} verify)"
+    return backports(statuses, recorded_files(tree), by_hand(tree), told)

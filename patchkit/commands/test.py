@@ -1,0 +1,80 @@
+"""A patch is applied, verified and taken back on a copy of a tree; the tree itself is only read."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from patchkit.commands.apply import apply
+from patchkit.commands.diff import diff
+from patchkit.commands.revert import revert
+from patchkit.commands.verify import verify
+from patchkit.errors import PatchkitError
+from patchkit.findings.finding import Confidence
+from patchkit.tree.tree import open_tree
+from patchkit.verify.result import Outcome
+from patchkit.verify.subject import Terms
+
+if TYPE_CHECKING:
+    from patchkit.patchset.select import PatchSet
+    from patchkit.tree.tree import CheckoutTree
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """What a patch came to on one tree; ``problems`` is empty where everything held."""
+
+    tree: str
+    version: str | None
+    state: str
+    files: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def test(path: Path, patches: PatchSet, name: str) -> Trial:
+    """Apply a patch to a copy of the tree at ``path``, verify that and take it back; TreeError if that is none."""
+    patches.get(name)
+    tree = open_tree(path)
+    problems: list[str] = []
+    files: tuple[str, ...] = ()
+    state = ""
+    with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
+        copy = _copied(tree, Path(folder))
+        before = {file: copy.read(file) for file in copy.files("", "")}
+        try:
+            found = next(one for one in diff(copy, patches, (name,)).patches if one.patch.id == name)
+            state = found.state.value
+            if state in ("conflict", "not-applicable"):
+                problems += [found.reason] if state == "conflict" else []
+                return Trial(str(path), tree.version, state, (), tuple(problems))
+            had = set(_failures(copy, patches))
+            files = apply(copy, patches, (name,), allow_dirty=True).files
+            if files:
+                problems += (f"verify: {one}" for one in _failures(copy, patches) if one not in had)
+                again = apply(copy, patches, (name,), allow_dirty=True).files
+                problems += [f"a second apply changes {', '.join(again)}"] if again else []
+                revert(copy, patches)
+                after = {file: copy.read(file) for file in copy.files("", "")}
+                changed = sorted(
+                    file for file in before.keys() | after.keys() if before.get(file) != after.get(file)
+                )
+                problems += [f"revert does not give back {', '.join(changed)}"] if changed else []
+        except PatchkitError as error:
+            problems.append(str(error))
+    return Trial(str(path), tree.version, state, files, tuple(problems))
+
+
+def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
+    ignore = shutil.ignore_patterns(".patchkit", "__pycache__", ".git")
+    shutil.copytree(tree.package, folder / "sglang", ignore=ignore, symlinks=True)
+    return open_tree(folder)
+
+
+def _failures(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
+    """Return what the checks of a tree find, a sentence each."""
+    results = verify(tree, patches, Terms(Confidence.LIKELY)).results
+    failed = (result for result in results if result.outcome is Outcome.FAILED)
+    return tuple(finding.message for result in failed for finding in result.findings)
