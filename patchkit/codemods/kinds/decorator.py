@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from patchkit.codemods import examination
-from patchkit.codemods.kind import Example, Kind
+from patchkit.codemods.kind import Example, Kind, several
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Decorator(Kind, frozen=True, kw_only=True, tag="decorator", forbid_unknown
     def codemod(self) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
         (code,) = texts.patterns("code", self.code)
-        find = texts.patterns("find", *texts.several(self.find))
+        find = texts.patterns("find", *several(self.find))
         for key, pattern in (("code", code), *(("find", each) for each in find)):
             if not pattern.is_expression:
                 raise ValueError(f"key `{key}`: not one expression: {pattern.text.strip()!r}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from patchkit.codemods import examination
-from patchkit.codemods.kind import Example, Kind
+from patchkit.codemods.kind import Example, Kind, several
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
         """Each way in which a site may look, with what belongs there."""
         test = f"isinstance({self.subject}, "
         return tuple(
-            (f"{test}{known})", f"{test}({known}, {self.member}))") for known in texts.several(self.beside)
+            (f"{test}{known})", f"{test}({known}, {self.member}))") for known in several(self.beside)
         )
 
     def codemod(self) -> Codemod:
         """Return the edit; ValueError if one of its keys is no expression."""
         from patchkit.codemods.language.template import render_expression
 
-        beside = [("beside", text) for text in texts.several(self.beside)]
+        beside = [("beside", text) for text in several(self.beside)]
         for key, text in (("subject", self.subject), *beside, ("member", self.member)):
             with texts.naming(key):
                 render_expression(text, {})
@@ -84,7 +84,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
                 continue
             members = [each for test in found for each in test[1]]
             names = {name for each in members for name in constants.named(each, path)}
-            if not names.intersection(texts.several(self.beside)):
+            if not names.intersection(several(self.beside)):
                 continue
             standings = {held.standing(test[0], path) for test in found}
             if standings == {True}:
@@ -100,7 +100,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
                 f"expected a test of `{self.subject}`, and what is tested may hold something else as well: {lines}"
             )
         if not places:
-            wanted = f"isinstance({self.subject}, {' or '.join(texts.several(self.beside))})"
+            wanted = f"isinstance({self.subject}, {' or '.join(several(self.beside))})"
             return examination.absent(lambda: f"expected `{wanted}`; {sites.nearest(scope, wanted)}")
         if len(places) > 1:
             return examination.ambiguous(sites.several(scope, [path for path, *_ in places]))

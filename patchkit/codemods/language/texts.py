@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.pattern import Pattern
 
 
-def several(text: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the texts of a key that holds one or a list of them; an empty one is none."""
-    return ((text,) if text else ()) if isinstance(text, str) else text
-
-
 @contextmanager
 def naming(key: str) -> Iterator[None]:
     """Have what is wrong with a value say under which key the value stands."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods.kind import Kind, several
 from patchkit.codemods.language import texts
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def ways(self) -> tuple[tuple[str, str], ...]:
         """Each ``find`` with its code."""
-        return tuple((find, pair.code) for pair in self.pairs for find in texts.several(pair.find) or ("",))
+        return tuple((find, pair.code) for pair in self.pairs for find in several(pair.find) or ("",))
 
     def build(self, place: str, *, every: bool = False) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
@@ -73,7 +73,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
         variants, signs = [], []
         for pair in self.pairs:
             target = getattr(pair, "target", "")
-            for text in texts.several(pair.find) or ("",):
+            for text in several(pair.find) or ("",):
                 (find,) = texts.patterns("find", text)
                 texts.patterns("code", pair.code)
                 if target and f"${target}" not in text:
