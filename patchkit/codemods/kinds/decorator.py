@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind, several
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.pattern import match_node
+from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.pattern import Pattern
     from patchkit.codemods.language.scope import Scope
@@ -109,12 +112,6 @@ class _Decorator:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look among the decorators."""
-        import libcst as cst
-
-        from patchkit.codemods.language.comment import annotate
-        from patchkit.codemods.language.pattern import match_node
-        from patchkit.codemods.language.template import render_expression
-
         node = scope.node
         if not isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             return examination.absent(f"{scope.name or 'the module'} is neither a function nor a class")

@@ -8,6 +8,7 @@ import msgspec
 
 from patchkit.codemods.kind import Kind, several
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.statements import CompiledVariant, Statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,8 +67,6 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def build(self, place: str, *, every: bool = False) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
-        from patchkit.codemods.language.statements import CompiledVariant, Statements
-
         context = texts.patterns("context", *self.context)
         clear_of = texts.patterns("clear_of", *self.clear_of)
         variants, signs = [], []
