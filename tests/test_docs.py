@@ -19,7 +19,7 @@ from patchkit.cli import main
 from patchkit.codemods.kind import Kind, Site
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.variants import Variant
-from patchkit.patchset import load, schema
+from patchkit.patchset import header, load, schema
 from patchkit.plan.status import State
 
 REPOSITORY = Path(__file__).parents[1]
@@ -37,7 +37,7 @@ PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
 EVERY_PAGE = sorted(path for folder in (".", "docs", "tests") for path in (REPOSITORY / folder).glob("*.md"))
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
     schema.PatchFile,
-    schema.FactTable,
+    header.FactTable,
     Kind,
     Site,
     Variant,

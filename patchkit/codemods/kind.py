@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import msgspec
@@ -10,6 +11,11 @@ if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod
 
 Places = str | Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
+def several(text: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the texts of a key that holds one or a list of them; an empty one is none."""
+    return ((text,) if text else ()) if isinstance(text, str) else text
 
 
 class Example(NamedTuple):
@@ -42,8 +48,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     names: dict[str, str] = {}
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
-    """The keys that every edit has.
+class Keys(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys that every edit has, of whichever kind.
 
     ``at`` says where: ``file::Class.method`` below the package folder, the file alone for its top level, a list
     where the file or the name has changed over time. ``sites`` are several places that get the same edit.
@@ -59,6 +65,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_u
     optional: str = ""
     beyond_upstream: bool = False
     imports: tuple[str, ...] = ()
+
+
+class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
+    """The base of every kind, which adds keys of its own to those that every edit has."""
 
     VALID: ClassVar[tuple[Example, ...]] = ()
     """Programs that are changed."""
@@ -91,3 +101,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_u
         find = getattr(self, "find", "")
         finds = (find,) if isinstance(find, str) else find
         return tuple((way, "\n".join(self.written)) for way in finds)
+
+
+@functools.cache
+def codemod_of(kind: Kind) -> Codemod:
+    """Return the codemod of an edit, built once a process."""
+    return kind.codemod()

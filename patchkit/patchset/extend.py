@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from patchkit.codemods.kind import Kind, several
 from patchkit.codemods.kinds.call_argument import CallArgument
 from patchkit.codemods.kinds.rewrite import Rewrite
-from patchkit.codemods.language.texts import several
 from patchkit.codemods.language.variants import StatementKind, TargetVariant, Variant
 
 if TYPE_CHECKING:

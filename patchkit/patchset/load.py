@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
-import functools
 import hashlib
+import itertools
 import sys
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from patchkit.codemods.kinds import KINDS
-from patchkit.codemods.language import texts
 from patchkit.errors import UsageError
-from patchkit.patchset.schema import AnyKind, PatchFile, patch_of
+from patchkit.patchset.header import PatchHeader, patch_of, require_free
 from patchkit.patchset.select import PatchSet
 from patchkit.tree.limits import read_named
 
@@ -24,28 +23,57 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.codemods.examination import Codemod
     from patchkit.codemods.kind import Kind
-    from patchkit.patchset.extend import ExtensionFile
-    from patchkit.patchset.patch import Patch
+    from patchkit.patchset.patch import Change, Patch
 
-
-_Form = TypeVar("_Form")
+    Raw = dict[str, Any]
 
 BUILT_IN = Path(__file__).parents[1] / "patches"
 if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; the wheel carries them inside.
     BUILT_IN = Path(__file__).parents[2] / "patches"
 
 
-@functools.cache
-def codemod_of(kind: Kind) -> Codemod:
-    """Return the codemod of an edit, built once a process."""
-    return kind.codemod()
+class _Late:
+    """What the edits of some patches do, converted all together when the first of them is asked for.
+
+    Whichever is asked for, a malformed one is refused; what asks for none does without the kinds of edit, and
+    without libcst.
+    """
+
+    def __init__(self, files: Mapping[str, tuple[Raw, Path]]) -> None:
+        self._files = files
+
+    def of(self, patch: str) -> Iterator[Change]:
+        """Yield the changes of a patch's edits."""
+        return (_LateChange(self, patch, number) for number in itertools.count())
+
+    @cached_property
+    def converted(self) -> dict[str, tuple[Change, ...]]:
+        """The changes of each patch; UsageError for a malformed one."""
+        return {
+            name: tuple(edit.change for edit in read(raw, path).edits)
+            for name, (raw, path) in self._files.items()
+        }
 
 
-def _raw(path: Path) -> tuple[dict[str, Any], bytes]:
+@dataclass(frozen=True)
+class _LateChange:
+    late: _Late
+    patch: str
+    number: int
+
+    @property
+    def kind(self) -> Kind:
+        return self.late.converted[self.patch][self.number].kind
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        return self.late.converted[self.patch][self.number].imports
+
+
+def _raw(path: Path) -> tuple[Raw, bytes]:
     try:
         data = read_named(path)
         return tomllib.loads(data.decode("utf-8")), data
@@ -57,104 +85,19 @@ def _raw(path: Path) -> tuple[dict[str, Any], bytes]:
         ) from None
 
 
-def read(raw: dict[str, Any], path: Path) -> Patch:
+def read(raw: Raw, path: Path) -> Patch:
     """Return the patch that a table says; UsageError names the file ``path``, the key and the reason."""
-    return _patch(_converted(raw, path, PatchFile), path)
+    from patchkit.patchset import whole
+
+    return whole.read(raw, path)
 
 
-def _converted(raw: dict[str, Any], path: Path, form: type[_Form]) -> _Form:
-    if "schema" not in raw:
-        raise UsageError(
-            f"{path}: key `schema`: missing, so this is no patch or one for patchkit 0.1; begin it with "
-            '`schema = 1`, make each `[[edit]]` a table `[edit.NAME]`, and write `at = "file::name"` for `file` '
-            "and `in` (docs/authoring.md has every key)."
-        )
+def _built_in(raw: Raw, path: Path, late: _Late) -> Patch:
     try:
-        return msgspec.convert(raw, form)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {_told(raw, error, form)}; mend that key and try again.") from None
-
-
-def _patch(file: PatchFile, path: Path) -> Patch:
-    try:
-        patch = patch_of(file)
-        # A pattern's end also matches in front of a last line feed.
-        for name in (patch.id, *(edit.name for edit in patch.edits)):
-            if not name.isprintable():
-                raise ValueError(f"key `id` or the name of an edit: {name!r} ends in a line break")
-        return patch
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}; mend it and try again.") from None
-
-
-def _told(raw: dict[str, Any], error: msgspec.ValidationError, form: type[object]) -> str:
-    """Return what is wrong with a patch; where it is in an edit, name that, which msgspec does not."""
-    edits = raw.get("edit")
-    for name, table in edits.items() if isinstance(edits, dict) and "`$.edit[...]" in str(error) else ():
-        kind = table.get("kind") if isinstance(table, dict) else None
-        if form is PatchFile and isinstance(kind, str) and kind not in KINDS:
-            close = difflib.get_close_matches(kind, KINDS, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            return (
-                f"edit.{name}: key `kind`: no kind is called {kind!r}; {hint}the kinds are {', '.join(KINDS)}"
-            )
-        try:
-            msgspec.convert(table, _table_of(form))
-        except msgspec.ValidationError as found:
-            reason, at, where = str(found).partition(" - at `$")
-            return f"{reason} - at `$.edit.{name}{where}" if at else f"{reason} - at `$.edit.{name}`"
-    return str(error)
-
-
-def _table_of(form: type[object]) -> Any:
-    """Return what each table of the edits is in a form of file."""
-    if form is PatchFile:
-        return AnyKind
-    from patchkit.patchset.extend import Addition
-
-    return Addition
-
-
-def check(patch: Patch, path: Path) -> None:
-    """Build every codemod and every fact's pattern of a patch; UsageError names file, key and reason."""
-    from patchkit.codemods.language.imports import Import
-
-    for edit in patch.edits:
-        try:
-            _require_inside(edit.files)
-            if edit.kind.is_for_modules and edit.scopes != ("",):
-                scope = "".join(edit.scopes)
-                raise ValueError(f"key `at`: {scope!r} is not the module, which is where this kind belongs")
-            if not edit.why.isprintable():
-                raise ValueError(
-                    "key `why`: more than one line, or a control character, which a comment cannot hold"
-                )
-            codemod_of(edit.kind)
-            with texts.naming("imports"):
-                for code in edit.imports:
-                    Import(code)
-        except ValueError as error:
-            raise UsageError(f"{path}: edit.{edit.name}: {error}; mend it and try again.") from None
-    for fact in patch.facts:
-        try:
-            _require_inside(fact.files)
-            for key, text in (("has", fact.has), ("lacks", fact.lacks)):
-                texts.patterns(key, *([text] if text else []))
-        except ValueError as error:
-            raise UsageError(f"{path}: fact about {fact.files[0]}: {error}; mend it and try again.") from None
-
-
-def _require_inside(files: Sequence[str]) -> None:
-    """Refuse files that are not named relative to the package folder and below it."""
-    for file in files:
-        place = PurePosixPath(file)
-        for above in ("python/sglang/", "sglang/"):
-            if file.startswith(above):
-                raise ValueError(
-                    f"key `at`: {file!r} starts above the package folder; write {file.removeprefix(above)!r}"
-                )
-        if place.is_absolute() or ".." in place.parts or place.suffix != ".py" or not file.isprintable():
-            raise ValueError(f"key `at`: {file!r} is not a Python file below the package folder")
+        header = msgspec.convert(raw, PatchHeader)
+    except msgspec.ValidationError:
+        return read(raw, path)  # It says what is wrong, and in which edit.
+    return msgspec.structs.replace(patch_of(header, path, late.of(header.id)), built_in=True)
 
 
 def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
@@ -185,43 +128,30 @@ def patches(folders: Sequence[Path] = ()) -> PatchSet:
     """Load the built-in patches and those in ``folders`` (a patch folder itself or a folder of them).
 
     A file that ``extends`` a patch adds to that one. Raises UsageError with file, key and reason for a
-    malformed patch.
+    malformed patch; where an edit of a built-in one is malformed, that is when an edit's kind is first asked for.
     """
-    files: dict[str, PatchFile] = {}
-    paths: dict[str, Path] = {}
-    extensions: list[tuple[ExtensionFile, Path]] = []
-    unchecked: dict[str, Path] = {}
     digest = hashlib.sha256()
-    for folder in (BUILT_IN, *folders):
-        for path in files_in(folder):
-            raw, data = _raw(path)
-            digest.update(data)
-            if "extends" in raw:
-                extensions.append((_extension(raw, path), path))
-                continue
-            file = _converted(raw, path, PatchFile)
-            if file.id in files:
-                raise UsageError(
-                    f"{path}: key `id`: {file.id!r} is taken by {paths[file.id]}; choose another."
-                )
-            files[file.id], paths[file.id] = file, path
-            if folder is not BUILT_IN:
-                unchecked[file.id] = path
-    for extension, path in extensions:
-        if extension.extends not in files:
-            raise UsageError(f"{path}: key `extends`: no patch is called {extension.extends!r}.")
-        from patchkit.patchset.extend import extended
+    built_in: dict[str, tuple[Raw, Path]] = {}
+    loaded: dict[str, Patch] = {}
+    paths: dict[str, Path] = {}
+    late = _Late(built_in)
+    for path in files_in(BUILT_IN):
+        raw, data = _raw(path)
+        digest.update(data)
+        patch = _built_in(raw, path, late)
+        require_free(patch.id, path, paths)
+        built_in[patch.id], loaded[patch.id], paths[patch.id] = (raw, path), patch, path
+    own = []
+    for path in (path for folder in folders for path in files_in(folder)):
+        raw, data = _raw(path)
+        digest.update(data)
+        own.append((raw, path))
+    if own:
+        from patchkit.patchset import whole
 
-        try:
-            files[extension.extends] = extended(files[extension.extends], extension)
-        except ValueError as error:
-            raise UsageError(f"{path}: {error}; mend it and try again.") from None
-        unchecked[extension.extends] = path
-    loaded = {name: _patch(file, unchecked.get(name, paths[name])) for name, file in files.items()}
-    for name, path in unchecked.items():
-        check(loaded[name], path)
-    for name in loaded.keys() - unchecked.keys():
-        loaded[name] = msgspec.structs.replace(loaded[name], built_in=True)
+        for name, (patch, path) in whole.own(own, built_in).items():
+            built_in.pop(name, None)
+            loaded[name], paths[name] = patch, path
     return PatchSet(_ordered(loaded, paths), digest.hexdigest())
 
 
@@ -240,9 +170,3 @@ def named_in(path: Path) -> str:
     """Return the id of the patch that a patch file is, or adds to."""
     raw, _ = _raw(path)
     return str(raw.get("id", raw.get("extends", "")))
-
-
-def _extension(raw: dict[str, Any], path: Path) -> ExtensionFile:
-    from patchkit.patchset.extend import ExtensionFile
-
-    return _converted(raw, path, ExtensionFile)

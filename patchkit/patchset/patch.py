@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -40,16 +40,46 @@ class Fact(_Addressed, frozen=True, kw_only=True):
     lacks: str = ""
 
 
+class Change(Protocol):
+    """What an edit does at its site, which may be converted when it is first asked for."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of edit, with its keys."""
+        ...
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The imports that the new code needs."""
+        ...
+
+
+class Converted(NamedTuple):
+    """A change that is converted."""
+
+    kind: Kind
+    imports: tuple[str, ...]
+
+
 class Edit(_Addressed, frozen=True, kw_only=True):
     """One semantic change at one site; of several addresses the first that the tree has counts."""
 
     name: str
     why: str
-    kind: Kind
+    change: Change
     shapes: tuple[str, ...] = ()
     optional: str = ""
     beyond_upstream: bool = False
-    imports: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of edit, with its keys; UsageError if the patch file is malformed there."""
+        return self.change.kind
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The imports that the new code needs; UsageError as for ``kind``."""
+        return self.change.imports
 
 
 class Patch(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit.codemods.examination import Examination, Standing, absent, ambiguous, ready
+from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
-from patchkit.patchset.load import codemod_of
 from patchkit.patchset.patch import Address
 from patchkit.plan.locate import Workspace
 from patchkit.plan.status import EditStatus, PatchStatus, State, marker

@@ -15,6 +15,7 @@ import msgspec
 
 from patchkit import __version__
 from patchkit.errors import ConflictError
+from patchkit.patchset.patch import Converted
 from patchkit.plan.status import FileChange, Plan
 from patchkit.tree.sglang import NAME
 from patchkit.tree.tree import OverlayTree
@@ -71,8 +72,9 @@ def pointed(patches: Sequence[Patch]) -> tuple[Patch, ...]:
             edits=tuple(
                 msgspec.structs.replace(
                     edit,
-                    imports=tuple(
-                        code.replace(f"from {PACKAGE} ", f"from {VENDORED} ") for code in edit.imports
+                    change=Converted(
+                        edit.kind,
+                        tuple(code.replace(f"from {PACKAGE} ", f"from {VENDORED} ") for code in edit.imports),
                     ),
                 )
                 for edit in patch.edits

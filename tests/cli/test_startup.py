@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from support.toys import APPLIED, SOURCES, apply, contents
 
 if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
@@ -26,7 +27,9 @@ print(*(name for name in {heavy!r} if name in sys.modules), file=sys.stderr)
     ("arguments", "heavy"),
     [
         (["--help"], ["libcst", "msgspec", "rich", "jinja2", "patchkit.patchset"]),
-        (["list"], ["libcst", "jinja2"]),
+        (["list"], ["libcst", "jinja2", "patchkit.codemods.kinds", "patchkit.patchset.whole"]),
+        (["list", "--json"], ["libcst", "patchkit.codemods.kinds"]),
+        (["show", "26128"], ["libcst", "patchkit.codemods.kinds"]),
     ],
 )
 def test_heavy_packages_are_left_out(arguments: list[str], heavy: list[str]) -> None:
@@ -34,10 +37,23 @@ def test_heavy_packages_are_left_out(arguments: list[str], heavy: list[str]) -> 
 
 
 def test_a_remembered_status_reads_where_patches_ran_with_what_is_loaded_already(tree: CheckoutTree) -> None:
-    heavy = ["libcst", "jinja2", "patchkit.plan.build", "patchkit.doctor", "patchkit.verify"]
+    heavy = [
+        "libcst",
+        "jinja2",
+        "patchkit.codemods.kinds",
+        "patchkit.plan.build",
+        "patchkit.doctor",
+        "patchkit.verify",
+    ]
     arguments = ["status", str(tree.root)]
     assert "libcst" in loaded(arguments, heavy)
     assert loaded(arguments, heavy) == []
+
+
+def test_revert_by_the_ledger_alone_needs_no_kind_of_edit(tree: CheckoutTree) -> None:
+    apply(tree)
+    assert loaded(["revert", str(tree.root)], ["libcst", "patchkit.codemods.kinds"]) == []
+    assert contents(tree) == {file: SOURCES[file] for file in APPLIED}
 
 
 def loaded(arguments: list[str], heavy: list[str]) -> list[str]:

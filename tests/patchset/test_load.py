@@ -1,20 +1,27 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from support.programs import rewritten
 from support.toys import add_patch, patch_text
 
+from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.kinds.rewrite import Rewrite
 from patchkit.errors import UsageError
-from patchkit.patchset import load, schema
-from patchkit.patchset.load import check
+from patchkit.patchset import load, schema, whole
 from patchkit.patchset.patch import Address, Edit
 from patchkit.patchset.select import PatchSet
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +83,7 @@ def edit_of(kind: str, **keys: str) -> str:
 def test_every_built_in_patch_is_well_formed() -> None:
     patches = load.patches()
     for patch in patches:
-        check(patch, load.BUILT_IN / patch.id / "patch.toml")
+        whole.check(patch, load.BUILT_IN / patch.id / "patch.toml")
     assert {"25925", "26241", "26128", "26738", "26824", "25002"} <= set(patches.ids)
 
 
@@ -174,6 +181,14 @@ def test_id_that_is_taken_is_refused(built_in: Path, tmp_path: Path) -> None:
     message = refusal(tmp_path / "own")
     assert "key `id`: 'b-desk' is taken by" in message
     assert str(built_in / "b-desk" / "patch.toml") in message
+
+
+def test_id_that_two_built_in_patches_have_is_refused(built_in: Path) -> None:
+    path = add_patch(built_in, "e-bolt", SHELF)
+    path.write_text(patch_text("b-desk", SHELF))
+    assert refusal().startswith(
+        f"{path}: key `id`: 'b-desk' is taken by {built_in / 'b-desk' / 'patch.toml'}"
+    )
 
 
 @pytest.mark.parametrize("key", ["requires", "hardens"])
@@ -390,6 +405,82 @@ def test_malformed_edit_is_refused_by_key(built_in: Path, tmp_path: Path, edit: 
     assert reason in malformed(tmp_path / "own", patch_text("x-one", edit))
 
 
+# ---- edits of built-in patches, which are converted when one of them is first asked for
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        edit_of("rewritte", code=CODE),
+        edit_of("rewrite", cod=CODE),
+        edit_of("rewrite", find=FIND, code=CODE, every='"yes"'),
+        edit_of("insert-after", variants="[{ find = 'f($x)', code = 'g($x)', target = 'x' }]"),
+        edit_of("none-guard", find=FIND),
+        edit_of("rewrite", find=FIND, code=CODE, sites='[{ at = "srt/a.py", names = { x = "y" } }]').replace(
+            "\nat =", "\n# at ="
+        ),
+        "[edit.n]\nwhy = 'toy'\nat = 'srt/a.py'",
+    ],
+)
+@pytest.mark.parametrize("asked", ["a-lamp", "d-rug"])
+def test_malformed_edit_of_a_built_in_patch_is_refused_as_one_of_a_folder_whichever_edit_is_asked_for(
+    built_in: Path, tmp_path: Path, edit: str, asked: str
+) -> None:
+    text = patch_text("d-rug", edit)
+    said = malformed(tmp_path, patch_text("x-one", edit))
+    path = built_in / "d-rug" / "patch.toml"
+    path.write_text(text)
+    patches = load.patches()
+    for key in ("kind", "imports"):
+        with pytest.raises(UsageError) as caught:
+            getattr(patches.get(asked).edits[0], key)
+        assert str(caught.value) == said.replace(str(tmp_path / "own" / "patch.toml"), str(path))
+
+
+@pytest.mark.parametrize(
+    ("keys", "edit"),
+    [
+        ({"tilte": "'x'"}, SHELF),
+        ({"id": "3"}, SHELF),
+        ({"shapes": "{ low = 1 }"}, SHELF),
+        ({}, edit_of("rewrite", find=FIND, code=CODE, at="1")),
+        ({}, edit_of("rewrite", find=FIND, code=CODE, why="1")),
+        ({}, edit_of("rewrite", find=FIND, code=CODE, shape="'tall'")),
+        ({}, edit_of("rewrite", find=FIND, code=CODE, at="'srt/a.py::a b'")),
+        ({}, edit_of("rewrite", find=FIND, code=CODE, sites="['srt/a.py']")),
+        ({}, "edit = 3"),
+        ({}, "[edit]\nn = 3"),
+        ({}, '[edit."a b"]\nkind = "import"\nwhy = "toy"\nat = "srt/a.py"\ncode = "import a"'),
+        ({}, "[edit.n]\nkind = 'rewrite'\nat = 'srt/a.py'\nfind = 'f()'\ncode = 'g()'"),
+    ],
+)
+def test_what_all_kinds_of_edit_have_is_refused_at_once_in_a_built_in_patch_as_in_a_folder(
+    built_in: Path, tmp_path: Path, keys: dict[str, str], edit: str
+) -> None:
+    said = malformed(tmp_path, patch_text("x-one", edit, **keys))
+    path = built_in / "x-one" / "patch.toml"
+    path.parent.mkdir()
+    path.write_text(patch_text("x-one", edit, **keys))
+    assert refusal() == said.replace(str(tmp_path / "own" / "patch.toml"), str(path))
+
+
+def test_changes_of_built_in_edits_are_those_of_the_same_file_in_a_folder(tmp_path: Path) -> None:
+    for patch in load.patches():
+        path = load.BUILT_IN / patch.id / "patch.toml"
+        whole_one = load.read(tomllib.loads(path.read_text(encoding="utf-8")), path)
+        found = [(edit.name, edit.addresses, edit.kind, edit.imports) for edit in patch.edits]
+        assert found == [(edit.name, edit.addresses, edit.kind, edit.imports) for edit in whole_one.edits]
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_patches_go_to_another_process_with_their_edits(built_in: Path, *, is_asked: bool) -> None:
+    patch = load.patches().get("a-lamp")
+    if is_asked:
+        assert patch.edits[0].kind
+    (edit,) = pickle.loads(pickle.dumps(patch)).edits
+    assert (edit.kind, edit.imports) == (patch.edits[0].kind, patch.edits[0].imports)
+
+
 @pytest.mark.parametrize(
     "edit",
     [
@@ -526,7 +617,7 @@ def test_finds_of_a_list_share_the_code(built_in: Path, tmp_path: Path) -> None:
     table = edit_of("rewrite", find="['old($x)', 'older($x)']", code="'new($x)'")
     (edit,) = edits_of(tmp_path, table).values()
     for source in ("old(1)\n", "older(1)\n"):
-        assert rewritten(load.codemod_of(edit.kind), source).endswith("\nnew(1)\n")
+        assert rewritten(codemod_of(edit.kind), source).endswith("\nnew(1)\n")
 
 
 def test_schema_describes_every_kind() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
-from patchkit.codemods.language import texts
+from patchkit.codemods.language import sites, syntax, texts
+from patchkit.codemods.language.pattern import match_node
+from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.pattern import Pattern
     from patchkit.codemods.language.scope import Scope
@@ -97,12 +99,6 @@ class _ArgumentValue:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Find the call and compare what it passes."""
-        import libcst as cst
-
-        from patchkit.codemods.language import sites, syntax
-        from patchkit.codemods.language.pattern import match_node
-        from patchkit.codemods.language.template import render_expression
-
         ready = []
         done: list[Path] = []
         for match in self.find.find(scope.node, scope.path):

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.scope import base_names
+from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod, Examination
@@ -23,20 +28,12 @@ class BaseClass(Kind, frozen=True, kw_only=True, tag="base-class", forbid_unknow
 
     def codemod(self) -> Codemod:
         """Return the edit; ValueError if ``base`` is not one expression."""
-        from patchkit.codemods.language.template import render_expression
-
         with texts.naming("base"):
             render_expression(self.base, {})
         return self
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look among the bases."""
-        import libcst as cst
-
-        from patchkit.codemods.language.comment import annotate
-        from patchkit.codemods.language.scope import base_names
-        from patchkit.codemods.language.template import render_expression
-
         node = scope.node
         if not isinstance(node, cst.ClassDef):
             return examination.absent(f"{scope.name or 'the module'} is not a class")

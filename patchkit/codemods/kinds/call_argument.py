@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
-from patchkit.codemods.language import texts
+from patchkit.codemods.language import sites, syntax, texts
+from patchkit.codemods.language.layout import append
+from patchkit.codemods.language.precedence import as_argument
+from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.pattern import Pattern
     from patchkit.codemods.language.scope import Scope
@@ -100,11 +103,6 @@ class CallArgument(Kind, frozen=True, kw_only=True, tag="call-argument", forbid_
 
 
 def _argument(text: str) -> cst.Arg:
-    import libcst as cst
-
-    from patchkit.codemods.language import syntax
-    from patchkit.codemods.language.template import render_expression
-
     call = render_expression(f"f({text})", {})
     # Brackets in the text can make it another call, or none.
     is_one = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and len(call.args) == 1
@@ -124,10 +122,6 @@ class _CallArgument:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Sort the matching calls into those that pass the argument and those that do not."""
-        import libcst as cst
-
-        from patchkit.codemods.language import sites, syntax
-
         wanted = self.wanted
         name = syntax.typed(wanted.keyword, cst.Name).value
         missing: dict[Path, cst.Call] = {}
@@ -164,11 +158,6 @@ class _CallArgument:
 
 
 def _with_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
-    import libcst as cst
-
-    from patchkit.codemods.language.layout import append
-    from patchkit.codemods.language.precedence import as_argument
-
     if not call.args:
         return call.with_changes(args=[argument])
     args = [arg.with_changes(value=as_argument(arg.value)) for arg in call.args]

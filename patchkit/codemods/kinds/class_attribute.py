@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
-from patchkit.codemods.language import texts
+from patchkit.codemods.language import syntax, texts
+from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.definitions import assigned
+from patchkit.codemods.language.names import bound_otherwise
+from patchkit.codemods.language.scope import base_names, members
+from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.scope import Scope
 
@@ -29,9 +34,6 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
         return self
 
     def _assignment(self) -> tuple[cst.BaseStatement, str, cst.BaseExpression]:
-        from patchkit.codemods.language.definitions import assigned
-        from patchkit.codemods.language.template import render
-
         statements = render(self.code, {})
         pair = assigned(statements[0]) if len(statements) == 1 else None
         if pair is None or pair[1] is None:
@@ -40,14 +42,6 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the attribute in the class body."""
-        import libcst as cst
-
-        from patchkit.codemods.language import syntax
-        from patchkit.codemods.language.comment import annotate
-        from patchkit.codemods.language.definitions import assigned
-        from patchkit.codemods.language.names import bound_otherwise
-        from patchkit.codemods.language.scope import members
-
         node = scope.node
         if not isinstance(node, cst.ClassDef):
             return examination.absent(f"{scope.name or 'the module'} is not a class")
@@ -207,18 +201,11 @@ def _place(node: cst.ClassDef, body: tuple[cst.BaseStatement, ...], statement: c
 
 
 def _is_field(statement: cst.BaseStatement) -> bool:
-    import libcst as cst
-
     return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.AnnAssign)
 
 
 def _has_fields(node: cst.ClassDef) -> bool:
     """Tell whether the order of annotated names is that of the class's arguments."""
-    import libcst as cst
-
-    from patchkit.codemods.language import syntax
-    from patchkit.codemods.language.scope import base_names
-
     calls = (each.decorator for each in node.decorators)
     names = {syntax.code_of(call.func if isinstance(call, cst.Call) else call) for call in calls}
     decorated = any(name.rsplit(".", 1)[-1] == "dataclass" for name in names)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.examination import Standing
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.kinds.class_attribute import ClassAttribute
-from patchkit.codemods.language import texts
+from patchkit.codemods.language import syntax, texts
+from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.scope import members, resolve
+from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.pattern import Pattern
     from patchkit.codemods.language.scope import Scope
@@ -117,8 +120,6 @@ class CommandLineField(Kind, frozen=True, kw_only=True, tag="command-line-field"
 
 def _name(call: cst.CSTNode) -> str | None:
     """Return the option that a call of ``add_argument`` declares."""
-    import libcst as cst
-
     if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.args):
         return None
     first = call.args[0].value
@@ -148,8 +149,6 @@ class _CommandLineField:
             return examination.present()
 
         def rewrite() -> cst.Module:
-            from patchkit.codemods.language.scope import resolve
-
             module = scope.module if field.rewrite is None else field.rewrite()
             (again,) = resolve(module, scope.name)
             rest = self._examine_option(again, note)
@@ -158,13 +157,6 @@ class _CommandLineField:
         return examination.ready(rewrite)
 
     def _examine_option(self, scope: Scope, note: str) -> Examination:
-        import libcst as cst
-
-        from patchkit.codemods.language import syntax
-        from patchkit.codemods.language.comment import annotate
-        from patchkit.codemods.language.scope import members
-        from patchkit.codemods.language.template import render
-
         methods = [path for path, node in members(scope) if node.name.value == self.method]
         body = [*syntax.blocks_in(syntax.node_at(scope.module, methods[0]), methods[0])] if methods else []
         calls = [

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
-from patchkit.codemods.kind import Example, Kind
+from patchkit.codemods.kind import Example, Kind, several
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.pattern import match_node
+from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.pattern import Pattern
     from patchkit.codemods.language.scope import Scope
@@ -31,7 +34,7 @@ class Decorator(Kind, frozen=True, kw_only=True, tag="decorator", forbid_unknown
     def codemod(self) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
         (code,) = texts.patterns("code", self.code)
-        find = texts.patterns("find", *texts.several(self.find))
+        find = texts.patterns("find", *several(self.find))
         for key, pattern in (("code", code), *(("find", each) for each in find)):
             if not pattern.is_expression:
                 raise ValueError(f"key `{key}`: not one expression: {pattern.text.strip()!r}")
@@ -109,12 +112,6 @@ class _Decorator:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look among the decorators."""
-        import libcst as cst
-
-        from patchkit.codemods.language.comment import annotate
-        from patchkit.codemods.language.pattern import match_node
-        from patchkit.codemods.language.template import render_expression
-
         node = scope.node
         if not isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             return examination.absent(f"{scope.name or 'the module'} is neither a function nor a class")

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
-from patchkit.codemods.language import texts
+from patchkit.codemods.language import sites, syntax, texts
+from patchkit.codemods.language.definitions import assigned
+from patchkit.codemods.language.names import names_of
+from patchkit.codemods.language.pattern import match_node
+from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import libcst as cst
 
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.pattern import Pattern
@@ -108,13 +112,6 @@ class _Default:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Compare the default with both."""
-        import libcst as cst
-
-        from patchkit.codemods.language import sites, syntax
-        from patchkit.codemods.language.names import names_of
-        from patchkit.codemods.language.pattern import match_node
-        from patchkit.codemods.language.template import render_expression
-
         found = list(self._defaults(scope))
         if not found:
             return examination.absent(
@@ -145,10 +142,6 @@ class _Default:
         return examination.ready(rewrite)
 
     def _defaults(self, scope: Scope) -> Iterator[tuple[Path, cst.BaseExpression]]:
-        import libcst as cst
-
-        from patchkit.codemods.language.definitions import assigned
-
         node = scope.node
         if isinstance(node, cst.FunctionDef):
             for group in ("posonly_params", "params", "kwonly_params"):

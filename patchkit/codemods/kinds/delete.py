@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
-from patchkit.codemods.language import texts
+from patchkit.codemods.language import sites, statements, syntax, texts
+from patchkit.codemods.language.comment import annotate, comments_in, put_above
+from patchkit.codemods.language.statements import from_first_comment
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.pattern import Match, Pattern
     from patchkit.codemods.language.scope import Scope
@@ -160,8 +162,6 @@ class _Delete:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Find the statements and what is around them."""
-        from patchkit.codemods.language import sites, statements, syntax
-
         around = sites.bindings_given(scope, self.context)
         if isinstance(around, examination.Examination):
             return around
@@ -186,12 +186,6 @@ class _Delete:
 
 
 def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
-    import libcst as cst
-
-    from patchkit.codemods.language import syntax
-    from patchkit.codemods.language.comment import annotate, comments_in, put_above
-    from patchkit.codemods.language.statements import from_first_comment
-
     block = syntax.node_at(module, place.path)
     body = tuple(syntax.statements_of(block) or ())
     gone, rest = body[place.start : place.end], body[place.end :]

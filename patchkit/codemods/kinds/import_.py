@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.imports import Import
 
 if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod
@@ -21,8 +22,6 @@ class ImportNames(Kind, frozen=True, kw_only=True, tag="import", forbid_unknown_
 
     def codemod(self) -> Codemod:
         """Return the edit; ValueError if ``code`` is not one import of names."""
-        from patchkit.codemods.language.imports import Import
-
         with texts.naming("code"):
             return Import(self.code)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.sites import bindings_given
+from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.pattern import Pattern
     from patchkit.codemods.language.scope import Scope
@@ -121,12 +124,6 @@ class _Opening:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the statements; the function itself is the site."""
-        import libcst as cst
-
-        from patchkit.codemods.language.comment import annotate
-        from patchkit.codemods.language.sites import bindings_given
-        from patchkit.codemods.language.template import render
-
         if any(sign.find(scope.node, scope.path) for sign in self.already):
             return examination.present()
         node, body = scope.node, scope.body

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
-from patchkit.codemods.kind import Example, Kind
-from patchkit.codemods.language import texts
+from patchkit.codemods.kind import Example, Kind, several
+from patchkit.codemods.language import sites, syntax, texts
+from patchkit.codemods.language.layout import append
+from patchkit.codemods.language.names import given_names, names_of
+from patchkit.codemods.language.precedence import as_argument
+from patchkit.codemods.language.scope import resolve
+from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import libcst as cst
 
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.names import Value
@@ -39,14 +44,12 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
         """Each way in which a site may look, with what belongs there."""
         test = f"isinstance({self.subject}, "
         return tuple(
-            (f"{test}{known})", f"{test}({known}, {self.member}))") for known in texts.several(self.beside)
+            (f"{test}{known})", f"{test}({known}, {self.member}))") for known in several(self.beside)
         )
 
     def codemod(self) -> Codemod:
         """Return the edit; ValueError if one of its keys is no expression."""
-        from patchkit.codemods.language.template import render_expression
-
-        beside = [("beside", text) for text in texts.several(self.beside)]
+        beside = [("beside", text) for text in several(self.beside)]
         for key, text in (("subject", self.subject), *beside, ("member", self.member)):
             with texts.naming(key):
                 render_expression(text, {})
@@ -57,12 +60,6 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
 
         A chain ``isinstance(x, A) or isinstance(x, B)`` becomes one test with a tuple.
         """
-        import libcst as cst
-
-        from patchkit.codemods.language import sites, syntax
-        from patchkit.codemods.language.precedence import as_argument
-        from patchkit.codemods.language.template import render_expression
-
         subject, member = (render_expression(text, {}) for text in (self.subject, self.member))
         held = _Held.of(scope, subject)
         constants = _Constants.of(scope)
@@ -84,7 +81,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
                 continue
             members = [each for test in found for each in test[1]]
             names = {name for each in members for name in constants.named(each, path)}
-            if not names.intersection(texts.several(self.beside)):
+            if not names.intersection(several(self.beside)):
                 continue
             standings = {held.standing(test[0], path) for test in found}
             if standings == {True}:
@@ -100,7 +97,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
                 f"expected a test of `{self.subject}`, and what is tested may hold something else as well: {lines}"
             )
         if not places:
-            wanted = f"isinstance({self.subject}, {' or '.join(texts.several(self.beside))})"
+            wanted = f"isinstance({self.subject}, {' or '.join(several(self.beside))})"
             return examination.absent(lambda: f"expected `{wanted}`; {sites.nearest(scope, wanted)}")
         if len(places) > 1:
             return examination.ambiguous(sites.several(scope, [path for path, *_ in places]))
@@ -295,10 +292,6 @@ class _Held:
     @classmethod
     def of(cls, scope: Scope, subject: cst.BaseExpression) -> _Held:
         """Find the names that are somewhere in the scope given the subject."""
-        import libcst as cst
-
-        from patchkit.codemods.language import syntax
-
         given: set[str] = set()
         for _, node in syntax.descend(scope.node, scope.path):
             if isinstance(node, cst.Assign):
@@ -313,19 +306,10 @@ class _Held:
 
     def may_be(self, node: cst.BaseExpression) -> bool:
         """Tell whether an expression is written as the subject or as a name that is given it."""
-        import libcst as cst
-
-        from patchkit.codemods.language import syntax
-
         return syntax.same(node, self.subject) or (isinstance(node, cst.Name) and node.value in self.given)
 
     def standing(self, node: cst.BaseExpression, path: Path) -> bool | None:
         """Tell whether an expression at a place is the subject; None where it may be."""
-        import libcst as cst
-
-        from patchkit.codemods.language import syntax
-        from patchkit.codemods.language.names import names_of
-
         if syntax.same(node, self.subject):
             return not self._is_another(path)
         names = names_of(self.scope.module)
@@ -339,11 +323,6 @@ class _Held:
 
     def _is_another(self, path: Path) -> bool:
         """Tell whether a name of the subject is another variable at a place than in the scope itself."""
-        import libcst as cst
-
-        from patchkit.codemods.language import syntax
-        from patchkit.codemods.language.names import names_of
-
         way = (
             syntax.node_at(self.scope.module, path[:cut])
             for cut in range(len(self.scope.path) + 1, len(path))
@@ -358,10 +337,6 @@ class _Held:
     @property
     def _roots(self) -> list[str]:
         """The variables that the subject is made of."""
-        import libcst as cst
-
-        from patchkit.codemods.language import syntax
-
         return [
             each.value
             for path, each in syntax.descend(self.subject)
@@ -371,8 +346,6 @@ class _Held:
 
 def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpression]] | None:
     """Return subject and members of an ``isinstance`` call."""
-    import libcst as cst
-
     if not (isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and len(node.args) == 2):
         return None
     if node.func.value != "isinstance":
@@ -385,18 +358,12 @@ def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExp
 
 def _asks(node: cst.BaseExpression, held: _Held) -> bool:
     """Tell whether an expression calls something with the subject."""
-    import libcst as cst
-
-    from patchkit.codemods.language import syntax
-
     calls = (each for _, each in syntax.descend(node, ()) if isinstance(each, cst.Call))
     return any(held.may_be(given.value) for call in calls for given in call.args)
 
 
 def _type_in(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpression]] | None:
     """Return subject and members of ``type(subject) in members``."""
-    import libcst as cst
-
     if not (isinstance(node, cst.Comparison) and len(node.comparisons) == 1):
         return None
     told, (among,) = node.left, node.comparisons
@@ -417,8 +384,6 @@ class _Constants:
     @classmethod
     def of(cls, scope: Scope) -> _Constants:
         """Look at what the module gives names."""
-        from patchkit.codemods.language.names import given_names
-
         return cls(scope, given_names(scope.module))
 
     def named(self, node: cst.BaseExpression, path: Path) -> set[str]:
@@ -426,10 +391,6 @@ class _Constants:
         return self._named(node, path, frozenset())
 
     def _named(self, node: cst.BaseExpression, path: Path, seen: frozenset[Path]) -> set[str]:
-        import libcst as cst
-
-        from patchkit.codemods.language import syntax
-
         if isinstance(node, cst.Tuple | cst.List | cst.Set):
             return {name for each in node.elements for name in self._named(each.value, path, seen)}
         if isinstance(node, cst.Call) and len(node.args) == 1:
@@ -444,12 +405,6 @@ class _Constants:
 
     def _value(self, node: cst.BaseExpression, path: Path) -> Value | None:
         """Return what a name, or a class's as ``self.NAME``, is bound to if that is one expression."""
-        import libcst as cst
-
-        from patchkit.codemods.language import syntax
-        from patchkit.codemods.language.names import names_of
-        from patchkit.codemods.language.scope import resolve
-
         module = self.scope.module
         if isinstance(node, cst.Name) and node.value in self.given:
             values = names_of(module).values(path, node.value)
@@ -468,11 +423,6 @@ class _Constants:
 
 def _with_type(test: cst.Comparison, member: cst.BaseExpression) -> cst.Comparison:
     """Return ``type(x) in ...`` with one member more."""
-    import libcst as cst
-
-    from patchkit.codemods.language import syntax
-    from patchkit.codemods.language.precedence import as_argument
-
     (among,) = test.comparisons
     listed = among.comparator
     if isinstance(listed, cst.Tuple) and listed.lpar:
@@ -487,27 +437,18 @@ def _with_type(test: cst.Comparison, member: cst.BaseExpression) -> cst.Comparis
 
 def _united(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """Return the members of a union such as ``A | B``."""
-    import libcst as cst
-
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
         return [*_united(node.left), *_united(node.right)]
     return [node]
 
 
 def _alternatives(node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    import libcst as cst
-
     if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or):
         return [*_alternatives(node.left), *_alternatives(node.right)]
     return [node]
 
 
 def _with_member(listed: cst.Tuple, member: cst.BaseExpression) -> cst.Tuple:
-    import libcst as cst
-
-    from patchkit.codemods.language import syntax
-    from patchkit.codemods.language.layout import append
-
     opening, closing = listed.lpar[-1], listed.rpar[0]
     elements, space = append(
         [syntax.typed(each, cst.Element) for each in listed.elements],

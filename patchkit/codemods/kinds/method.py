@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.definitions import bound_name, bound_names
+from patchkit.codemods.language.names import bound_otherwise
+from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod, Examination
@@ -22,10 +28,6 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
 
     def codemod(self) -> Codemod:
         """Return the edit; ValueError if ``code`` is anything but methods."""
-        import libcst as cst
-
-        from patchkit.codemods.language.template import render
-
         with texts.naming("code"):
             found = render(self.code, {})
             if not found or not all(isinstance(node, cst.FunctionDef) for node in found):
@@ -34,13 +36,6 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the methods in the class body."""
-        import libcst as cst
-
-        from patchkit.codemods.language.comment import annotate
-        from patchkit.codemods.language.definitions import bound_name, bound_names
-        from patchkit.codemods.language.names import bound_otherwise
-        from patchkit.codemods.language.template import render
-
         if not isinstance(scope.node, cst.ClassDef):
             return examination.absent(f"{scope.name or 'the module'} is not a class")
         there = bound_names(scope)

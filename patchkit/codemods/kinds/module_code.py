@@ -5,13 +5,18 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.definitions import bound_name, bound_names
+from patchkit.codemods.language.imports import after_imports
+from patchkit.codemods.language.names import bound_otherwise, imported_names
+from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.scope import Scope
 
@@ -26,9 +31,6 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
     def codemod(self) -> Codemod:
         """Return the edit; ValueError if ``code`` is anything but definitions and assignments."""
-        from patchkit.codemods.language.definitions import bound_name
-        from patchkit.codemods.language.template import render
-
         with texts.naming("code"):
             found = render(self.code, {})
             if not found or not all(map(bound_name, found)):
@@ -37,14 +39,6 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the names that the code binds."""
-        import libcst as cst
-
-        from patchkit.codemods.language.comment import annotate
-        from patchkit.codemods.language.definitions import bound_name, bound_names
-        from patchkit.codemods.language.imports import after_imports
-        from patchkit.codemods.language.names import bound_otherwise, imported_names
-        from patchkit.codemods.language.template import render
-
         there = bound_names(scope) | imported_names(scope.module)
         missing = [statement for statement in render(self.code, {}) if bound_name(statement) not in there]
         if not missing:
@@ -98,8 +92,6 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
 def _apart(statement: cst.BaseStatement, *beside: cst.BaseStatement) -> cst.BaseStatement:
     """Return a module's statement with two blank lines above it if one of those beside the gap is a definition."""
-    import libcst as cst
-
     lead = statement.leading_lines  # type: ignore[attr-defined]
     blank = next((index for index, line in enumerate(lead) if line.comment is not None), len(lead))
     is_wide = any(isinstance(each, (cst.FunctionDef, cst.ClassDef)) for each in beside)

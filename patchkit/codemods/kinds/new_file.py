@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.definitions import bound_name, bound_names
+from patchkit.codemods.language.names import bound_otherwise
+from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -35,18 +39,10 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
         return self
 
     def _names(self) -> set[str]:
-        from patchkit.codemods.language.definitions import bound_name
-        from patchkit.codemods.language.template import render
-
         return {name for name in map(bound_name, render(self.code, {})) if name is not None}
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for what the file defines; an empty module is a file that is not there."""
-        from patchkit.codemods.language.comment import annotate
-        from patchkit.codemods.language.definitions import bound_names
-        from patchkit.codemods.language.names import bound_otherwise
-        from patchkit.codemods.language.template import render
-
         lacking = self._names() - bound_names(scope)
         missing = sorted(lacking.difference(bound_otherwise(scope, lacking)))
         if not missing:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.statements import CompiledVariant, Statements
 
 if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod
@@ -31,8 +32,6 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
 
     def codemod(self) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
-        from patchkit.codemods.language.statements import CompiledVariant, Statements
-
         texts.require_bound("value", self.value, self.find)
         (find,) = texts.patterns("find", self.find)
         texts.patterns("value", self.value)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import libcst as cst
+
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
-from patchkit.codemods.language import texts
+from patchkit.codemods.language import syntax, texts
+from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.layout import append
+from patchkit.codemods.language.names import bound_by
+from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from patchkit.codemods.examination import Codemod, Examination
     from patchkit.codemods.language.scope import Scope
 
@@ -31,21 +35,10 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
         return self
 
     def _parameters(self) -> cst.Parameters:
-        import libcst as cst
-
-        from patchkit.codemods.language import syntax
-        from patchkit.codemods.language.template import render
-
         return syntax.typed(render(f"def f({self.code}): ...", {})[0], cst.FunctionDef).params
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for a parameter of that name."""
-        import libcst as cst
-
-        from patchkit.codemods.language.comment import annotate
-        from patchkit.codemods.language.layout import append
-        from patchkit.codemods.language.names import bound_by
-
         node = scope.node
         if not isinstance(node, cst.FunctionDef):
             return examination.absent(f"{scope.name or 'the module'} is not a function")

@@ -6,15 +6,11 @@ import textwrap
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from patchkit.codemods.language.pattern import Pattern
+from patchkit.codemods.language.placeholders import placeholders
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from patchkit.codemods.language.pattern import Pattern
-
-
-def several(text: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the texts of a key that holds one or a list of them; an empty one is none."""
-    return ((text,) if text else ()) if isinstance(text, str) else text
 
 
 @contextmanager
@@ -28,8 +24,6 @@ def naming(key: str) -> Iterator[None]:
 
 def patterns(key: str, *texts: str) -> tuple[Pattern, ...]:
     """Compile patterns."""
-    from patchkit.codemods.language.pattern import Pattern
-
     with naming(key):
         return tuple(map(Pattern.compile, texts))
 
@@ -50,8 +44,6 @@ def calls(key: str, *texts: str) -> tuple[Pattern, ...]:
 
 def require_bound(key: str, code: str, *binding: str, pattern: bool = False) -> None:
     """Refuse code with a placeholder that none of the texts in ``binding`` has; a pattern may have ``$_``."""
-    from patchkit.codemods.language.placeholders import placeholders
-
     unnamed = {"$_", "$$_"}
     bound = (
         placeholders("\n".join(binding)) | unnamed if pattern else placeholders("\n".join(binding)) - unnamed

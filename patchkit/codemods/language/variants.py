@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.codemods.kind import Kind
+from patchkit.codemods.kind import Kind, several
 from patchkit.codemods.language import texts
+from patchkit.codemods.language.statements import CompiledVariant, Statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,18 +63,16 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def ways(self) -> tuple[tuple[str, str], ...]:
         """Each ``find`` with its code."""
-        return tuple((find, pair.code) for pair in self.pairs for find in texts.several(pair.find) or ("",))
+        return tuple((find, pair.code) for pair in self.pairs for find in several(pair.find) or ("",))
 
     def build(self, place: str, *, every: bool = False) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
-        from patchkit.codemods.language.statements import CompiledVariant, Statements
-
         context = texts.patterns("context", *self.context)
         clear_of = texts.patterns("clear_of", *self.clear_of)
         variants, signs = [], []
         for pair in self.pairs:
             target = getattr(pair, "target", "")
-            for text in texts.several(pair.find) or ("",):
+            for text in several(pair.find) or ("",):
                 (find,) = texts.patterns("find", text)
                 texts.patterns("code", pair.code)
                 if target and f"${target}" not in text:

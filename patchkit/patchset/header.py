@@ -1,0 +1,167 @@
+"""A patch file but for what its edits do: enough to list patches, and to know which files they look at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping  # noqa: TC003  # read when a file is decoded
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from patchkit.codemods.kind import Keys, Kind, Places, Site, several
+from patchkit.errors import UsageError
+from patchkit.patchset.patch import Converted, Edit, Fact, Patch, addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from patchkit.patchset.patch import Change
+
+Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class FactTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A place that a tree has, with code like the pattern ``has`` and none like ``lacks``."""
+
+    at: Places
+    has: str = ""
+    lacks: str = ""
+
+
+Facts = tuple[str | FactTable, ...]
+
+
+class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A patch as its file says it, with those keys of its edits that are the same for each kind of edit."""
+
+    schema: Literal[1]
+    id: Name
+    title: str
+    why: str
+    risk: str
+    verify: str
+    upstream: str = ""
+    upstream_commit: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40})?$")] = ""
+    no_switch: str = ""
+    default: bool = True
+    requires: tuple[str, ...] = ()
+    hardens: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    shapes: dict[str, Facts] = {}
+    any_shape_of: tuple[str, ...] = ()
+    applies_when: Facts = ()
+    upstream_when: Facts = ()
+    edit: Annotated[Mapping[Name, Keys], msgspec.Meta(min_length=1)]
+
+
+def require_free(identifier: str, path: Path, paths: Mapping[str, Path]) -> None:
+    """Refuse an id for the patch at ``path`` that another patch has, whose file is in ``paths``."""
+    if identifier in paths:
+        raise UsageError(f"{path}: key `id`: {identifier!r} is taken by {paths[identifier]}; choose another.")
+
+
+def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patch:
+    """Return the patch that the file at ``path`` says; UsageError names it, the key and the reason.
+
+    Where the edits of ``file`` are of no kind yet, their changes are those of ``late``, one after the other.
+    """
+    try:
+        patch = _patch(file, iter(late))
+        # A pattern's end also matches in front of a last line feed.
+        for name in (patch.id, *(edit.name for edit in patch.edits)):
+            if not name.isprintable():
+                raise ValueError(f"key `id` or the name of an edit: {name!r} ends in a line break")
+        return patch
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}; mend it and try again.") from None
+
+
+def _patch(file: PatchHeader, late: Iterator[Change]) -> Patch:
+    edits = tuple(edit for name, keys in file.edit.items() for edit in _edits(name, keys, file.imports, late))
+    for key, names in (
+        ("any_shape_of", file.any_shape_of),
+        *((f"edit.{e.name}.shape", e.shapes) for e in edits),
+    ):
+        for name in names:
+            if name not in file.shapes:
+                known = ", ".join(sorted(file.shapes)) or "none"
+                raise ValueError(f"key `{key}`: `{name}` is not one of [shapes] ({known})")
+    return Patch(
+        id=file.id,
+        title=file.title,
+        why=file.why,
+        risk=file.risk,
+        verify=file.verify,
+        upstream=file.upstream,
+        upstream_commit=file.upstream_commit,
+        no_switch=file.no_switch,
+        default=file.default,
+        requires=file.requires,
+        hardens=file.hardens,
+        shapes={name: tuple(map(_fact, facts)) for name, facts in file.shapes.items()},
+        any_shape_of=file.any_shape_of,
+        applies_when=tuple(map(_fact, file.applies_when)),
+        upstream_when=tuple(map(_fact, file.upstream_when)),
+        edits=edits,
+    )
+
+
+def _fact(told: str | FactTable) -> Fact:
+    if isinstance(told, str):
+        return Fact(addresses=addresses([told]))
+    return Fact(addresses=addresses(several(told.at)), has=told.has, lacks=told.lacks)
+
+
+def _edits(name: str, keys: Keys, imports: tuple[str, ...], late: Iterator[Change]) -> Iterator[Edit]:
+    """Yield the edits of one table: one, or one for each of its sites."""
+    if keys.at is not None:
+        sites: tuple[str | Site, ...] = (Site(at=keys.at),)
+    else:
+        sites = keys.sites
+    if bool(keys.sites) is (keys.at is not None):
+        raise ValueError(f"edit.{name}: say where by one of `at` and `sites`")
+    shared = _converted(keys, imports) if isinstance(keys, Kind) else None
+    for number, told in enumerate(sites, start=1):
+        site = Site(at=told) if isinstance(told, str) else told
+        try:
+            where = addresses(several(site.at))
+            change = shared._replace(kind=_of_site(shared.kind, site.names)) if shared else next(late)
+        except ValueError as error:
+            raise ValueError(f"edit.{name}: {error}") from None
+        yield Edit(
+            name=name if keys.at is not None else f"{name}.{number}",
+            why=site.why or keys.why,
+            change=change,
+            addresses=where,
+            shapes=several(site.shape or keys.shape),
+            optional=site.optional or keys.optional,
+            beyond_upstream=site.beyond_upstream or keys.beyond_upstream,
+        )
+
+
+def _converted(kind: Kind, imports: tuple[str, ...]) -> Converted:
+    """Return what an edit does at each of its sites, with those of the patch's imports that it needs."""
+    needed = (*(code for code in imports if _is_used(code, kind)), *kind.imports)
+    return Converted(msgspec.structs.replace(kind, sites=()), tuple(dict.fromkeys(needed)))
+
+
+def _of_site(kind: Kind, names: Mapping[str, str]) -> Kind:
+    """Return the edit as it is at one site, whose ``names`` stand where their placeholders did."""
+    if not names:
+        return kind
+    text = msgspec.json.encode(kind).decode()
+    for placeholder, name in names.items():
+        if not (placeholder.isidentifier() and name.isidentifier()):
+            raise ValueError(f"key `names`: {placeholder} = {name!r} is not one name for another")
+        text, count = re.subn(rf"(?<!\$)\${placeholder}\b", name, text)
+        if not count:
+            raise ValueError(f"key `names`: the edit has no ${placeholder}")
+    return msgspec.json.decode(text, type=type(kind))
+
+
+def _is_used(code: str, kind: Kind) -> bool:
+    """Tell whether the code that an edit writes has a name that an import statement binds."""
+    listed = code.rpartition("import ")[2].strip("() \n").split(",")
+    names = (each.rpartition(" as ")[2].strip().partition(".")[0] for each in listed)
+    return any(re.search(rf"\b{re.escape(name)}\b", text) for name in names if name for text in kind.written)

@@ -1,0 +1,146 @@
+"""A patch file is converted and checked whole, its edits too; what is malformed is refused with key and reason."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from patchkit.codemods.kind import codemod_of
+from patchkit.codemods.kinds import KINDS
+from patchkit.codemods.language import texts
+from patchkit.codemods.language.imports import Import
+from patchkit.errors import UsageError
+from patchkit.patchset.extend import Addition, ExtensionFile, extended
+from patchkit.patchset.header import patch_of, require_free
+from patchkit.patchset.schema import AnyKind, PatchFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from patchkit.patchset.patch import Patch
+
+    Raw = dict[str, Any]
+
+_Form = TypeVar("_Form", bound=msgspec.Struct)
+
+
+class Own(NamedTuple):
+    """A patch of a folder of one's own, or one that such a folder adds to, and its file."""
+
+    patch: Patch
+    path: Path
+
+
+def read(raw: Raw, path: Path) -> Patch:
+    """Return the patch that a table says; UsageError names the file ``path``, the key and the reason."""
+    return patch_of(_file(raw, path), path)
+
+
+def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Path]]) -> dict[str, Own]:
+    """Return the patches that files make, and those that they add to, by id; UsageError for what is malformed."""
+    files: dict[str, PatchFile] = {}
+    paths = {name: path for name, (_, path) in built_in.items()}
+    extensions = []
+    # What is wrong with a patch is said of the last file that it comes from.
+    last: dict[str, Path] = {}
+    for raw, path in tables:
+        if "extends" in raw:
+            extensions.append((_converted(raw, path, ExtensionFile, Addition), path))
+            continue
+        file = _file(raw, path)
+        require_free(file.id, path, paths)
+        files[file.id], paths[file.id], last[file.id] = file, path, path
+    for extension, path in extensions:
+        name = extension.extends
+        if name not in paths:
+            raise UsageError(f"{path}: key `extends`: no patch is called {name!r}.")
+        try:
+            files[name] = extended(files[name] if name in files else _file(*built_in[name]), extension)
+        except ValueError as error:
+            raise UsageError(f"{path}: {error}; mend it and try again.") from None
+        last[name] = path
+    found = {name: Own(patch_of(file, last[name]), paths[name]) for name, file in files.items()}
+    for name, (patch, _) in found.items():
+        check(patch, last[name])
+    return found
+
+
+def _file(raw: Raw, path: Path) -> PatchFile:
+    return _converted(raw, path, PatchFile, AnyKind)
+
+
+def _converted(raw: Raw, path: Path, form: type[_Form], edit: Any) -> _Form:
+    """Return a table in a ``form`` of file; each table of its edits has the form ``edit``."""
+    if "schema" not in raw:
+        raise UsageError(
+            f"{path}: key `schema`: missing, so this is no patch or one for patchkit 0.1; begin it with "
+            '`schema = 1`, make each `[[edit]]` a table `[edit.NAME]`, and write `at = "file::name"` for `file` '
+            "and `in` (docs/authoring.md has every key)."
+        )
+    try:
+        return msgspec.convert(raw, form)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {_told(raw, error, edit)}; mend that key and try again.") from None
+
+
+def _told(raw: Raw, error: msgspec.ValidationError, edit: Any) -> str:
+    """Return what is wrong with a patch; where it is in an edit, name that, which msgspec does not."""
+    edits = raw.get("edit")
+    for name, table in edits.items() if isinstance(edits, dict) and "`$.edit[...]" in str(error) else ():
+        kind = table.get("kind") if isinstance(table, dict) else None
+        if edit is AnyKind and isinstance(kind, str) and kind not in KINDS:
+            close = difflib.get_close_matches(kind, KINDS, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            return (
+                f"edit.{name}: key `kind`: no kind is called {kind!r}; {hint}the kinds are {', '.join(KINDS)}"
+            )
+        try:
+            msgspec.convert(table, edit)
+        except msgspec.ValidationError as found:
+            reason, at, where = str(found).partition(" - at `$")
+            return f"{reason} - at `$.edit.{name}{where}" if at else f"{reason} - at `$.edit.{name}`"
+    return str(error)
+
+
+def check(patch: Patch, path: Path) -> None:
+    """Build every codemod and every fact's pattern of a patch; UsageError names file, key and reason."""
+    for edit in patch.edits:
+        try:
+            _require_inside(edit.files)
+            if edit.kind.is_for_modules and edit.scopes != ("",):
+                scope = "".join(edit.scopes)
+                raise ValueError(f"key `at`: {scope!r} is not the module, which is where this kind belongs")
+            if not edit.why.isprintable():
+                raise ValueError(
+                    "key `why`: more than one line, or a control character, which a comment cannot hold"
+                )
+            codemod_of(edit.kind)
+            with texts.naming("imports"):
+                for code in edit.imports:
+                    Import(code)
+        except ValueError as error:
+            raise UsageError(f"{path}: edit.{edit.name}: {error}; mend it and try again.") from None
+    for fact in patch.facts:
+        try:
+            _require_inside(fact.files)
+            for key, text in (("has", fact.has), ("lacks", fact.lacks)):
+                texts.patterns(key, *([text] if text else []))
+        except ValueError as error:
+            raise UsageError(f"{path}: fact about {fact.files[0]}: {error}; mend it and try again.") from None
+
+
+def _require_inside(files: Sequence[str]) -> None:
+    """Refuse files that are not named relative to the package folder and below it."""
+    for file in files:
+        place = PurePosixPath(file)
+        for above in ("python/sglang/", "sglang/"):
+            if file.startswith(above):
+                raise ValueError(
+                    f"key `at`: {file!r} starts above the package folder; write {file.removeprefix(above)!r}"
+                )
+        if place.is_absolute() or ".." in place.parts or place.suffix != ".py" or not file.isprintable():
+            raise ValueError(f"key `at`: {file!r} is not a Python file below the package folder")
