@@ -28,9 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from patchkit import api
-from patchkit.matrix.definitions import Definitions
-from patchkit.matrix.memory import Memory
-from patchkit.matrix.questions import Decisions
+from patchkit.matrix.survey import recalled
 from patchkit.patchset import load
 from patchkit.tree.git import GitRepository, GitTree
 
@@ -86,11 +84,7 @@ def mixed(clone: Path, commits: list[str], index: Path) -> list[str]:
 def further(clone: Path, commits: list[str]) -> list[float]:
     """Return the seconds from each commit to its answer, where all that is asked of it is known."""
     patches = load.patches()
-    memory = Memory(patches.digest)
-    definitions, decisions = Definitions(memory.names().get), Decisions()
-    for asked, answer in memory.answers():
-        decisions.add(asked, answer)
-    memory.close()
+    definitions, decisions = recalled(patches)
     taken = []
     with GitRepository(clone) as repository:
         for number, commit in enumerate(["refs/heads/bench/0000", *commits]):
@@ -105,7 +99,7 @@ def further(clone: Path, commits: list[str]) -> list[float]:
 def timed(clone: Path, jobs: int) -> tuple[Matrix, float, float]:
     """Return the matrix, and the seconds that passed and that processors were busy."""
     before, started = cpu(), time.perf_counter()
-    matrix = api.matrix(clone, ["refs/heads/bench/*"], load.patches(), jobs=jobs)
+    matrix = api.matrix(clone, ["refs/heads/bench/*"], load.patches(), jobs=jobs).matrix
     return matrix, time.perf_counter() - started, cpu() - before
 
 

@@ -13,23 +13,29 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from patchkit import api
+from patchkit.matrix.tasks import VERIFY, Task
 from patchkit.patchset import load
+from patchkit.plan.build import inspect, make_plan
+from patchkit.plan.status import State
 from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.matrix.answer import Cell, Row
+    from patchkit.patchset.patch import Patch
 
 
 def shape_of(tree: GitTree) -> str:
@@ -42,6 +48,36 @@ def shape_of(tree: GitTree) -> str:
     if b"def init_forward_metadata_out_graph" in base:
         return "F3"
     return "F2" if b"def _build_cuda_graph_forward_metadata" in triton else "F1"
+
+
+def faults(tree: GitTree, patches: Sequence[Patch]) -> tuple[str, ...]:
+    """Return what is wrong with the tree that the default patches make.
+
+    That is a file that would not compile, which fails the task, a pending patch that is not applied then, and a
+    file that a second plan changes.
+    """
+    chosen = tuple(patch for patch in patches if patch.default)
+    plan = make_plan(tree, chosen)
+    patched = OverlayTree(tree, {change.file: change.after for change in plan.changes})
+    after = {status.patch.id: status for status in inspect(patched, chosen)}
+    found = [
+        f"a second apply changes {change.file} ({', '.join(change.patches)})"
+        for change in make_plan(patched, chosen).changes
+    ]
+    for status in plan.patches:
+        now = after[status.patch.id]
+        if status.state is State.PENDING and now.state is not State.APPLIED:
+            found.append(f"{now.patch.id} after apply is {now.state.value}: {now.reason}")
+    return tuple(found)
+
+
+FAULTS = Task(
+    f"faults {hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]}",
+    "planning",
+    tuple[str, ...],
+    faults,
+    states=frozenset({"pending", "partial"}),
+)
 
 
 def wrong(told: dict[str, str], cells: Sequence[Cell]) -> list[str]:
@@ -90,33 +126,36 @@ def main() -> int:
     console = Console(stderr=True)
     patches = load.patches()
     default = {patch.id for patch in patches.select()}
-    planned: dict[str, tuple[str, ...]] = {}
+    tasks: list[Task[Any]] = [FAULTS, VERIFY] if options.verify else [FAULTS]
     with Progress(console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("commits", total=len(rows))
         surveyed = api.matrix(
             Path(options.git),
             [row["commit"] for row in rows],
             patches,
-            verify=options.verify,
+            tasks=tasks,
             jobs=options.jobs,
             watch=lambda what, done, of: progress.update(task, description=what, completed=done, total=of),
-            faults=planned,
         )
-    by_name = {row.ref: row for row in surveyed.rows}
+    matrix = surveyed.matrix
+    planned = surveyed.told(FAULTS) | {
+        state: (reason,) for state, reason in surveyed.failures(FAULTS).items()
+    }
+    by_name = {row.ref: row for row in matrix.rows}
     with GitRepository(Path(options.git)) as git:
-        shape_at = {row.commit: shape_of(GitTree(git, row.commit)) for row in surveyed.rows if not row.error}
+        shape_at = {row.commit: shape_of(GitTree(git, row.commit)) for row in matrix.rows if not row.error}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     faulty = 0
     reasons: Counter[str] = Counter()
     for told in rows:
         row = by_name[told["commit"]]
         found = [cell for cell in row.patches if cell.patch in default]
-        faults = [row.error] if row.error else [*planned.get(row.state, ()), *wrong(told, found)]
+        said = [row.error] if row.error else [*planned.get(row.state, ()), *wrong(told, found)]
         shape = "no tree" if row.error else shape_at[row.commit]
         for cell in found:
             counts[cell.patch, shape][cell.state] += 1
-        faulty += bool(faults)
-        for fault in faults:
+        faulty += bool(said)
+        for fault in said:
             if not reasons[fault]:
                 print(f"{row.commit[:9]} {shape}: {fault}")
             reasons[fault] += 1
@@ -129,7 +168,7 @@ def main() -> int:
         table.add_row(identifier, *cells)
     Console(width=110).print(table)
     print(f"{len(rows) - faulty} of {len(rows)} trees as the table says; {sum(reasons.values())} faults")
-    failed = unverified(surveyed.rows) if options.verify else 0
+    failed = unverified(matrix.rows) if options.verify else 0
     return 1 if faulty or failed else 0
 
 

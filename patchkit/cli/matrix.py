@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,13 +12,13 @@ from patchkit.cli import options
 from patchkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from rich.console import Console
 
-    from patchkit.matrix.answer import Matrix, PatchDiff
+    from patchkit.matrix.survey import Surveyed
+    from patchkit.matrix.tasks import Task
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.conflict import Conflict
 
 FORMATS = ("text", "json", "csv", "html")
 
@@ -60,43 +60,30 @@ def command(
     """
     from patchkit.cli import console
     from patchkit.commands.matrix import matrix
+    from patchkit.matrix.tasks import CONFLICTS, DIFFS, VERIFY
     from patchkit.patchset import load
 
     style = options.style_of(style, as_json=as_json)
     if not patterns:
         raise UsageError("which refs? Name them with --refs, such as --refs 'refs/heads/release/*'.")
     patches = load.patches(folders)
-    diffs: dict[str, tuple[PatchDiff, ...]] = {}
-    conflicts: dict[str, tuple[Conflict, ...]] = {}
-    is_page = style == "html"
+    tasks: list[Task[Any]] = [VERIFY] if verify else []
+    tasks += [DIFFS, CONFLICTS] if style == "html" else []
     with console.progress() as watch:
-        found = matrix(
-            Path(words[0]),
-            (*patterns, *words[1:]),
-            patches,
-            verify=verify,
-            jobs=jobs,
-            watch=watch,
-            diffs=diffs if is_page else None,
-            conflicts=conflicts if is_page else None,
+        surveyed = matrix(
+            Path(words[0]), (*patterns, *words[1:]), patches, tasks=tasks, jobs=jobs, watch=watch
         )
     with console.writing(output) as out:
-        _answer(found, patches, style, _Opened(diffs, conflicts), out)
-    if any(row.error or (row.verified and not row.verified.passed) for row in found.rows):
+        _answer(surveyed, patches, style, out)
+    if any(row.error or (row.verified and not row.verified.passed) for row in surveyed.matrix.rows):
         context.exit(1)
 
 
-class _Opened(NamedTuple):
-    """What the cells of the page open to, by the state of the files."""
-
-    diffs: Mapping[str, Sequence[PatchDiff]]
-    conflicts: Mapping[str, Sequence[Conflict]]
-
-
-def _answer(matrix: Matrix, patches: PatchSet, style: str, opened: _Opened, out: Console) -> None:
+def _answer(surveyed: Surveyed, patches: PatchSet, style: str, out: Console) -> None:
     from patchkit.cli import console
     from patchkit.matrix.formats import table, text
 
+    matrix = surveyed.matrix
     if style == "text":
         text.show(matrix, out)
         return
@@ -106,7 +93,10 @@ def _answer(matrix: Matrix, patches: PatchSet, style: str, opened: _Opened, out:
         written = table.document(matrix)
     else:
         from patchkit.matrix.formats import page
+        from patchkit.matrix.tasks import CONFLICTS, DIFFS
 
         today = datetime.now(timezone.utc).date().isoformat()
-        written = page.document(matrix, {patch.id: patch.title for patch in patches}, *opened, today)
+        titles = {patch.id: patch.title for patch in patches}
+        diffs, conflicts = surveyed.told(DIFFS), surveyed.told(CONFLICTS)
+        written = page.document(matrix, titles, diffs, conflicts, today)
     out.file.write(f"{written}\n")

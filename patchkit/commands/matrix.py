@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchkit.matrix.refs import refs
 from patchkit.matrix.survey import survey
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from patchkit.matrix.answer import Matrix, PatchDiff
+    from patchkit.matrix.survey import Surveyed
+    from patchkit.matrix.tasks import Task
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.conflict import Conflict
 
 
 def matrix(
@@ -21,28 +21,14 @@ def matrix(
     patterns: Sequence[str],
     patches: PatchSet,
     *,
-    verify: bool = False,
+    tasks: Sequence[Task[Any]] = (),
     jobs: int | None = None,
     watch: Callable[[str, int, int], None] | None = None,
-    diffs: dict[str, tuple[PatchDiff, ...]] | None = None,
-    conflicts: dict[str, tuple[Conflict, ...]] | None = None,
-    faults: dict[str, tuple[str, ...]] | None = None,
-) -> Matrix:
+) -> Surveyed:
     """Return each patch's state on each ref of ``repository`` that ``patterns`` name; nothing is checked out.
 
-    With ``verify`` a temporary copy of each package is applied to and verified. ``watch`` is told what is being
-    done, how much of it is done and of how much; ``diffs`` is filled with what the patches would change, by
-    state, ``conflicts`` with the sites of those that conflict, ``faults`` with what is wrong with what they
-    make. UsageError for a pattern that names nothing, TreeError if ``repository`` is none.
+    ``tasks`` are what else is asked of the trees, such as whether they verify (``patchkit.matrix.tasks``). ``watch``
+    is told what is being done, how much of it is done and of how much. UsageError for a pattern that names
+    nothing, TreeError if ``repository`` is none.
     """
-    return survey(
-        repository,
-        refs(repository, patterns),
-        patches,
-        verify=verify,
-        jobs=jobs,
-        watch=watch,
-        diffs=diffs,
-        conflicts=conflicts,
-        faults=faults,
-    )
+    return survey(repository, refs(repository, patterns), patches, tasks=tasks, jobs=jobs, watch=watch)

@@ -80,12 +80,18 @@ class Decisions:
     result: Any = None
 
     def add(self, asked: Sequence[Asked], result: Any) -> None:
-        """Note what the answers to these questions lead to."""
+        """Note what the answers to these questions lead to, unless something else is asked after the same answers.
+
+        Only memory that is damaged, or of other code, says so.
+        """
         place = self
         for question, said in asked:
+            if place.question not in (None, question) or place.result is not None:
+                return
             place.question = question
             place = place.after.setdefault(said, Decisions())
-        place.result = result
+        if place.question is None:
+            place.result = result
 
     def find(self, tree: GitTree, definitions: Definitions) -> Any:
         """Return what an inspection of ``tree`` comes to, None if no inspection got the same answers."""

@@ -102,25 +102,26 @@ def _built_in(raw: Raw, path: Path, late: _Late) -> Patch:
 
 def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
     """Put built-in patches first, then others by their ids: the order of their folders does not count."""
-    done: dict[str, Patch] = {}
-
-    def visit(patch: Patch, trail: tuple[str, ...]) -> None:
-        if patch.id in done:
-            return
-        if patch.id in trail:
-            raise UsageError(
-                f"{paths[patch.id]}: key `requires`: the patches {' -> '.join(trail)} require each other."
-            )
+    for patch in patches.values():
         for key, others in (("requires", patch.requires), ("hardens", patch.hardens)):
             for other in others:
                 if other not in patches:
                     raise UsageError(f"{paths[patch.id]}: key `{key}`: no patch is called {other!r}.")
-        for needed in patch.requires:
-            visit(patches[needed], (*trail, patch.id))
-        done[patch.id] = patch
-
+    done: dict[str, Patch] = {}
     for name in sorted(patches, key=lambda name: (not paths[name].is_relative_to(BUILT_IN), name)):
-        visit(patches[name], ())
+        trail = {} if name in done else {name: iter(patches[name].requires)}
+        while trail:
+            last = next(reversed(trail))
+            needed = next((other for other in trail[last] if other not in done), None)
+            if needed is None:
+                done[last] = patches[last]
+                del trail[last]
+            elif needed in trail:
+                raise UsageError(
+                    f"{paths[needed]}: key `requires`: the patches {' -> '.join(trail)} require each other."
+                )
+            else:
+                trail[needed] = iter(patches[needed].requires)
     return list(done.values())
 
 

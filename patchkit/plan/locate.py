@@ -142,7 +142,7 @@ class Workspace:
         files = files_of(need.source)
         if not files or self._provides(files, need.taken):
             return need
-        homes = {home for name in need.taken for home in self.modules.defining(name)}
+        homes = {home for name in sorted(need.taken) for home in self.modules.defining(name)}
         if len(homes) != 1:
             return None
         (home,) = homes
@@ -155,7 +155,8 @@ class Workspace:
         source = next((found for file in files if (found := self.modules.source(file))), b"")
         folder = files[-1].removesuffix("__init__.py")
         return all(
-            name.encode() in source or self.modules.source(f"{folder}{name}.py") is not None for name in names
+            name.encode() in source or self.modules.source(f"{folder}{name}.py") is not None
+            for name in sorted(names)
         )
 
     def holds(self, fact: Fact) -> bool:

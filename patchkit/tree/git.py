@@ -78,14 +78,17 @@ class GitRepository:
         self.path = path
         if git(path, "rev-parse", "--git-dir").returncode != 0:
             raise TreeError(f"{path} is not a git repository: name a clone or a bare repository.")
-        self._process = subprocess.Popen(
-            ["git", *_NO_COMMANDS, "-C", str(path), "cat-file", "--batch"],
+        self._process = self._start()
+        self._entries: dict[str, Mapping[str, Entry]] = {}
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["git", *_NO_COMMANDS, "-C", str(self.path), "cat-file", "--batch"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=_environment(),
         )
-        self._entries: dict[str, Mapping[str, Entry]] = {}
 
     def __enter__(self) -> GitRepository:
         return self
@@ -109,7 +112,11 @@ class GitRepository:
             requests.flush()
         except BrokenPipeError:
             raise TreeError(f"git stopped reading {self.path}: run git fsck there.") from None
-        header = replies.readline().rsplit(b" ", 2)
+        line = replies.readline()
+        if not line:  # Git ends at an object that is damaged, and others may be asked for.
+            self._process.communicate()
+            self._process = self._start()
+        header = line.rsplit(b" ", 2)
         if len(header) != 3 or not header[2].strip().isdigit():
             return None
         content = replies.read(int(header[2]))

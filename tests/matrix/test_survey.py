@@ -7,6 +7,7 @@ from support.toys import ABRUPT, CRLF, MIRROR, add_patch, attribute, git
 
 from patchkit import api
 from patchkit.errors import TreeError, UsageError
+from patchkit.matrix.tasks import CONFLICTS, DIFFS, VERIFY
 from patchkit.patchset import load
 from patchkit.tree.git import GitRepository, GitTree
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.matrix.answer import Matrix
+    from patchkit.matrix.survey import Surveyed
     from patchkit.tree.tree import CheckoutTree
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
@@ -47,7 +49,8 @@ def fork(checkout: CheckoutTree) -> CheckoutTree:
 
 
 def surveyed(fork: CheckoutTree, *patterns: str, jobs: int = 1) -> Matrix:
-    return api.matrix(fork.root, patterns or ("refs/heads/release/*",), load.patches(), jobs=jobs)
+    found = api.matrix(fork.root, patterns or ("refs/heads/release/*",), load.patches(), jobs=jobs)
+    return found.matrix
 
 
 def states(matrix: Matrix) -> dict[str, list[str]]:
@@ -162,7 +165,7 @@ def test_every_kind_of_repository_is_read(fork: CheckoutTree, tmp_path: Path, sh
         else:
             (fork.package / MIRROR).write_text("<<<<<<< ours\n")
     expected = states(surveyed(fork))
-    matrix = api.matrix(place, ("release/*",), load.patches(), jobs=1)
+    matrix = api.matrix(place, ("release/*",), load.patches(), jobs=1).matrix
     assert states(matrix) == expected
 
 
@@ -209,7 +212,7 @@ def test_two_processes_say_what_one_does(fork: CheckoutTree) -> None:
         commit(fork, f"release/{number}", {MIRROR: f"class Mirror:\n    copies = {number}\n"})
     one = surveyed(fork, jobs=1)
     extra = load.patches([])  # The same patches, read again.
-    two = api.matrix(fork.root, ("release/*",), extra, jobs=2)
+    two = api.matrix(fork.root, ("release/*",), extra, jobs=2).matrix
     assert states(one) == states(two)
 
 
@@ -223,30 +226,39 @@ def test_nothing_is_written_to_the_repository(fork: CheckoutTree) -> None:
 
 
 def test_verifying_applies_and_verifies_a_copy(fork: CheckoutTree) -> None:
-    matrix = api.matrix(fork.root, ("release/1",), load.patches(), verify=True, jobs=1)
+    matrix = api.matrix(fork.root, ("release/1",), load.patches(), tasks=[VERIFY], jobs=1).matrix
     (row,) = matrix.rows
     assert row.verified is not None
-    again = api.matrix(fork.root, ("release/1",), load.patches(), verify=True, jobs=1)
+    again = api.matrix(fork.root, ("release/1",), load.patches(), tasks=[VERIFY], jobs=1).matrix
     assert again.rows == matrix.rows
     assert {cell.state for cell in row.patches} == {"pending"}, "the ref itself is as it was"
 
 
-def planned(fork: CheckoutTree) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    api.matrix(fork.root, ("release/1",), load.patches(), jobs=1, faults=found)
-    return found
+def described(fork: CheckoutTree) -> Surveyed:
+    return api.matrix(fork.root, ("refs/heads/release/*",), load.patches(), tasks=[DIFFS, CONFLICTS], jobs=1)
 
 
-def test_what_patches_make_of_a_state_is_sound_and_remembered(fork: CheckoutTree) -> None:
-    (state,) = (row.state for row in surveyed(fork).rows)
-    assert planned(fork) == planned(fork) == {state: ()}
+def test_a_task_is_asked_of_each_state_that_concerns_it_and_remembered(fork: CheckoutTree) -> None:
+    commit(fork, "release/2", {MIRROR: "class Other:\n    copies = 0\n", ABRUPT: None, CRLF: None})
+    one, two = (row.state for row in surveyed(fork).rows)
+    for _ in range(2):
+        found = described(fork)
+        assert set(found.told(DIFFS)) == {one}
+        assert set(found.told(CONFLICTS)) == {two}
+        assert any("needs_host = False" in diff.text for diff in found.told(DIFFS)[one])
+        assert not found.failures(DIFFS)
 
 
-def test_what_does_not_compile_once_it_is_patched_is_a_fault(fork: CheckoutTree, patch_folder: Path) -> None:
+def test_what_a_task_cannot_tell_is_a_failure_and_is_asked_again(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
     add_patch(patch_folder, "t-more", attribute(MIRROR, "Mirror", "more = (yield)"))
-    ((fault,),) = planned(fork).values()
-    assert fault.startswith(f"{MIRROR}:")
-    assert "would leave this line invalid" in fault
+    for _ in range(2):
+        found = described(fork)
+        ((state, reason),) = found.failures(DIFFS).items()
+        assert state == found.matrix.rows[0].state
+        assert reason.startswith(f"{MIRROR}:")
+        assert "would leave this line invalid" in reason
 
 
 def test_links_are_followed_inside_the_package(fork: CheckoutTree) -> None:

@@ -1,0 +1,42 @@
+"""A folder object that stands for more files or folders than a tree has is refused before it is gone through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError
+from patchkit.tree.limits import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from patchkit.tree.git import GitRepository, GitTree
+
+MAX_FILES = 200_000
+"""Many times the files of a release."""
+
+
+class Extents:
+    """How many files are below the folders of a repository, and how deep; each folder is looked at once."""
+
+    def __init__(self, repository: GitRepository) -> None:
+        self._repository = repository
+        self._known: dict[str, tuple[int, int]] = {}
+
+    def require_bounded(self, tree: GitTree) -> None:
+        """Raise TreeError for a package that nobody could go through."""
+        self._of(tree, tree.id, 0)
+
+    def _of(self, tree: GitTree, folder: str, above: int) -> tuple[int, int]:
+        """Return how many files a folder has at any depth, and how many folders lie one in the other."""
+        if folder not in self._known and above <= MAX_DEPTH:
+            files, depth = 0, 0
+            for entry in self._repository.entries(folder).values():
+                below = self._of(tree, entry.id, above + 1) if entry.kind == "tree" else (1, 0)
+                files, depth = files + below[0], max(depth, below[1])
+            self._known[folder] = files, depth + 1
+        files, depth = self._known.get(folder, (0, 1))
+        if above + depth > MAX_DEPTH + 1 or files > MAX_FILES:
+            raise TreeError(
+                f"{tree.package_label} has folders more than {MAX_DEPTH} deep or more than {MAX_FILES:,} files, "
+                "which nothing here follows: leave the ref out."
+            )
+        return files, depth
