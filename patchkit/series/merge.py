@@ -45,7 +45,7 @@ def merge(
     """
     where = tree.root
     require_committable(tree, ())
-    if git(where, "status", "--porcelain", "--untracked-files=no").stdout:
+    if git(where, "status", "--porcelain", "--untracked-files=no", personal=True).stdout:
         raise TreeError(f"{where} has uncommitted changes: commit or stash them, then try again.")
     stem = unpatched(tree, ref)
     reverted = take_back()
