@@ -111,7 +111,7 @@ def require_committable(tree: CheckoutTree, files: Sequence[str]) -> None:
     if git(where, "ls-files", "--error-unmatch", "--", *names).returncode != 0:
         raise TreeError(f"git does not track all files to change in {where}: leave out --commit.")
     changed = git(where, "diff-index", "--name-only", "HEAD", "--", *names).stdout.decode(errors="replace")
-    really = git(where, "diff", "--name-only", "HEAD", "--", *names).stdout
+    really = git(where, "diff", "--name-only", "HEAD", "--", *names, personal=True).stdout
     if changed and really:
         raise TreeError(
             f"{', '.join(changed.split())}: uncommitted changes, patchkit's own included; commit or stash "

@@ -35,7 +35,7 @@ def require_mergeable(tree: CheckoutTree) -> None:
     """Raise TreeError unless a merge can be begun now; nothing uncommitted may be mixed with it."""
     where = tree.root
     require_committable(tree, ())
-    if git(where, "status", "--porcelain", "--untracked-files=no").stdout:
+    if git(where, "status", "--porcelain", "--untracked-files=no", personal=True).stdout:
         raise TreeError(f"{where} has uncommitted changes: commit or stash them, then try again.")
 
 

@@ -1,6 +1,7 @@
 """Git is asked here: about a checkout, and for the trees in an object store, without a checkout.
 
-No command that a repository's own configuration names is run: no file system monitor, filter, hook or fetch.
+Every command of git's is made here, with all off that runs a program which a repository names: no file system
+monitor, filter, hook, pager, signature or fetch. What a person's commit promises to run is all that is left on.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import PLACES, SERVING, stated_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 # Git's variables point it at other repositories, objects and limits than the folder's own; a person's settings stay.
@@ -31,28 +32,65 @@ _GIT_SET = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-_NO_COMMANDS = tuple(
-    word
-    for setting in (
-        "core.fsmonitor=false",
-        f"core.hooksPath={os.devnull}",
-        "core.alternateRefsCommand=",
-        "core.pager=cat",
-        "core.sshCommand=false",
-        "credential.helper=",
-        "gpg.program=false",
-        "gpg.ssh.program=false",
-        "gpg.x509.program=false",
-        "log.showSignature=false",
-        "protocol.allow=never",
-    )
-    for word in ("-c", setting)
+# This alone also outranks `protocol.NAME.allow`.
+_GIT_NOWHERE = {"GIT_ALLOW_PROTOCOL": "none"}
+_NEVER = {
+    "core.fsmonitor": "false",
+    "core.pager": "cat",
+    "gc.auto": "0",
+    "log.showSignature": "false",
+    "maintenance.auto": "false",
+}
+"""What takes the programs off that nobody who types a command of patchkit's has asked for; hooks get it too."""
+_NO_COMMANDS = _NEVER | {
+    "commit.gpgSign": "false",
+    "core.alternateRefsCommand": "",
+    "core.askPass": "",
+    "core.editor": "false",
+    "core.hooksPath": os.devnull,
+    "core.sshCommand": "false",
+    "credential.helper": "",
+    "gpg.program": "false",
+    "gpg.ssh.program": "false",
+    "gpg.x509.program": "false",
+    "protocol.allow": "never",
+}
+_NAMED = re.compile(
+    r"(?P<kind>filter|hook|merge)\.(?P<name>.+)\.(?:clean|smudge|process|command|driver)", re.DOTALL
 )
+_OFF = {
+    "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
+    "hook": {"enabled": "false"},
+    "merge": {"driver": "false"},
+}
+"""What takes off a program that a repository names under a name of its own."""
+_PLAIN = frozenset(
+    (
+        *(
+            "cat-file",
+            "commit-tree",
+            "config",
+            "describe",
+            "diff-tree",
+            "for-each-ref",
+            "ls-files",
+            "ls-tree",
+        ),
+        *("rev-list", "rev-parse", "show-ref", "symbolic-ref", "var", "write-tree"),
+    )
+)
+"""Commands that look at no file and move nothing, so that git has no use for such a program in them."""
 
-
-# What a file's attributes name is run unless each command says otherwise.
+# What a file's attributes name, and a submodule's own settings, are obeyed unless each command says otherwise.
 _DRIVERS_OFF = ("--no-ext-diff", "--no-textconv")
-_NO_DRIVERS = {"diff": _DRIVERS_OFF, "format-patch": _DRIVERS_OFF, "log": _DRIVERS_OFF, "show": _DRIVERS_OFF}
+_SAID = {
+    "diff": (*_DRIVERS_OFF, "--ignore-submodules=dirty"),
+    "format-patch": _DRIVERS_OFF,
+    "hash-object": ("--no-filters",),
+    "log": _DRIVERS_OFF,
+    "show": _DRIVERS_OFF,
+    "status": ("--ignore-submodules=dirty",),
+}
 
 
 class MissingObjectError(TreeError):
@@ -83,11 +121,11 @@ class GitRepository:
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            ["git", *_NO_COMMANDS, "-C", str(self.path), "cat-file", "--batch"],
+            _command(self.path, "cat-file", "--batch"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=_environment(),
+            env=_environment() | _GIT_NOWHERE,
         )
 
     def __enter__(self) -> GitRepository:
@@ -261,32 +299,75 @@ def git(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in ``folder`` on the repository that the folder is in, taking no lock that it can do without.
 
-    ``settings`` are environment variables of git's. It runs nobody's commands, unless it is ``personal``: what
-    the person who types would do, with their name and their hooks; where it is ``named``, with their name alone.
+    ``settings`` are environment variables of git's. It runs nobody's programs, unless it is ``personal``: what
+    the person who types would do, with their name, hooks, filters and signature; where it is ``named``, with
+    their name alone.
     """
     environment = _environment()
-    command, *rest = arguments
     if personal or named:
         environment |= {key: value for key, value in os.environ.items() if key.startswith(_GIT_PERSON)}
+    if not personal:
+        environment |= _GIT_NOWHERE
+        if arguments[0] not in _PLAIN:
+            environment = _with(environment, _programs_off(folder))
+    return _run(_command(folder, *arguments, personal=personal), {**environment, **(settings or {})}, folder)
+
+
+def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> list[str]:
+    """Return the words of every command of git's that is run."""
+    settings = (f"{key}={value}" for key, value in (_NEVER if personal else _NO_COMMANDS).items())
+    if personal and "--" in rest:
+        # The option would reach the hooks, in which `*.py` would then be a file of that name.
+        end = rest.index("--") + 1
+        rest = (*rest[:end], *(f":(literal){name}" for name in rest[end:]))
+    return [
+        "git",
+        "--no-optional-locks",
+        *(() if personal else ("--literal-pathspecs",)),
+        *(word for setting in settings for word in ("-c", setting)),
+        "-C",
+        str(folder),
+        command,
+        *_SAID.get(command, ()),
+        *rest,
+    ]
+
+
+def _run(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
-            [
-                "git",
-                "--no-optional-locks",
-                "--literal-pathspecs",
-                *(() if personal else _NO_COMMANDS),
-                "-C",
-                str(folder),
-                command,
-                *(() if personal else _NO_DRIVERS.get(command, ())),
-                *rest,
-            ],
-            capture_output=True,
-            check=False,
-            env={**environment, **(settings or {})},
+            command, capture_output=True, check=False, env=environment, stdin=subprocess.DEVNULL
         )
     except OSError:
         raise TreeError(f"git is needed to read {folder} and is not on PATH: install git.") from None
+
+
+def _programs_off(folder: Path) -> dict[str, str]:
+    """Return the settings that take off every filter, hook and merge driver that a repository names."""
+    listed = _run(_command(folder, "config", "--list", "--name-only", "-z"), _environment(), folder).stdout
+    named = {
+        (found["kind"], found["name"])
+        for found in map(_NAMED.fullmatch, os.fsdecode(listed).split("\0"))
+        if found
+    }
+    return {
+        f"{kind}.{name}.{key}": value for kind, name in sorted(named) for key, value in _OFF[kind].items()
+    }
+
+
+def _with(environment: dict[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment with settings of git's, whose names may have a sign in them that `-c` cannot say."""
+    said = environment.get("GIT_CONFIG_COUNT", "")
+    first = int(said) if said.isdecimal() else 0
+    numbered = enumerate(settings.items(), first)
+    pairs = {
+        name: text
+        for at, (key, value) in numbered
+        for name, text in ((f"GIT_CONFIG_KEY_{at}", key), (f"GIT_CONFIG_VALUE_{at}", value))
+    }
+    return environment | pairs | {"GIT_CONFIG_COUNT": str(first + len(settings))}
 
 
 def _environment() -> dict[str, str]:

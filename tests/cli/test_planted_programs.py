@@ -1,14 +1,22 @@
-"""No command that only reads a repository runs a program that its configuration or its hooks name."""
+"""No command runs a program that a repository's settings name, and one that commits no more than it promises."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
+from support.hostile import HOOKS
 from support.releases import run
-from support.toys import git
+from support.toys import MIRROR, add_patch, attribute, git
+
+from patchkit.cli import main
+from patchkit.tree.git import GitRepository
+from patchkit.tree.git import git as asked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,82 +25,114 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
 
-_SIGNATURE = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n aGk=\n -----END PGP SIGNATURE-----\n"
+READING = (
+    *(("status", "TREE"), ("status", "TREE", "--json"), ("diff", "TREE"), ("apply", "TREE", "--dry-run")),
+    *(("apply", "TREE"), ("apply", "TREE", "--allow-dirty"), ("apply", "TREE", "--runtime", "vendored")),
+    *(("apply", "TREE", "--markers"), ("revert", "TREE"), ("revert", "TREE", "t-stop"), ("recover", "TREE")),
+    *(("verify", "TREE"), ("verify", "TREE", "--format", "html", "-o", "OUT"), ("audit", "TREE")),
+    *(("report", "TREE", "--ledger"), ("doctor", "TREE"), ("resolve", "TREE", "t-flag", "needs_host")),
+    *(
+        ("export", "TREE", "-o", "OUT"),
+        ("rebase-check", "TREE", "--onto", "stem"),
+        ("test", "t-flag", "--on", "TREE"),
+    ),
+    *(("matrix", "TREE", "--refs", "HEAD", "stem~0", "stem..made", "refs/heads/*"),),
+    *(("matrix", "TREE", "--refs", "HEAD", "stem", "--verify"), ("list",), ("show", "t-flag")),
+    *(
+        ("new", "mine", "--from-commit", "made", "-o", "OUT", "--on", "TREE"),
+        ("check-patch", "PATCH", "--on", "TREE"),
+    ),
+)
+"""Commands that promise to run nothing of a repository's."""
+COMMITTING = (("apply", "TREE", "--commit"), ("rebase-check", "TREE", "--onto", "newer", "--merge"))
+FILTERS = ("filter.planted.clean", "filter.planted.smudge", "filter.served.process")
 
 
-def signed_head(root: Path) -> None:
-    """Give HEAD a signature, which git checks with a program where it shows signatures."""
-    head, _, message = git(root, "cat-file", "commit", "HEAD").partition("\n\n")
-    words = ["git", "-C", str(root), "hash-object", "-t", "commit", "-w", "--stdin"]
-    text = f"{head}\n{_SIGNATURE}\n{message}".encode()
-    made = subprocess.run(words, input=text, capture_output=True, check=True).stdout.decode().strip()
-    git(root, "update-ref", "HEAD", made)
+def done(words: tuple[str, ...], checkout: CheckoutTree, out: Path) -> None:
+    places = {"TREE": checkout.root, "OUT": out / "put", "PATCH": out / "own"}
+    add_patch(out, "own", attribute(MIRROR, "Mirror", "own = 1"))
+    ran = CliRunner().invoke(main, [str(places.get(word, word)) for word in words])
+    assert ran.exception is None or isinstance(ran.exception, SystemExit), (words, ran.exception)
+    assert ran.exit_code in (0, 1, 3, 4), ran.output
 
 
-@pytest.fixture
-def marks(checkout: CheckoutTree, tmp_path: Path) -> Path:
-    """A folder in which each program that the repository names leaves its mark; committed patches, no ledger."""
-    root, marks = checkout.root, tmp_path / "marks"
-    marks.mkdir()
-    git(root, "config", "user.name", "A Person")
-    git(root, "config", "user.email", "person@example.com")
-    run("apply", root, "--commit")
-    shutil.rmtree(checkout.package / ".patchkit")
-    signed_head(root)
-
-    def program(name: str) -> str:
-        path = tmp_path / "programs" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\ntouch '{marks / name}'\ncat 2>/dev/null\n")
-        path.chmod(0o755)
-        return str(path)
-
-    settings = {
-        "core.fsmonitor": program("fsmonitor"),
-        "core.pager": program("pager"),
-        "core.sshCommand": program("ssh"),
-        "core.alternateRefsCommand": program("alternate"),
-        "credential.helper": program("credential"),
-        "diff.external": program("external"),
-        "diff.planted.command": program("driver"),
-        "diff.planted.textconv": program("textconv"),
-        "filter.planted.clean": program("clean"),
-        "filter.planted.smudge": program("smudge"),
-        "filter.planted.required": "true",
-        "gpg.program": program("gpg"),
-        "log.showSignature": "true",
-        "alias.log": f"!{program('alias')}",
-    }
-    (root / ".git" / "info").mkdir(exist_ok=True)
-    (root / ".git" / "info" / "attributes").write_text("*.py diff=planted filter=planted\n")
-    for name, value in settings.items():
-        git(root, "config", name, value)
-    hooks = root / ".git" / "hooks"
-    hooks.mkdir(exist_ok=True)
-    for name in ("post-index-change", "reference-transaction", "pre-commit", "post-checkout", "commit-msg"):
-        shutil.copy(program(name), hooks / name)
-    return marks
+def left(marks: Path) -> set[str]:
+    return {path.name for path in marks.iterdir()}
 
 
-def test_revert_without_a_ledger_runs_nothing_of_the_repository(checkout: CheckoutTree, marks: Path) -> None:
+@pytest.mark.parametrize("commit", ["HEAD", "stem"], ids=["patched", "unpatched"])
+def test_commands_run_nothing_that_a_repository_names(
+    checkout: CheckoutTree, planted: Path, tmp_path: Path, commit: str
+) -> None:
+    chosen = git(checkout.root, "rev-parse", commit).strip()
+    for words in READING:
+        shutil.rmtree(checkout.package)
+        assert asked(checkout.root, "reset", "--hard", chosen).returncode == 0
+        os.utime(checkout.package / MIRROR, (0, 0))
+        done(words, checkout, tmp_path / words[0])
+        assert left(planted) == set(), words
+
+
+@pytest.mark.parametrize("words", COMMITTING, ids=" ".join)
+def test_what_commits_runs_hooks_and_filters_and_nothing_else(
+    checkout: CheckoutTree, planted: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    git(checkout.root, "-c", "core.hooksPath=/dev/null", "update-ref", "refs/heads/newer", "stem")
+    done(words, checkout, tmp_path / "out")
+    assert left(planted) <= {*HOOKS, *FILTERS} - {"fsmonitor-watchman"}
+
+
+def test_revert_without_a_ledger_and_export_still_do_what_they_are_for(
+    checkout: CheckoutTree, planted: Path, tmp_path: Path
+) -> None:
     run("revert", checkout.root)
-    assert sorted(path.name for path in marks.iterdir()) == []
-    assert "needs_host" not in (checkout.package / "srt/managers/mirror.py").read_text()
+    assert "needs_host" not in (checkout.package / MIRROR).read_text()
+    git(checkout.root, "-c", "core.hooksPath=/dev/null", "update-ref", "HEAD", "stem")
+    run("export", checkout.root, "-o", tmp_path / "series")
+    assert len(list((tmp_path / "series").glob("*.patch"))) == 3
 
 
-def test_export_runs_nothing_of_the_repository(checkout: CheckoutTree, marks: Path, tmp_path: Path) -> None:
-    git(checkout.root, "-c", "core.hooksPath=/dev/null", "update-ref", "HEAD", "HEAD~3")
-    series = tmp_path / "series"
-    for mark in marks.iterdir():
-        mark.unlink()
-    run("export", checkout.root, "-o", series)
-    assert sorted(path.name for path in marks.iterdir()) == []
-    assert len(list(series.glob("*.patch"))) == 3
+def test_an_object_that_is_not_there_is_fetched_from_nowhere(checkout: CheckoutTree, planted: Path) -> None:
+    blob = git(checkout.root, "rev-parse", f"HEAD:python/sglang/{MIRROR}").strip()
+    (checkout.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    for words in (("matrix", "--refs", "HEAD"), ("rebase-check", "--onto", "HEAD"), ("revert",), ("status",)):
+        CliRunner().invoke(main, [words[0], str(checkout.root), *words[1:]])
+    with GitRepository(checkout.root) as repository:
+        assert repository.object(blob) is None
+    assert left(planted) == set()
 
 
-def test_commands_that_read_refs_run_nothing_of_the_repository(checkout: CheckoutTree, marks: Path) -> None:
-    run("status", checkout.root)
-    run("matrix", checkout.root, "--refs", "HEAD", "--verify")
-    run("rebase-check", checkout.root, "--onto", "HEAD~1")
-    run("new", "mine", "--from-commit", "HEAD", "-o", marks.parent / "mine", "--on", checkout.root)
-    assert sorted(path.name for path in marks.iterdir()) == []
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("diff", "HEAD~1"),
+        ("diff", "--name-only", "HEAD"),
+        ("status", "--porcelain"),
+        ("log", "-p", "-1", "--format=%G?"),
+        ("show", "HEAD"),
+        ("show", f"HEAD:python/sglang/{MIRROR}"),
+        ("add", "-A"),
+        ("read-tree", "HEAD"),
+        ("update-index", "--refresh"),
+        ("hash-object", f"python/sglang/{MIRROR}"),
+        ("fetch", "origin"),
+        ("checkout", "-q", "stem"),
+    ],
+    ids=" ".join,
+)
+def test_git_itself_is_asked_in_a_way_that_runs_nothing(
+    checkout: CheckoutTree, planted: Path, words: tuple[str, ...]
+) -> None:
+    asked(checkout.root, *words)
+    assert left(planted) == set()
+
+
+@pytest.mark.parametrize(
+    "words", [("status", "--porcelain"), ("diff", "HEAD"), ("add", "-A"), ("fetch", "origin")]
+)
+def test_the_programs_would_run_if_git_were_asked_otherwise(
+    checkout: CheckoutTree, planted: Path, words: tuple[str, ...]
+) -> None:
+    with suppress(subprocess.CalledProcessError):
+        git(checkout.root, *words)
+    assert left(planted)

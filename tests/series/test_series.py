@@ -107,6 +107,13 @@ def test_a_hook_that_refuses_takes_its_patch_back_and_keeps_those_before(fork: C
     assert git(fork.root, "status", "--porcelain") == ""
 
 
+def test_a_hook_sees_the_files_that_its_own_pattern_names(fork: CheckoutTree) -> None:
+    names = fork.root / "names"
+    hook(fork, "pre-commit", f"git diff --cached --name-only -- '*.py' >> '{names}'")
+    committed(fork, "t-flag")
+    assert f"python/sglang/{MIRROR}" in names.read_text().splitlines()
+
+
 def test_a_commit_message_hook_may_add_to_the_message(fork: CheckoutTree) -> None:
     hook(fork, "commit-msg", 'echo "Change-Id: I1" >> "$1"')
     committed(fork, "t-flag")

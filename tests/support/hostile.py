@@ -1,13 +1,16 @@
-"""Repositories with tree objects that no git wrote, and what a command left outside of them."""
+"""Repositories with tree objects that no git wrote or with programs in their settings, and what commands left."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.toys import git
+from support.releases import run
+from support.toys import MIRROR, git
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,3 +104,132 @@ def outside(tmp_path: Path, checkout: CheckoutTree, monkeypatch: pytest.MonkeyPa
     (tmp_path / "outside").mkdir()
     del checkout
     return tmp_path
+
+
+SETTINGS = (
+    *(
+        "core.alternateRefsCommand",
+        "core.askPass",
+        "core.editor",
+        "core.fsmonitor",
+        "core.gitProxy",
+        "core.pager",
+    ),
+    *("core.sshCommand", "credential.helper", "credential.https://example.com.helper", "diff.external"),
+    *("diff.planted.command", "diff.planted.textconv", "filter.planted.clean", "filter.planted.smudge"),
+    *("filter.served.process", "gc.recentObjectsHook", "gpg.program", "gpg.ssh.program", "gpg.x509.program"),
+    *("gpg.ssh.defaultKeyCommand", "hook.a=b.command", "interactive.diffFilter", "merge.planted.driver"),
+    *("pager.diff", "pager.log", "remote.origin.receivepack", "remote.origin.uploadpack", "sequence.editor"),
+    *("trailer.planted.cmd", "trailer.planted.command", "uploadpack.packObjectsHook"),
+)
+"""Settings of git's that name a program."""
+ALIASES = (
+    *(
+        "am",
+        "cat-file",
+        "commit",
+        "commit-tree",
+        "describe",
+        "diff",
+        "diff-index",
+        "diff-tree",
+        "for-each-ref",
+    ),
+    *(
+        "format-patch",
+        "hash-object",
+        "log",
+        "ls-files",
+        "ls-tree",
+        "merge",
+        "read-tree",
+        "rev-list",
+        "rev-parse",
+    ),
+    *("show", "show-ref", "status", "symbolic-ref", "update-index", "var", "write-tree"),
+)
+HOOKS = (
+    *(
+        "applypatch-msg",
+        "commit-msg",
+        "fsmonitor-watchman",
+        "post-applypatch",
+        "post-checkout",
+        "post-commit",
+    ),
+    *("post-index-change", "post-merge", "post-rewrite", "pre-applypatch", "pre-auto-gc", "pre-commit"),
+    *("pre-merge-commit", "pre-push", "pre-rebase", "prepare-commit-msg", "reference-transaction"),
+)
+_SIGNATURE = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n aGk=\n -----END PGP SIGNATURE-----\n"
+
+
+def sign_head(root: Path) -> None:
+    """Give HEAD a signature, which git checks with a program where it shows signatures."""
+    head, _, message = git(root, "cat-file", "commit", "HEAD").partition("\n\n")
+    words = ["git", "-C", str(root), "hash-object", "-t", "commit", "-w", "--stdin"]
+    text = f"{head}\n{_SIGNATURE}\n{message}".encode()
+    made = subprocess.run(words, input=text, capture_output=True, check=True).stdout.decode().strip()
+    git(root, "update-ref", "HEAD", made)
+
+
+def plant(root: Path, programs: Path) -> Path:
+    """Name a program in every setting and hook of a repository; return the folder where each leaves its mark."""
+    marks = programs / "marks"
+    marks.mkdir(parents=True)
+
+    def program(name: str) -> str:
+        path = programs / name.replace("/", "_")
+        passes = name.startswith("filter.planted") or name.endswith("textconv")
+        path.write_text(f"#!/bin/sh\ntouch '{marks / path.name}'\n{'cat' if passes else 'exit 1'}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    told = {name: program(name) for name in SETTINGS} | {
+        f"alias.{name}": f"!{program(f'alias.{name}')}" for name in ALIASES
+    }
+    told |= {
+        "extensions.partialClone": "origin",
+        "filter.planted.required": "true",
+        "gc.auto": "1",
+        "hook.a=b.event": "post-index-change",
+        "log.showSignature": "true",
+        "merge.verifySignatures": "false",
+        "protocol.ext.allow": "always",
+        "protocol.file.allow": "always",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": f"ext::{program('remote')} %S",
+    }
+    (root / ".git" / "info").mkdir(exist_ok=True)
+    (root / ".git" / "info" / "attributes").write_text(
+        "*.py diff=planted filter=planted merge=planted\n__init__.py filter=served\n"
+    )
+    git(root, "config", "core.repositoryFormatVersion", "1")
+    for name, value in told.items():
+        git(root, "config", name, value)
+    (root / ".git" / "hooks").mkdir(exist_ok=True)
+    for name in HOOKS:
+        shutil.copy(program(name), root / ".git" / "hooks" / name)
+    return marks
+
+
+@pytest.fixture
+def planted(checkout: CheckoutTree, tmp_path: Path) -> Path:
+    """Where the programs leave their marks that the repository of a patched checkout names; it has no ledger."""
+    root = checkout.root
+    git(root, "config", "user.name", "A Person")
+    git(root, "config", "user.email", "person@example.com")
+    git(root, "branch", "stem")
+    run("apply", root, "--commit")
+    git(root, "tag", "made")
+    shutil.rmtree(checkout.package / ".patchkit")
+    sign_head(root)
+    git(tmp_path, "init", "-q", "within")
+    git(tmp_path / "within", "commit", "-qm", "A submodule", "--allow-empty")
+    added = ("submodule", "--quiet", "add", str(tmp_path / "within"), "within")
+    git(root, "-c", "protocol.file.allow=always", *added)
+    git(root, "commit", "-qm", "With a submodule")
+    marks = plant(root, tmp_path / "programs")
+    git(root / "within", "config", "core.fsmonitor", str(tmp_path / "programs" / "core.fsmonitor"))
+    # Git reads a file from disk, through its filter, where the index does not know its date.
+    os.utime(checkout.package / MIRROR, (0, 0))
+    return marks
