@@ -1,7 +1,13 @@
-"""How a tree stands, remembered for as long as no byte that it was read from has changed."""
+"""How a tree stands, remembered for as long as no byte that it was read from has changed.
+
+Each file is read once: what is inspected are the bytes that the answer is remembered under, whatever becomes of
+the tree meanwhile.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,9 +15,11 @@ import msgspec
 from patchkit import cache
 from patchkit.plan.status import EditStatus, PatchStatus, Standing, State
 from patchkit.runtime.marks import signers
-from patchkit.tree.sglang import SERVING
+from patchkit.tree.sglang import SERVING, serves
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import Tree
 
@@ -29,11 +37,51 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """What is kept for one tree, with the key that it was kept under."""
+    """What is kept for one tree, with the key that it was kept under.
+
+    ``beside`` are the digests of the files that were looked at besides those that the key is made of.
+    """
 
     key: str
     patches: tuple[_Kept, ...]
     unknown: tuple[str, ...]
+    beside: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """A tree as it was when ``sources`` were read from it; other files are read when first asked for, and once."""
+
+    tree: Tree
+    sources: Mapping[str, bytes]
+    beside: dict[str, bytes | None] = field(default_factory=dict)
+
+    @property
+    def package_label(self) -> str:
+        return self.tree.package_label
+
+    @property
+    def version(self) -> str | None:
+        return self.tree.version
+
+    @property
+    def line_length(self) -> int:
+        return self.tree.line_length
+
+    def read(self, file: str) -> bytes | None:
+        if file in self.sources:
+            return self.sources[file]
+        if file not in self.beside:
+            self.beside[file] = self.tree.read(file)
+        return self.beside[file]
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        if (folder, suffix) != (SERVING, ".py"):
+            return self.tree.files(folder, suffix)
+        return sorted(file for file in self.sources if serves(file) and file.endswith(suffix))
+
+    def unread(self, folder: str) -> list[str]:
+        return self.tree.unread(folder)
 
 
 def statuses(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
@@ -49,7 +97,7 @@ def standing(tree: Tree, patches: PatchSet) -> Standing:
     sources = _sources(tree, patches)
     name = f"{patches.digest[:16]}-{cache.key(sources, _ROOMS, ('libcst',))}"
     entry = cache.load(_AREA, name, _Entry)
-    if entry is not None and entry.key == name and tuple(kept.patch for kept in entry.patches) == patches.ids:
+    if entry is not None and _is_of(entry, name, tree, patches):
         found = tuple(
             PatchStatus(patches.get(kept.patch), kept.state, kept.edits, kept.reason)
             for kept in entry.patches
@@ -58,12 +106,24 @@ def standing(tree: Tree, patches: PatchSet) -> Standing:
     # The syntax trees and what reads them are loaded only where they are needed.
     from patchkit.plan.build import inspect
 
-    found = inspect(tree, tuple(patches))
+    snapshot = _Snapshot(tree, sources)
+    found = inspect(snapshot, tuple(patches))
     kept = tuple(_Kept(status.patch.id, status.state, status.edits, status.reason) for status in found)
     signed = frozenset[str]().union(*map(signers, sources.values()))
     unknown = tuple(sorted(signed.difference(patches.ids)))
-    cache.save(_AREA, name, _Entry(name, kept, unknown))
+    beside = {file: _digest(content) for file, content in snapshot.beside.items()}
+    cache.save(_AREA, name, _Entry(name, kept, unknown, beside))
     return Standing(found, unknown)
+
+
+def _is_of(entry: _Entry, name: str, tree: Tree, patches: PatchSet) -> bool:
+    if entry.key != name or tuple(kept.patch for kept in entry.patches) != patches.ids:
+        return False
+    return all(_digest(tree.read(file)) == digest for file, digest in entry.beside.items())
+
+
+def _digest(content: bytes | None) -> str:
+    return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
 def _sources(tree: Tree, patches: PatchSet) -> dict[str, bytes]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,8 @@ from patchkit.errors import TreeError
 from patchkit.patchset import load
 from patchkit.plan.build import inspect
 from patchkit.plan.cache import statuses
-from patchkit.tree.tree import open_tree
+from patchkit.plan.status import State
+from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +61,29 @@ def test_one_more_byte_in_any_file_is_a_new_inspection(root: Path, file: str) ->
     path.write_text((path.read_text() if path.exists() else "") + "class Backend:\n    flag = True\n")
     expected = inspect(open_tree(root), tuple(patches))
     assert statuses(open_tree(root), patches) == expected
+
+
+def test_tree_that_changes_between_two_reads_leaves_no_wrong_answer(root: Path) -> None:
+    """A checkout in another terminal: whatever is answered meanwhile, the next answer is that of the bytes."""
+    patches = load.patches()
+    path = root / "sglang" / "srt" / "backend.py"
+    pristine, patched = path.read_bytes(), b"class Backend:\n    # patchkit flag: x\n    flag = True\n"
+
+    @dataclass(frozen=True)
+    class Switching(CheckoutTree):
+        """Somebody switches to the patched branch as soon as the file was read."""
+
+        def read(self, file: str) -> bytes | None:
+            content = super().read(file)
+            if file == "srt/backend.py":
+                path.write_bytes(patched)
+            return content
+
+    there = open_tree(root)
+    (during,) = statuses(Switching(there.root, there.package), patches)
+    path.write_bytes(pristine)
+    (after,) = statuses(open_tree(root), patches)
+    assert (during.state, after.state) == (State.PENDING, State.PENDING)
 
 
 def test_another_patch_set_is_a_new_inspection(root: Path, tmp_path: Path) -> None:
