@@ -77,10 +77,11 @@ def _settings(given: dict[str, Any], facts: set[str]) -> Any:
 
 def _raw(given: dict[str, Any]) -> Any:
     """Return settings as they are given, which no server has settled yet."""
-    if not dataclasses.is_dataclass(ServerArgs):
-        return ServerArgs(**given)
-    settings = object.__new__(ServerArgs)
-    for each in dataclasses.fields(ServerArgs):
+    kind: Any = ServerArgs
+    if not dataclasses.is_dataclass(kind):
+        return kind(**given)
+    settings = kind.__new__(kind)
+    for each in dataclasses.fields(kind):
         value = each.default_factory() if each.default_factory is not dataclasses.MISSING else each.default
         object.__setattr__(settings, each.name, None if value is dataclasses.MISSING else value)
     for name, value in given.items():
