@@ -17,7 +17,6 @@ import datetime
 import itertools
 import os
 import platform
-import re
 import shlex
 import signal
 import subprocess
@@ -31,6 +30,7 @@ import click
 from decode_bench import models
 from decode_bench.engines import Engine, EngineError
 from decode_bench.figures import read_run
+from decode_bench.options import site_option, tree_option
 from decode_bench.results import WARM_UP, Measured, Result, passed, result, table, write
 from decode_bench.scenarios import Scenario, Server, scenarios
 from decode_bench.trace import read_profile
@@ -201,21 +201,6 @@ def write_checkpoint(folder: Path, layers: int) -> tuple[str, str]:
     return target, draft
 
 
-def named_tree(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """Return the places of ``NAME=PLACE`` values by name."""
-    found = {}
-    for value in values:
-        name, separator, place = value.partition("=")
-        if not separator:
-            raise click.BadParameter(f"{value} is not NAME=PATH or NAME=REPOSITORY@REF.")
-        if not re.fullmatch(r"[\w.-]*\w[\w.-]*(/[\w.-]*\w[\w.-]*)?", name):
-            raise click.BadParameter(f"{name!r} names a folder: use letters, digits, '.', '_' and '-'.")
-        if name in found:
-            raise click.BadParameter("two trees have the same name.")
-        found[name] = place
-    return found
-
-
 def known_scenario(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -228,18 +213,12 @@ def known_scenario(
 
 
 @click.command()
-@click.option(
-    "--tree", "places", multiple=True, required=True, callback=named_tree, metavar="NAME=PLACE",
-    help="A tree to compare, a path or REPOSITORY@REF; the first is the reference.",
-)  # fmt: skip
+@tree_option("A tree to compare, a path or REPOSITORY@REF; the first is the reference.")
 @click.option(
     "--faults", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="JSON file of faulty copies of the trees, whose tokens must come out different.",
 )  # fmt: skip
-@click.option(
-    "--site", type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of the packages that this machine lacks, as engine_bundle.py packs them.",
-)  # fmt: skip
+@site_option
 @click.option(
     "--checkpoints", type=click.Path(file_okay=False, path_type=Path), required=True,
     help="Folder for the checkpoints: 17 GB at 32 layers, 5 GB at 8; those that are there are used again.",

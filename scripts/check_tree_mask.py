@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import torch
-from bench_decode import named_tree
+from decode_bench.options import site_option, tree_option
 from decode_bench.trees import contender, located
 from rich.console import Console
 from rich.progress import track
@@ -257,10 +257,7 @@ def passed(outcomes: list[Outcome], controls: tuple[str, ...]) -> bool:
 
 
 @click.command()
-@click.option(
-    "--tree", "places", multiple=True, required=True, callback=named_tree, metavar="NAME=PLACE",
-    help="A tree to check, a path or REPOSITORY@REF.",
-)  # fmt: skip
+@tree_option("A tree to check, a path or REPOSITORY@REF.")
 @click.option(
     "--control",
     "controls",
@@ -268,10 +265,7 @@ def passed(outcomes: list[Outcome], controls: tuple[str, ...]) -> bool:
     metavar="NAME",
     help="A tree that has to overflow: of the release.",
 )
-@click.option(
-    "--site", type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of the packages that this machine lacks, as engine_bundle.py packs them.",
-)  # fmt: skip
+@site_option
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for results.json."
 )

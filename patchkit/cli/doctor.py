@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -11,9 +11,11 @@ from patchkit.cli import options
 from patchkit.tree.limits import read_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from patchkit.doctor.diagnosis import Diagnosis
+
+_Said = TypeVar("_Said")
 
 
 @click.command("doctor", context_settings={"ignore_unknown_options": True})
@@ -48,29 +50,42 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
         _say(diagnosis, tree.root)
 
 
+def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> list[tuple[str, list[_Said]]]:
+    """Return what holds for each kind of model, what holds for every one first."""
+    found: dict[str, list[_Said]] = {}
+    for one in given:
+        found.setdefault(condition(one), []).append(one)
+    return sorted(found.items(), key=lambda item: item[0] != "")
+
+
 def _say(diagnosis: Diagnosis, tree: Path) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
     console.say(f"[{'yellow' if diagnosis.kept else 'green'}]{escaped(diagnosis.verdict)}[/]")
+    depends = " depends " in diagnosis.verdict
     if diagnosis.keepers:
-        depends = " depends " in diagnosis.verdict
         console.say(f"\n{'Where the mirror is kept, it is' if depends else 'The mirror is'} kept by:")
-    for keeper in diagnosis.keepers:
-        console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
-        freed = "; or ".join(
-            f"`patchkit apply {tree} {way.removeprefix('patch ')}`" if way.startswith("patch ") else way
-            for way in keeper.remedies
-        )
-        console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
+    for where, keepers in _by_condition(diagnosis.keepers, lambda keeper: keeper.where):
+        if where:
+            console.say(f" {escaped(where)}:")
+        for keeper in keepers:
+            console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
+            freed = "; or ".join(
+                f"`patchkit apply {tree} {way.removeprefix('patch ')}`" if way.startswith("patch ") else way
+                for way in keeper.remedies
+            )
+            console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
     if diagnosis.backends:
         console.say("\nBackends that forwards touch:")
-    for one in diagnosis.backends:
-        reads = f"[yellow]reads the mirror{escaped(' ' * bool(one.reads) + one.reads)}[/]"
-        mark = "[green]without the mirror[/]" if one.opted_out else reads
-        console.say(
-            f"  {one.role:13} {escaped(one.backend):12} {escaped(' or '.join(one.classes) or 'unknown class')}: {mark}"
-        )
+    for where, backends in _by_condition(diagnosis.backends, lambda one: one.reads):
+        if where:
+            console.say(f" reading the mirror {escaped(where)}:")
+        for one in backends:
+            reads = "" if where else ": [yellow]reads the mirror[/]"
+            mark = ": [green]without the mirror[/]" if one.opted_out else reads
+            classes = escaped(" or ".join(one.classes) or "unknown class")
+            console.say(f"  {one.role:13} {escaped(one.backend):12} {classes}{mark}")
     for note in diagnosis.notes:
         console.say(f"\n{escaped(note)}")
     if diagnosis.worth:

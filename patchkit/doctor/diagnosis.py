@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from patchkit.audit.reach import Reach
-from patchkit.doctor.options import Launch
 from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, makers, outcomes
 from patchkit.doctor.worth import Worth, worth
 from patchkit.patchset import runs
@@ -19,8 +21,9 @@ from patchkit.tree.index import Program, read_sources
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from patchkit.doctor.options import Launch
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -40,6 +43,7 @@ _NAMES_OF_BACKENDS = (
     "decode_attention_backend",
     "speculative_draft_attention_backend",
 )
+_TOP_K = "speculative_eagle_topk"
 _V2 = "SGLANG_ENABLE_SPEC_V2"
 _FALSE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False")
 _TRUE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = True")
@@ -64,11 +68,56 @@ class Touched(msgspec.Struct, frozen=True):
 
 
 class Keeper(msgspec.Struct, frozen=True):
-    """What keeps the mirror, why, and each way to free it: ``patch ID`` or a flag."""
+    """What keeps the mirror, why, and each way to free it: ``patch ID`` or a flag.
+
+    ``where``: with which models it does; empty where that is the same for all.
+    """
 
     who: str
     why: str
     remedies: tuple[str, ...] = ()
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A launch on a tree: what it comes to, and what it would with one branch, where it may have several."""
+
+    program: Program
+    launch: Launch
+    memory: dict[Any, Any]
+
+    @cached_property
+    def found(self) -> Found:
+        return outcomes(self.program, self.launch, self.memory)
+
+    @cached_property
+    def reach(self) -> Reach:
+        return Reach(self.program)
+
+    @cached_property
+    def _single(self) -> tuple[Found, str]:
+        """What the launch comes to with one branch, and how to say so; nothing where that is what it says."""
+        if self.launch.get(_TOP_K) == 1 or _TOP_K not in self.launch.defaults:
+            return [], ""
+        settings = {_TOP_K: 1}
+        if self.launch.get("speculative_num_steps") is None:
+            # sglang takes all three of them or none.
+            settings |= {"speculative_num_steps": 3, "speculative_num_draft_tokens": 4}
+        known = {name: value for name, value in settings.items() if name in self.launch.defaults}
+        said = " ".join(f"{_option(name)} {value}" for name, value in known.items())
+        return outcomes(self.program, self.launch.with_settings(known), self.memory), said
+
+    def freed_by_one_branch(self, keeps: Callable[[Outcome], bool]) -> tuple[str, ...]:
+        """Return the options for one branch if with them, for some kind of model, ``keeps`` holds no longer."""
+        single, said = self._single
+        changed = any(
+            keeps(outcome) and not keeps(other)
+            for answers, outcome in self.found
+            for others, other in single
+            if all(others.get(fact, so) is so for fact, so in answers.items())
+        )
+        return (said,) if changed else ()
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -87,16 +136,18 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
     if not launch.get("speculative_algorithm"):
         return Diagnosis(False, _NOTHING, (), (), (), ())
     program = Program(read_sources(tree))
-    reach = Reach(program)
-    found = outcomes(program, launch)
+    server = _Server(program, launch, {})
+    found = server.found
     usual = found[0][1]
     notes = [_ASSUMPTION] if _unnamed(launch) else []
     if usual.refused:
-        notes.append(f"A server that is started so would not start: {usual.refused}.")
-    keepers = tuple(_keepers(found, launch, reach, statuses))
-    if found[0][1].kept:
-        notes += _instead(program, launch)
-    notes += _of_linear_attention(program, reach, statuses)
+        instead = server.freed_by_one_branch(lambda outcome: bool(outcome.refused))
+        starts = f"; it would with {instead[0]}" if instead else ""
+        notes.append(f"A server that is started so would not start: {usual.refused}{starts}.")
+    keepers = tuple(_keepers(server, statuses))
+    if usual.kept:
+        notes += _instead(server)
+    notes += _of_linear_attention(program, server.reach, statuses)
     verdict = _verdict(found, keepers)
     freed = any(not outcome.kept for _, outcome in found)
     freeing = _freeing(statuses, found)
@@ -104,12 +155,14 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
     plan = make_plan(tree, [status.patch for status in statuses if status.patch.default])
     changes = {change.file: change.after for change in plan.changes}
     if not freed and changes:
-        patched = Program(read_sources(OverlayTree(tree, changes)))
-        later = outcomes(patched, launch)
+        patched = _Server(Program(read_sources(OverlayTree(tree, changes))), launch, {})
+        later = patched.found
         freed = any(not outcome.kept for _, outcome in later)
-        left = tuple(_keepers(later, launch, Reach(patched), ()))
-        after = f"After `patchkit apply {tree.root}`: {_verdict(later, left)}"
-        notes.append(" ".join((after, *(_instead(patched, launch) if later[0][1].kept else ()))))
+        left = tuple(_keepers(patched, ()))
+        after = [f"After `patchkit apply {tree.root}`: {_verdict(later, left)}"]
+        after += _branching(left)
+        after += _instead(patched) if later[0][1].kept else ()
+        notes.append(" ".join(after))
         running = [patch for patch, state in freeing.items() if state not in _IN_PLACE] if freed else []
     notes += filter(None, [runs.never_run(running, tree.version)])
     decode = str(launch.get("decode_attention_backend") or launch.get("attention_backend") or ASSUMED)
@@ -124,14 +177,23 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
     )
 
 
-def _instead(program: Program, launch: Launch) -> Iterator[str]:
+def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
+    """Yield which keepers the options for one branch would free the mirror from."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for keeper in keepers:
+        for way in keeper.remedies:
+            if way.startswith(_option(_TOP_K)):
+                found.setdefault((way, keeper.where), []).append(keeper.who)
+    for (way, where), names in found.items():
+        yield f"{way} frees it from {_listed(names)}{' ' if where else ''}{where}."
+
+
+def _instead(server: _Server) -> Iterator[str]:
     """Yield which backends would free the mirror if they ran everything, where there are any."""
-    memory: dict[Any, Any] = {}
-    named = dict.fromkeys(_NAMES_OF_BACKENDS)
     free = []
-    for name in sorted(makers(program)):
-        given = dict(launch.given) | named | {"attention_backend": name}
-        usual = outcomes(program, Launch(given, launch.defaults, launch.environment), memory)[0][1]
+    for name in sorted(makers(server.program)):
+        launch = server.launch.with_settings({**dict.fromkeys(_NAMES_OF_BACKENDS), "attention_backend": name})
+        usual = outcomes(server.program, launch, server.memory)[0][1]
         if not usual.kept and not usual.refused and usual.roles and all(one.cls for one in usual.roles):
             free.append(name)
     if free:
@@ -153,8 +215,7 @@ def _verdict(found: Found, keepers: Sequence[Keeper]) -> str:
         return f"{_MIRROR} is freed: decode steps do not wait for a device-to-host copy."
     if len(kept) == len(found):
         names = [keeper.who for keeper in keepers]
-        by = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-        return f"{_MIRROR} is kept by {by}." if by else f"{_MIRROR} is kept."
+        return f"{_MIRROR} is kept by {_listed(names)}." if names else f"{_MIRROR} is kept."
     freed = [answers for answers, outcome in found if not outcome.kept]
     usual, other, those = ("kept", "freed", freed) if found[0][1].kept else ("freed", "kept", kept)
     return (
@@ -198,7 +259,7 @@ def _touched(found: Found) -> Iterator[Touched]:
         classes = tuple(dict.fromkeys(one.cls for _, one in same if one.cls))
         reading = [answers for answers, one in same if one.reads]
         depends = bool(reading) and len(reading) < len(same)
-        where = _where(reading) if depends and not any(_is_usual(each) for each in reading) else ""
+        where = _unless_usual(reading) if depends else ""
         yield Touched(role, name, classes, bool(classes) and not reading, where)
 
 
@@ -206,17 +267,18 @@ def _is_usual(answers: dict[str, bool]) -> bool:
     return not any(answers.values())
 
 
-def _keepers(found: Found, launch: Launch, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
+def _keepers(server: _Server, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
     """Yield who keeps the mirror for any kind of model, each once."""
+    found, launch = server.found, server.launch
     kept = [outcome for _, outcome in found if outcome.kept]
     if not kept:
         return
-    if not all(outcome.decided or not outcome.overlap for outcome in kept) or not reach.has_flag:
+    if not all(outcome.decided or not outcome.overlap for outcome in kept) or not server.reach.has_flag:
         yield _undecided(statuses)
     for name in dict.fromkeys(name for outcome in kept for name in outcome.forced):
         yield _forced(name, launch, statuses)
     if not all(outcome.overlap for outcome in kept):
-        yield _without_overlap(launch)
+        yield _without_overlap(server)
     if any(outcome.unnamed for outcome in kept):
         stream = launch.environment.get(PLAN_STREAM, "0").lower() in ("1", "true")
         why = "the plan stream reads lengths that only the host's wait for the mirror orders"
@@ -230,17 +292,19 @@ def _keepers(found: Found, launch: Launch, reach: Reach, statuses: Sequence[Patc
         for answers, outcome in found
         if outcome.kept and (outcome.decided or outcome.overlap)
     ]
-    yield from _of_backends(asked, statuses)
+    yield from _of_backends(server, asked, statuses)
 
 
-def _without_overlap(launch: Launch) -> Keeper:
+def _without_overlap(server: _Server) -> Keeper:
+    launch = server.launch
     why = "no step starts before the results of the last one are on the host"
     algorithm = str(launch.get("speculative_algorithm"))
     if launch.get("disable_overlap_schedule"):
         return Keeper("--disable-overlap-schedule", why, ("leave out --disable-overlap-schedule",))
-    topk = launch.get("speculative_eagle_topk")
-    if isinstance(topk, int) and topk > 1:
-        return Keeper("speculative decoding v1", why, ("--speculative-eagle-topk 1",))
+    single = server.freed_by_one_branch(lambda outcome: not outcome.overlap)
+    if single:
+        lacking = [answers for answers, outcome in server.found if not outcome.overlap]
+        return Keeper("speculative decoding v1", why, single, _unless_usual(lacking))
     if launch.environment.get(_V2, "1").lower() in ("0", "false"):
         return Keeper("speculative decoding v1", why, (f"start without {_V2}",))
     return Keeper(f"{algorithm.upper()}, which runs without the overlap schedule", why)
@@ -276,7 +340,7 @@ def _forced(name: str, launch: Launch, statuses: Sequence[PatchStatus]) -> Keepe
     return Keeper(feature, f"the decision keeps the mirror unless {_option(name)} is given", tuple(remedies))
 
 
-def _of_backends(found: Found, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
+def _of_backends(server: _Server, found: Found, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
     asked: dict[str, list[tuple[dict[str, bool], str]]] = {}
     for answers, outcome in found:
         for one in outcome.roles:
@@ -289,10 +353,19 @@ def _of_backends(found: Found, statuses: Sequence[PatchStatus]) -> Iterator[Keep
             if status.state not in _IN_PLACE | {State.NOT_APPLICABLE} and _opts_out(status.patch, cls)
         )
         roles = list(dict.fromkeys(role for _, role in played))
-        run = " and ".join(filter(None, (", ".join(roles[:-1]), roles[-1])))
-        models = [answers for answers, _ in played]
-        where = "" if any(map(_is_usual, models)) else f" {_where(models)}"
-        yield Keeper(cls, f"it runs {run}, and asks for the mirror{where}", remedies)
+        run = _listed(roles)
+        remedies += server.freed_by_one_branch(functools.partial(_is_read, cls))
+        where = _unless_usual([answers for answers, _ in played])
+        yield Keeper(cls, f"it runs {run}, and asks for the mirror", remedies, where)
+
+
+def _is_read(cls: str, outcome: Outcome) -> bool:
+    return any(one.reads and (one.cls or one.name) == cls for one in outcome.roles)
+
+
+def _unless_usual(models: Sequence[dict[str, bool]]) -> str:
+    """Return with which models, an empty text where a model with none of the facts is among them."""
+    return "" if any(map(_is_usual, models)) else _where(models)
 
 
 def _of_linear_attention(program: Program, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[str]:
@@ -350,6 +423,10 @@ def _writes(patch: Patch, text: str) -> bool:
 
 def _code(patch: Patch) -> Iterator[str]:
     return (code for edit in patch.edits for code in edit.kind.written)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _option(name: str) -> str:

@@ -74,6 +74,7 @@ class Thing:
     attributes: dict[str, Any] = field(default_factory=dict)
     made_with: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})
     name: str = ""
+    being_set: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,14 @@ class Bound:
 @dataclass(frozen=True, repr=False)
 class _Lambda:
     node: ast.Lambda
+    frame: _Frame
+
+
+@dataclass(frozen=True, repr=False)
+class _Nested:
+    """A function that another one defines; it sees what that one has."""
+
+    function: Function
     frame: _Frame
 
 
@@ -151,6 +160,8 @@ class Machine:
             return Thing(called, {}, (tuple(args), named))
         if isinstance(called, _Lambda):
             return self._eval(called.node.body, called.frame)
+        if isinstance(called, _Nested):
+            return self._run(called, args, named)
         if isinstance(called, Bound):
             known = self._known.get(called.function.name)
             if known is not None and called.receiver is None:
@@ -229,10 +240,15 @@ class Machine:
         """Run what of a constructor sets an attribute; tell whether it did."""
         init = self.program.method(owner.cls, "__init__") if owner.cls is not None else None
         wanted = frozenset({name})
-        if init is None or not self._assigns(init, wanted, owner.cls):
+        # A constructor that changes what it sets (``|=``) starts from the class's own.
+        if name in owner.being_set or init is None or not self._assigns(init, wanted, owner.cls):
             return False
         args, named = owner.made_with
-        self._run(init, (owner, *args), named, wanted)
+        owner.being_set.add(name)
+        try:
+            self._run(init, (owner, *args), named, wanted)
+        finally:
+            owner.being_set.discard(name)
         return name in owner.attributes
 
     def _method(self, cls: Class, name: str, receiver: Any) -> Any:
@@ -272,15 +288,16 @@ class Machine:
 
     def _run(
         self,
-        function: Function,
+        run: Function | _Nested,
         args: Sequence[Any],
         named: Mapping[str, Any],
         wanted: frozenset[str] | None = None,
         itself: str = "",
     ) -> Any:
+        function, within = (run.function, run.frame.names) if isinstance(run, _Nested) else (run, {})
         if self._depth > _DEPTH:
             return Unknown(f"{function.qualname}()")
-        names = self._bound(function, args, named)
+        names = {**within, **self._bound(function, args, named)}
         frame = _Frame(function.module, function.owner, names, [], itself or _first(function), wanted)
         body = function.node.body if wanted is None else self._sliced(function, frame)
         self._depth += 1
@@ -341,7 +358,9 @@ class Machine:
 
     def _is_needed(self, statement: ast.stmt, frame: _Frame, locals_needed: set[str]) -> bool:
         assert frame.wanted is not None
-        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(statement, ast.FunctionDef):
+            return statement.name in locals_needed
+        if isinstance(statement, ast.ClassDef):
             return False
         for node in walk(statement):
             if (
@@ -497,6 +516,8 @@ class Machine:
             return self._block(statement.body, frame)
         elif isinstance(statement, ast.Try):
             return self._try(statement, frame)
+        elif isinstance(statement, ast.FunctionDef):
+            frame.names[statement.name] = _Nested(Function(frame.module, statement, frame.owner), frame)
         return None
 
     def _try(self, statement: ast.Try, frame: _Frame) -> _Returned | None:

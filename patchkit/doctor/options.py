@@ -10,28 +10,29 @@ import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
-from patchkit.errors import TreeError, UsageError
+from patchkit.doctor.declared import declared
+from patchkit.errors import UsageError
+from patchkit.tree.index import Class, Index, last_name
 from patchkit.tree.limits import MAX_SETTINGS_BYTES, read_named
 from patchkit.tree.nodes import walk
+from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from patchkit.tree.tree import Tree
 
-ARGUMENTS = "srt/server_args.py"
-_CLASS = "ServerArgs"
 # What runs a container, and in which the server is started by words further on.
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl", "apptainer", "singularity"})
 _LAUNCHER = re.compile(r"launch_server|sglang serve ")
 # Where a shell's own words begin: what they say is not the server's.
 _SHELL = re.compile(r"[0-9]?>|[|&;]")
-_FLAGS = {"store_true": True, "store_false": False}
+_FLAGS = {"store_true": True, "store_false": False, "BooleanOptionalAction": True}
 
 Value = str | bool | int | float | None
 
@@ -48,6 +49,11 @@ class Launch:
         """Return a setting by its name in ``ServerArgs``, None where the tree has no such setting."""
         return self.given[name] if name in self.given else self.defaults.get(name)
 
+    def with_settings(self, settings: Mapping[str, Value]) -> Launch:
+        """Return the same start with other settings, those that the tree has."""
+        known = {name: value for name, value in settings.items() if name in self.defaults}
+        return Launch({**self.given, **known}, self.defaults, self.environment)
+
 
 @dataclass(frozen=True)
 class _Option:
@@ -59,72 +65,74 @@ class Arguments:
     """The arguments that a tree's ``ServerArgs`` declares; nothing is imported."""
 
     def __init__(self, tree: Tree) -> None:
-        """Read them; TreeError where the tree has no such file or class."""
-        source = tree.read(ARGUMENTS)
-        try:
-            self._module = ast.parse(source or b"")
-        except (SyntaxError, ValueError):
-            raise TreeError(f"{ARGUMENTS}: not valid Python; mend it and try again.") from None
-        if not self.defaults:
-            raise TreeError(f"{tree.package_label} has no {_CLASS} in {ARGUMENTS}: name an sglang tree.")
+        """Read them; TreeError where the tree has no such class."""
+        self._index = Index(tree.read, lambda _: [])
+        self._declared = declared(self._index, lambda: _serving(tree), str(tree.package_label))
 
     @cached_property
     def defaults(self) -> dict[str, Value]:
         """The settings with the defaults that are plain values; the others count as None."""
         found: dict[str, Value] = {}
-        for item in self._settings:
+        for name, item in self._declared.fields.items():
             value = item.value.value if isinstance(item.value, ast.Constant) else None
             plain = isinstance(value, (str, bool, int, float))
-            found[getattr(item.target, "id")] = value if plain else None  # type: ignore[assignment]  # noqa: B009
+            found[name] = value if plain else None  # type: ignore[assignment]
         return found
 
-    def _declared(self) -> Iterator[tuple[list[str], ast.Call]]:
+    def _apart(self) -> Iterator[tuple[list[str], ast.Call]]:
         """Yield the names and the declaration of each option that is declared apart from its setting's own name."""
-        for call in walk(self._module):
+        for call in walk(self._declared.cls.module.tree):
             if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "add_argument":
                 yield _texts(call.args), call
-        for item in self._settings:
+        for name, item in self._declared.fields.items():
             for call in walk(item.annotation):
                 if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Arg":
                     named = {word.arg: word.value for word in call.keywords}
                     aliases = named.get("aliases")
                     other = _texts(aliases.elts) if isinstance(aliases, (ast.List, ast.Tuple)) else []
-                    assert isinstance(item.target, ast.Name)
-                    own = f"--{item.target.id.replace('_', '-')}"
-                    yield (
-                        [own, *_texts([named[word] for word in ("cli_name",) if word in named]), *other],
-                        call,
-                    )
-
-    @cached_property
-    def _settings(self) -> list[ast.AnnAssign]:
-        return [
-            item
-            for node in self._module.body
-            if isinstance(node, ast.ClassDef) and node.name == _CLASS
-            for item in node.body
-            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
-        ]
+                    chosen = _texts([named[word] for word in ("cli_name",) if word in named])
+                    yield [_option(name), *chosen, *other], call
 
     @cached_property
     def _options(self) -> dict[str, _Option]:
         """Each ``--option`` of the command line: the setting that it sets, and what a bare flag sets it to."""
-        found = {f"--{name.replace('_', '-')}": _Option(name, None) for name in self.defaults}
+        found = {_option(name): _Option(name, None) for name in self.defaults}
         found |= {
-            f"--{name.replace('_', '-')}": _Option(name, True)
-            for name, value in self.defaults.items()
-            if value is False
+            _option(name): _Option(name, True) for name, value in self.defaults.items() if value is False
         }
-        for names, call in self._declared():
+        for names, call in self._apart():
             said = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
             long = [name for name in names if name.startswith("--")]
             spelled = [str(said.get("dest", "")), *(name[2:].replace("-", "_") for name in long)]
             field = next((name for name in spelled if name in self.defaults), None)
             if field is not None:
-                bare = True if self.defaults[field] is False and "action" not in said else None
-                flag = _FLAGS.get(str(said.get("action")), bare if _is_annotated(call) else None)
+                flag = self._flag(call, said, field)
                 found |= {name: _Option(field, flag) for name in names}
+                if _action(call) == "BooleanOptionalAction":
+                    found |= {f"--no-{name[2:]}": _Option(field, False) for name in long}
         return found
+
+    def _flag(self, call: ast.Call, said: Mapping[str | None, Any], field: str) -> Value:
+        """Return what an option without a value sets its setting to, None for one that takes a value."""
+        action = _action(call)
+        if not action:
+            return True if self.defaults[field] is False and isinstance(call.func, ast.Name) else None
+        if action in _FLAGS:
+            return _FLAGS[action]
+        fixed: Value = said.get("const_value", said.get("const", True))
+        takes_none = action == "store_const" or (self._takes_none(action) and "nargs" not in said)
+        return fixed if takes_none else None
+
+    def _takes_none(self, action: str) -> bool:
+        """Say whether an action of the tree's own is of options that take no value."""
+        found = self._index.resolve(self._declared.cls.module, action)
+        init = self._index.method(found, "__init__") if isinstance(found, Class) else None
+        said = init.node.args if init is not None else None
+        given = zip(reversed(said.args), reversed(said.defaults), strict=False) if said is not None else ()
+        return any(
+            arg.arg == "nargs" and isinstance(value, ast.Constant) and value.value == 0
+            for arg, value in given
+        )
 
     def launch(self, words: Sequence[str], settings: bytes = b"") -> Launch:
         """Return what a command line, as typed or split into words, and a ``ServerArgs`` JSON say.
@@ -142,7 +150,7 @@ class Arguments:
         given |= dict(self._given(options))
         return Launch(given, self.defaults, environment)
 
-    def _option(self, name: str) -> _Option | None:
+    def _named_option(self, name: str) -> _Option | None:
         """Return an option by its name or, as argparse does, by the beginning of one setting's names."""
         if name in self._options or not name.startswith("--"):
             return self._options.get(name)
@@ -170,10 +178,10 @@ class Arguments:
             name, equals, value = words.pop(0).partition("=")
             if not name.startswith("-"):
                 continue  # A further value of an option that takes several.
-            option = self._option(name)
+            option = self._named_option(name)
             if option is None:
                 close = difflib.get_close_matches(name, self._options, n=1)
-                hint = f"did you mean {close[0]}?" if close else f"{ARGUMENTS} declares none such."
+                hint = f"did you mean {close[0]}?" if close else f"{self._declared.file} declares none such."
                 raise UsageError(f"{where}{name}: this tree's server has no such option; {hint}")
             if equals:
                 yield option.field, _plain(value)
@@ -189,8 +197,18 @@ def _texts(nodes: Sequence[ast.expr]) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
-def _is_annotated(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name)
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _action(call: ast.Call) -> str:
+    """Return the action of an option's declaration: a word, or the last name of a class."""
+    said = [word.value for word in call.keywords if word.arg == "action"]
+    return last_name(said[0]) if said else ""
+
+
+def _serving(tree: Tree) -> Iterator[tuple[str, bytes]]:
+    return ((file, text) for file in tree.files(SERVING, ".py") if (text := tree.read(file)) is not None)
 
 
 def _plain(text: str) -> Value:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluate import Bound, Machine, RaisedError, Thing, Unknown, explore
 from patchkit.tree import mirror
 from patchkit.tree.index import Class
@@ -24,7 +25,6 @@ ASSUMED = "fa3"
 PLAN_STREAM = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
 DISABLE = "PATCHKIT_DISABLE"
 _ALGORITHM = "speculative_algorithm"
-_ARGUMENTS = "srt/server_args.py"
 # What settles a server's settings as it starts: their construction or, in later trees, an act of its own.
 _STARTS = ("__post_init__", "resolve_once")
 _SETTLED = frozenset(
@@ -140,6 +140,7 @@ class _Settings:
     read: set[str] = field(default_factory=set)
     strict: bool = True
     settle: Callable[[str], None] = lambda _: None
+    derived: Mapping[str, Function] = field(default_factory=dict)
     name: str = "server_args"
 
     def attribute_of(self, machine: Machine, name: str) -> Any:
@@ -158,6 +159,8 @@ class _Settings:
             return machine.call(method) if "property" in method.function.decorators else method
         if self.strict:
             raise AttributeError(name)
+        if name in self.derived:
+            return machine.call(Bound(self.derived[name]), (self,))
         return self
 
     def assign(self, name: str, value: Any) -> None:
@@ -165,7 +168,7 @@ class _Settings:
 
     def view(self) -> _Settings:
         """Return the same settings as a runtime context hands them out: in groups."""
-        return _Settings(self.cls, self.values, self.read, False, self.settle)
+        return _Settings(self.cls, self.values, self.read, False, self.settle, self.derived)
 
 
 @dataclass
@@ -210,17 +213,19 @@ class _Server:
         self._program = program
         self._launch = launch
         self._answers = answers
-        module = program.module(_ARGUMENTS)
-        cls = module.classes.get("ServerArgs") if module is not None else None
         values = dict(launch.defaults) | dict(launch.given)
         if not values.get("attention_backend"):
             sides = {values.get(f"{side}_attention_backend") for side in ("prefill", "decode")}
             values["attention_backend"] = ASSUMED if None in sides else None
         if not values.get("device", "cuda"):
             values["device"] = "cuda"
-        self._settings = _Settings(cls, values)
-        self._known = self._natives()
+        self._known: dict[str, Any] = {}
         self._machine = Machine(program, self._known, self._ask, memory)
+        said = self._machine.remembered(
+            "declared", lambda: declared(program, program.sources.items, "the tree")
+        )
+        self._settings = _Settings(said.cls, values, derived=said.derived(program))
+        self._known |= self._natives()
         self._runners = {False: self._runner(drafts=False), True: self._runner(drafts=True)}
         self._unsettled = set(_SETTLED)
         self._settling = False
@@ -448,6 +453,9 @@ class _Server:
             "server_args": lambda: self._settings,
             "is_draft_worker": lambda: drafts,
             "model_config": lambda: Unknown("model_config"),
+            "draft_attention_backend": lambda: (
+                self._setting("speculative_draft_attention_backend") if drafts else None
+            ),
             "attn_backend": lambda: self._own_backend(runner, drafts),
             "init_new_workspace": lambda: False,
         }
@@ -478,8 +486,15 @@ class _Server:
     def _drafting(self, maker: str) -> Any:
         for cls in self._classes("DraftBackendFactory"):
             topk, steps = self._setting("speculative_eagle_topk"), self._setting("speculative_num_steps")
-            topk, steps = 1 if topk is None else topk, 3 if steps is None else steps
-            factory = Thing(cls, {}, ((self._settings, self._runners[True], topk, steps), {}))
+            known = {
+                "server_args": self._settings,
+                "draft_model_runner": self._runners[True],
+                "topk": 1 if topk is None else topk,
+                "speculative_num_steps": 3 if steps is None else steps,
+            }
+            init = self._program.method(cls, "__init__")
+            taken = [arg.arg for arg in init.parameters[1:]] if init is not None else []
+            factory = Thing(cls, {}, ((), {name: known[name] for name in taken if name in known}))
             return self._machine.call(self._machine.attribute(factory, maker))
         return Unknown("draft backend")
 

@@ -15,6 +15,7 @@ HOOK = "update_verify_buffers_to_fill_after_draft"
 # What a wrapper that has the hook hands the call on to; by the last names other things go as well.
 _HANDED_TO = ("full_attn_backend", "linear_attn_backend")
 _PERHAPS_HANDED_TO = ("dense", "backend")
+_MOST = 64
 
 
 def _is_hybrid(backend: _Backend) -> TypeGuard[Hybrid[_Backend]]:
@@ -35,18 +36,32 @@ def verify_side(backend: _Backend) -> _Backend:
 def _without_hook(backend: object) -> object | None:
     """Return who lacks the hook, ``backend`` or what it hands the call on to, None if nobody does.
 
-    A class has it that defines it or inherits it from other than the abstract base.
+    A class has it that defines it or inherits it from other than the abstract base. A wrapper may lead back to itself,
+    or make what it wraps anew each time: each is asked once, and so many at the most as nobody nests.
     """
-    owner = _definer(backend)
-    if owner is None or owner.__name__ == "AttentionBackend":
-        return backend
+    pending = [backend]
+    asked: list[object] = []
+    while pending and len(asked) < _MOST:
+        each = pending.pop(0)
+        if any(each is other for other in asked):
+            continue
+        asked.append(each)
+        owner = _definer(each)
+        if owner is None or owner.__name__ == "AttentionBackend":
+            return each
+        pending[:0] = _handed_to(each)
+    return None
+
+
+def _handed_to(backend: object) -> list[object]:
     side = verify_side(backend)
+    if side is not backend:
+        return [side]
     named = [getattr(backend, name, None) for name in _HANDED_TO]
     named += [
         each for name in _PERHAPS_HANDED_TO if _definer(each := getattr(backend, name, None)) is not None
     ]
-    inner = [side] if side is not backend else [each for each in named if each is not None]
-    return next((found for each in inner if (found := _without_hook(each)) is not None), None)
+    return [each for each in named if each is not None]
 
 
 def _definer(backend: object) -> type | None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _Mode = TypeVar("_Mode", bound=Enum)
 _Buffer = TypeVar("_Buffer")
 
+# Upstream's backend of two sides: it only hands a verify on.
+_HYBRID = "HybridAttnBackend"
 # Backends whose verify is causal over a chain of draft tokens, or takes the tree from elsewhere: none takes the mask.
 _UNREAD = {"FlashMLABackend", "TRTLLMHAAttnBackend", "TRTLLMMLABackend"}
 
@@ -35,7 +37,8 @@ def reads_full_mask(backend: object) -> bool:
     """
     side = verify_side(backend)
     if side is not backend:
-        return type(backend).__name__ != "HybridAttnBackend" or reads_full_mask(side)
+        # A fork's subclass may read the mask itself before it hands the verify on.
+        return reads_full_mask(side) if type(backend).__name__ == _HYBRID else True
     full = getattr(backend, "full_attn_backend", None)
     if full is not None and type(backend).__name__ == "HybridLinearAttnBackend":
         linear = getattr(backend, "linear_attn_backend", None)

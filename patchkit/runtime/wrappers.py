@@ -15,13 +15,17 @@ _WRAPPED = ("full_attn_backend", "primary", "dense")
 
 def verifier(backend: _Backend) -> _Backend:
     """Return the backend that attends in a verify, through hybrids and wrappers in whatever order they are nested."""
-    side = verify_side(backend)
-    inner: _Backend | None = next(
-        (found for name in _WRAPPED if (found := getattr(side, name, None)) is not None), None
-    )
-    if inner is None or inner is side:
-        return side
-    return verifier(inner)
+    passed: list[_Backend] = []
+    while True:
+        side = verify_side(backend)
+        inner: _Backend | None = next(
+            (found for name in _WRAPPED if (found := getattr(side, name, None)) is not None), None
+        )
+        passed += [backend, side]
+        # A wrapper may lead back to one around it.
+        if inner is None or any(inner is each for each in passed):
+            return side
+        backend = inner
 
 
 def splits_batches(backend: object) -> bool:

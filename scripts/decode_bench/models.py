@@ -132,6 +132,12 @@ _STANDALONE: Mapping[str, Option] = {"load_format": "dummy", "speculative_algori
 # What sglang would choose may be compiled on the machine, for minutes.
 _TRITON_EXPERTS: Mapping[str, Option] = {"moe_runner_backend": "triton"}
 
+_QWEN3_EXPERTS: Mapping[str, object] = {
+    "num_experts": EXPERTS,
+    "num_experts_per_tok": 2,
+    "norm_topk_prob": True,
+    "mlp_only_layers": [],
+}
 
 _DEEPSEEK = Model(
     "deepseek-mla",
@@ -185,10 +191,7 @@ _QWEN3_NEXT = Model(
         decoder_sparse_step=1,
         moe_intermediate_size=512,
         shared_expert_intermediate_size=512,
-        num_experts=EXPERTS,
-        num_experts_per_tok=2,
-        norm_topk_prob=True,
-        mlp_only_layers=[],
+        **_QWEN3_EXPERTS,
         partial_rotary_factor=0.25,
         rope_theta=10000.0,
         rope_scaling=_ROPE,
@@ -251,10 +254,7 @@ _QWEN3_MOE = Model(
         kv_heads=4,
         moe_intermediate_size=768,
         decoder_sparse_step=1,
-        num_experts=EXPERTS,
-        num_experts_per_tok=2,
-        norm_topk_prob=True,
-        mlp_only_layers=[],
+        **_QWEN3_EXPERTS,
         rope_parameters=_ROPE,
     ),
     _eagle3_draft(),

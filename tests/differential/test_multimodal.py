@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.driven.trees import DrivenTree, ProbeError, with_patches
+from support.driven.fixtures import without_and_with
+from support.driven.trees import DrivenTree, ProbeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,12 +22,9 @@ def before_and_after(
     request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[DrivenTree, DrivenTree]]:
     """A release as it is, and with the guards."""
-    folder, version = tmp_path_factory.mktemp("driven"), request.param
-    before = DrivenTree(version, lambda: releases.copy(version, folder / "before").root)
-    after = with_patches(releases, folder, "after", ("pk-mirror-guards",), version)
-    yield before, after
-    before.stop()
-    after.stop()
+    folder = tmp_path_factory.mktemp("driven")
+    with without_and_with(releases, folder, request.param, "pk-mirror-guards") as both:
+        yield both
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, st
         yield {name: value for name, value in drawn.items() if name in known and value is not None}, stream
 
 
-@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.13", "0.5.14", "0.5.17"])
+@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.13", "0.5.14", "0.5.17", "0.5.20", "0.5.23"])
 @pytest.mark.parametrize("patched", [False, True])
 def test_doctor_says_of_each_server_what_the_trees_own_decision_returns(
     releases: Releases, tmp_path: Any, version: str, patched: bool

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -394,8 +395,125 @@ def test_settings_that_are_no_json_are_refused(fork: Path, tmp_path: Path) -> No
 
 def test_a_tree_without_server_args_is_refused(fork: Path) -> None:
     (fork / "srt" / "server_args.py").unlink()
-    with pytest.raises(TreeError, match="has no ServerArgs"):
+    with pytest.raises(TreeError, match="no file below srt/ defines a class ServerArgs"):
         Arguments(open_tree(fork))
+
+
+def _without_fields(text: bytes) -> bytes:
+    lines = text.splitlines(keepends=True)
+    return b"".join(line for line in lines if not re.match(rb"    \w+: ", line))
+
+
+PARTS = b"""
+class Model:
+    NAMESPACE = "model"
+    model_path: str
+    tp_size: int = 1
+    ep_size: int = 1
+
+
+class Kernels:
+    attention_backend: str | None = None
+    prefill_attention_backend: str | None = None
+    decode_attention_backend: str | None = None
+    enable_two_batch_overlap: bool = False
+    disable_piecewise_cuda_graph: bool = False
+    disable_overlap_schedule: bool = False
+
+
+class Drafts:
+    speculative_algorithm: str | None = None
+    speculative_eagle_topk: int | None = None
+    speculative_attention_mode: str = "prefill"
+
+
+class Elsewhere:
+    not_a_setting: int = 1
+"""
+
+
+def test_settings_that_other_classes_declare_are_found_where_the_class_is_assembled_from_them(
+    fork: Path,
+) -> None:
+    (fork / "srt" / "parts.py").write_bytes(PARTS)
+    assembled = b"""
+from sglang.srt.parts import Drafts, Elsewhere, Kernels, Model
+
+_GROUPS = [Model, Kernels, Drafts]
+_hints, _defaults = collect(_GROUPS)
+ServerArgs.__annotations__ = {**_hints}
+ServerArgs = assemble("ServerArgs", ServerArgs.__annotations__)
+_others = [Elsewhere]
+"""
+    (fork / "srt" / "server_args.py").write_bytes(_without_fields(ARGUMENTS) + assembled)
+    assert keepers(fork, "--attention-backend", "free", "--tp", "2", *EAGLE) == {}
+    assert "HeldBackend" in keepers(fork, "--attention-backend", "held", *EAGLE)
+    with pytest.raises(UsageError, match="--not-a-setting"):
+        Arguments(open_tree(fork)).launch(["--not-a-setting", "1"])
+
+
+@pytest.mark.parametrize("text", [b"", b"from sglang.srt.settings import ServerArgs\n", None])
+def test_settings_are_found_in_whatever_file_defines_them(fork: Path, text: bytes | None) -> None:
+    usual = fork / "srt" / "server_args.py"
+    (fork / "srt" / "settings.py").write_bytes(ARGUMENTS)
+    usual.unlink()
+    if text is not None:
+        usual.write_bytes(text)
+    assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
+
+
+def test_two_classes_of_settings_are_refused_by_their_files(fork: Path) -> None:
+    for name in ("one.py", "two.py"):
+        (fork / "srt" / name).write_bytes(ARGUMENTS)
+    (fork / "srt" / "server_args.py").unlink()
+    with pytest.raises(TreeError, match=r"srt/one.py and srt/two.py each define a class ServerArgs"):
+        Arguments(open_tree(fork))
+
+
+def test_settings_whose_fields_are_nowhere_are_said_to_lack_them(fork: Path) -> None:
+    (fork / "srt" / "server_args.py").write_bytes(_without_fields(ARGUMENTS))
+    with pytest.raises(TreeError, match=r"ServerArgs in srt/server_args.py declares no field"):
+        Arguments(open_tree(fork))
+
+
+def test_an_option_takes_a_value_or_none_as_its_action_says(fork: Path) -> None:
+    (fork / "srt" / "server_args.py").write_bytes(
+        b"""
+import argparse
+
+
+class Retired(argparse.Action):
+    def __init__(self, option_strings, dest, const_value=None, nargs=0, **keywords):
+        pass
+
+
+class Renamed(argparse.Action):
+    def __init__(self, option_strings, dest, **keywords):
+        pass
+
+
+class ServerArgs:
+    slow: bool = False
+    quick: A[bool, Arg(action=argparse.BooleanOptionalAction)] = True
+    graph: str = "full"
+    size: int = 1
+
+    @staticmethod
+    def add_cli_args(parser):
+        parser.add_argument("--slow", action=Retired)
+        parser.add_argument("--partial-graph", dest="graph", action=Retired, const_value="partial")
+        parser.add_argument("--named-graph", dest="graph", action=Retired, nargs=None)
+        parser.add_argument("--length", dest="size", action=Renamed)
+"""
+    )
+    known = Arguments(open_tree(fork))
+    assert known.launch(["--slow", "--partial-graph", "--length", "4", "--no-quick"]).given == {
+        "slow": True,
+        "graph": "partial",
+        "size": 4,
+        "quick": False,
+    }
+    assert known.launch(["--quick", "--named-graph", "none"]).given == {"quick": True, "graph": "none"}
 
 
 def test_nothing_of_the_tree_is_run(fork: Path) -> None:
@@ -529,8 +647,13 @@ def test_a_backend_that_depends_on_the_model_is_said_to(fork: Path) -> None:
     file.write_bytes(BACKENDS.replace(kept, b"class FreeBackend(AttentionBackend):\n    " + made))
     said = " ".join(run(fork, "--attention-backend", "free", *EAGLE).stdout.split())
     assert "depends on the model" in said
-    assert "free FreeBackend: reads the mirror where the model (or its draft) has local attention" in said
-    assert "Where the mirror is kept, it is kept by" in said
+    assert (
+        "Where the mirror is kept, it is kept by: where the model (or its draft) has local attention:" in said
+    )
+    assert "reading the mirror where the model (or its draft) has local attention: prefill" in said
+    assert said.count("local attention") == 3, (
+        "once in the verdict, once of the keepers, once of the backends"
+    )
 
 
 def test_what_the_patches_come_to_is_said_with_who_still_keeps_the_mirror_and_where_none_ran(
@@ -548,6 +671,88 @@ def test_what_the_patches_come_to_is_said_with_who_still_keeps_the_mirror_and_wh
     known = runs.read()
     never = [note for note in freed["notes"] if note.startswith("No GPU run on release 0.5.12.post1")]
     assert bool(never) is not known.ran("26128", "0.5.12.post1")
+
+
+def test_one_branch_is_named_where_several_keep_the_mirror(fork: Path) -> None:
+    words = ("--attention-backend", "free", *EAGLE, "--speculative-eagle-topk", "4")
+    assert keepers(fork, *words) == {"speculative decoding v1": ["--speculative-eagle-topk 1"]}
+
+
+def _branching(fork: Path) -> None:
+    """Let the server have four branches with one architecture by itself, and a backend that reads the mirror then."""
+    fields = (
+        b"    speculative_num_steps: int | None = None\n    speculative_num_draft_tokens: int | None = None\n"
+    )
+    choice = b"""
+        if self.speculative_num_steps is None:
+            if self.get_model_config().hf_config.architectures[0] in ["LlamaForCausalLM"]:
+                self.speculative_eagle_topk = 4
+"""
+    text = ARGUMENTS.replace(b"    speculative_attention_mode", fields + b"    speculative_attention_mode")
+    text = text.replace(b"            self.disable_overlap_schedule = True\n", b"            pass\n" + choice)
+    (fork / "srt" / "server_args.py").write_bytes(text)
+    reading = b"""
+    def __init__(self, runner=None):
+        self.runner = runner
+
+    @property
+    def needs_cpu_seq_lens(self):
+        mine = self.runner
+        return mine != 3 and mine.server_args.speculative_eagle_topk > 1
+"""
+    kept = b"class FreeBackend(AttentionBackend):\n    needs_cpu_seq_lens: bool = False"
+    made = BACKENDS.replace(kept, b"class FreeBackend(AttentionBackend):" + reading)
+    (fork / "srt" / "layers" / "attention" / "backends.py").write_bytes(made)
+
+
+def test_one_branch_is_named_for_a_backend_that_reads_the_mirror_with_several(fork: Path) -> None:
+    _branching(fork)
+    words = (
+        "--attention-backend",
+        "free",
+        *EAGLE,
+        "--speculative-num-steps",
+        "3",
+        "--speculative-eagle-topk",
+    )
+    assert keepers(fork, *words, "4") == {"FreeBackend": ["--speculative-eagle-topk 1"]}
+    assert keepers(fork, *words, "1") == {}
+
+
+def test_one_branch_is_named_for_the_architecture_that_has_several_by_default(fork: Path) -> None:
+    _branching(fork)
+    answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
+    (keeper,) = answer["keepers"]
+    assert keeper["where"] == "where the model (or its draft) has the architecture LlamaForCausalLM"
+    # sglang takes all three or none.
+    typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
+    assert keeper["remedies"] == [typed]
+    assert keepers(fork, "--attention-backend", "free", *EAGLE, *typed.split()) == {}
+
+
+def test_one_branch_is_not_named_where_it_frees_nothing(fork: Path) -> None:
+    _branching(fork)
+    words = ("--attention-backend", "held", *EAGLE, "--speculative-eagle-topk", "4")
+    assert keepers(fork, *words) == {"HeldBackend": []}
+
+
+def test_one_branch_is_named_where_a_server_would_not_start_with_several(fork: Path) -> None:
+    text = DRAFTS.replace(
+        b"        self.server_args = server_args\n",
+        b"        self.server_args = server_args\n        self.topk = topk\n",
+    ).replace(
+        b"        if name not in backend_map:\n",
+        b"        if self.topk > 1 or name not in backend_map:\n",
+    )
+    (fork / "srt" / "speculative" / "draft_utils.py").write_bytes(text)
+    arguments = ARGUMENTS.replace(
+        b"            self.disable_overlap_schedule = True\n", b"            pass\n"
+    )
+    (fork / "srt" / "server_args.py").write_bytes(arguments)
+    words = ("--attention-backend", "free", *EAGLE, "--speculative-eagle-topk", "4", "--json")
+    (note, *_) = json.loads(run(fork, *words).stdout)["notes"]
+    assert "would not start" in note
+    assert note.endswith("it would with --speculative-eagle-topk 1.")
 
 
 def test_nothing_that_was_measured_is_said_where_nothing_is_freed(fork: Path) -> None:
@@ -588,6 +793,16 @@ def settle(server_args):
 """
 
 
+NESTED = b"""
+def settle(server_args):
+    def is_alone():
+        return size == 1
+
+    size = server_args.tp_size
+    server_args.disable_overlap_schedule = is_alone()
+"""
+
+
 @pytest.mark.parametrize(
     ("handler", "elsewhere"),
     [
@@ -597,8 +812,9 @@ def settle(server_args):
             METHOD + DECLARED,
         ),
         (b"from sglang.srt.hooks import run, settle\n        run(settle, self)\n", DECLARED),
+        (b"from sglang.srt.hooks import settle\n        settle(self)\n", NESTED),
     ],
-    ids=["a method of another object", "a method that is handed on", "a declaration"],
+    ids=["a method of another object", "a method that is handed on", "a declaration", "a nested function"],
 )
 def test_a_setting_that_others_settle_for_the_server_is_told(
     fork: Path, handler: bytes, elsewhere: bytes
@@ -621,6 +837,14 @@ def test_a_setting_that_nobody_can_tell_is_never_taken_for_freed(fork: Path, han
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
     assert answer["kept"]
     assert "has its own --disable-overlap-schedule" in answer["verdict"]
+
+
+def test_a_flag_that_a_constructor_changes_starts_from_its_class(fork: Path) -> None:
+    file = fork / "srt" / "layers" / "attention" / "backends.py"
+    kept = b"class FreeBackend(AttentionBackend):\n    needs_cpu_seq_lens: bool = False"
+    made = b"\n\n    def __init__(self, runner=None):\n        self.needs_cpu_seq_lens |= runner == 4"
+    file.write_bytes(BACKENDS.replace(kept, kept + made))
+    assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
 
 
 def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from support import former
 from support.releases import answer, fingerprints, run, states_in, without_ledger
 
 from patchkit.patchset import load
@@ -17,24 +18,6 @@ if TYPE_CHECKING:
     from support.releases import Releases
 
 PATCH = "pk-overlap-hook"
-FORMER = '''
-[edit.start]
-kind = "insert-after"
-why = "say so now rather than in the middle of a verify; a disaggregated prefill server never verifies"
-sites = [
-    "srt/speculative/eagle_worker_v2.py::EAGLEWorkerV2.__init__",
-    { at = "srt/speculative/multi_layer_eagle_worker_v2.py::MultiLayerEagleWorkerV2.__init__", optional = "-" },
-    { at = "srt/speculative/standalone_worker_v2.py::StandaloneWorkerV2.__init__", optional = "-" },
-    { at = "srt/speculative/frozen_kv_mtp_worker_v2.py::FrozenKVMTPWorkerV2.__init__", optional = "-" },
-]
-find = "self.plan_stream, self.plan_stream_ctx = $streams"
-code = """
-if self.server_args.disaggregation_mode != "prefill":
-    patchkit_api.require_overlap_hook(
-        self.plan_stream, self._target_worker.model_runner.attn_backend
-    )
-"""
-'''
 
 
 def apply_former(tree: Path, folder: Path, *patches: str) -> None:
@@ -42,7 +25,7 @@ def apply_former(tree: Path, folder: Path, *patches: str) -> None:
     shutil.copytree(load.BUILT_IN, folder)
     path = folder / PATCH / "patch.toml"
     now = path.read_text(encoding="utf-8")
-    path.write_text(re.split(r"(?m)^(?=\[edit\.start\])", now)[0] + FORMER, encoding="utf-8")
+    path.write_text(re.split(r"(?m)^(?=\[edit\.start\])", now)[0] + former.start(), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load, "BUILT_IN", folder)
         run("apply", tree, *patches)

@@ -143,6 +143,33 @@ def test_a_wrapper_around_a_backend_without_the_hook_does_not_start_and_that_one
             require_overlap_hook(object(), wrapped(lacking))
 
 
+class Remaking(WithHook):
+    """Stands for a wrapper that makes what it wraps anew each time it is asked for it."""
+
+    @property
+    def backend(self) -> Remaking:
+        return Remaking()
+
+
+@pytest.mark.parametrize("name", ["dense", "backend", "full_attn_backend"])
+def test_a_wrapper_that_leads_back_to_itself_is_asked_once(name: str) -> None:
+    around: Any = WithHook()
+    inner: Any = WithHook()
+    setattr(around, name, inner)
+    setattr(inner, name, around)
+    assert has_overlap_hook(around) is True
+    itself: Any = WithHook()
+    setattr(itself, name, itself)
+    assert has_overlap_hook(itself) is True
+    inner.linear_attn_backend = Without()
+    with pytest.raises(RuntimeError, match=r"^Without cannot verify"):
+        require_overlap_hook(object(), around)
+
+
+def test_a_wrapper_that_makes_its_backend_anew_is_not_followed_for_ever() -> None:
+    assert has_overlap_hook(Remaking()) is True
+
+
 class Kind(Enum):
     FA3 = "fa3"
 

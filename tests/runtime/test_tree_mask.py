@@ -8,6 +8,7 @@ import pytest
 
 from patchkit.runtime.api_1 import verify_mask
 from patchkit.runtime.tree_mask import reads_full_mask
+from patchkit.runtime.wrappers import verifier
 
 
 class TreeMaskMode(IntEnum):
@@ -26,6 +27,12 @@ def hybrid(prefill: str, decode: str, verifies: str) -> Any:
     runner = SimpleNamespace(server_args=SimpleNamespace(speculative_attention_mode=verifies))
     sides = {"prefill_backend": backend(prefill), "decode_backend": backend(decode)}
     return backend("HybridAttnBackend", model_runner=runner, **sides)
+
+
+def subclass_of(made: Any) -> Any:
+    other = type(f"Acme{type(made).__name__}", (type(made),), {})()
+    vars(other).update(vars(made))
+    return other
 
 
 def beside(full: Any, linear: str = "GDNAttnBackend", wrapper: str = "HybridLinearAttnBackend") -> Any:
@@ -53,6 +60,7 @@ def beside(full: Any, linear: str = "GDNAttnBackend", wrapper: str = "HybridLine
         (hybrid("TritonAttnBackend", "TRTLLMHAAttnBackend", "decode"), False),
         (hybrid("TritonAttnBackend", "TRTLLMHAAttnBackend", "prefill"), True),
         (hybrid("TRTLLMHAAttnBackend", "TritonAttnBackend", "prefill"), False),
+        (subclass_of(hybrid("TritonAttnBackend", "TRTLLMHAAttnBackend", "decode")), True),
         (beside(backend("TRTLLMHAAttnBackend")), False),
         (beside(backend("TRTLLMHAAttnBackend"), "AcmeLinearBackend"), True),
         (beside(backend("TRTLLMHAAttnBackend"), wrapper="AcmeHybridLinearBackend"), True),
@@ -67,6 +75,13 @@ def test_only_what_is_known_not_to_read_the_mask_does_without_it(target: Any, re
     assert reads_full_mask(target) is reads
     mode, buffer = verify_mask(target, TreeMaskMode.FULL_MASK, "large")
     assert (mode, buffer) == ((TreeMaskMode.FULL_MASK, "large") if reads else (TreeMaskMode.QLEN_ONLY, None))
+
+
+def test_who_verifies_is_told_of_wrappers_that_lead_back_to_each_other() -> None:
+    around, inner = backend("AroundBackend"), backend("InnerBackend")
+    around.full_attn_backend, inner.dense = inner, around
+    assert verifier(around) is inner
+    assert verifier(inner) is around
 
 
 def test_a_tree_with_branches_keeps_its_mask() -> None:

@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
+from support import former
 from support.releases import HAVING, LACKING, LATEST, PATCHES, REFERENCE, after, answer, run, texts
 
 from patchkit.patchset import load
@@ -491,8 +492,7 @@ def test_an_object_that_the_function_makes_itself_is_followed() -> None:
     assert expressions(reader.replace("FIRST", "self.runner.backend = 1"), others) == []
 
 
-EARLY = (
-    """
+EARLY = """
 schema = 1
 id = "own-start"
 title = "A backend is asked when its worker starts"
@@ -500,32 +500,14 @@ why = "It is there, or so it seems."
 risk = "None."
 verify = "Start a server."
 no_switch = "it only asks"
-
-[edit.start]
-kind = "insert-after"
-why = "ask now"
-sites = [
-    "srt/speculative/eagle_worker_v2.py::EAGLEWorkerV2.__init__",
-    { at = "srt/speculative/multi_layer_eagle_worker_v2.py::MultiLayerEagleWorkerV2.__init__", optional = "none" },
-    { at = "srt/speculative/standalone_worker_v2.py::StandaloneWorkerV2.__init__", optional = "none" },
-    { at = "srt/speculative/frozen_kv_mtp_worker_v2.py::FrozenKVMTPWorkerV2.__init__", optional = "none" },
-]
-find = "self.plan_stream, self.plan_stream_ctx = $streams"
-code = """
-    + "'''"
-    + """
-if self.server_args.disaggregation_mode != "prefill":
-    print(self.plan_stream, self._target_worker.model_runner.attn_backend)
 """
-    + "'''"
-)
 READ = "self._target_worker.model_runner.attn_backend"
 
 
 def early(folder: Path, call: str = "print") -> Patch:
     path = folder / "own-start" / "patch.toml"
     path.parent.mkdir()
-    path.write_text(EARLY.replace("print(", f"{call}("))
+    path.write_text(EARLY + former.start(call))
     return load.patches([folder]).get("own-start")
 
 
@@ -569,7 +551,7 @@ def test_nothing_that_our_patches_read_is_missing(releases: Releases, version: s
 def test_the_check_that_an_earlier_version_of_the_patch_put_in_the_workers_goes(
     releases: Releases, tmp_path: Path, version: str
 ) -> None:
-    call = "patchkit_api.require_overlap_hook"
+    call = former.CHECK
     hook = load.patches().get("pk-overlap-hook")
     older = after(make_plan(releases.tree(version), (early(tmp_path, call),)))
     workers = texts(older).keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,21 @@ from support.driven import trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from support.releases import Releases
+
+
+@contextmanager
+def without_and_with(
+    releases: Releases, folder: Path, version: str, *patches: str
+) -> Iterator[tuple[trees.DrivenTree, trees.DrivenTree]]:
+    """Yield a release as it is, and with patches."""
+    before = trees.DrivenTree(version, lambda: releases.copy(version, folder / "before").root)
+    after = trees.with_patches(releases, folder, "after", patches, version)
+    yield before, after
+    before.stop()
+    after.stop()
 
 
 @pytest.fixture(scope="session")

@@ -52,15 +52,14 @@ def _model(facts: set[str]) -> Any:
 
 
 def _settings(given: dict[str, Any], facts: set[str]) -> Any:
-    settings = object.__new__(ServerArgs)
-    for each in dataclasses.fields(ServerArgs):
-        value = each.default_factory() if each.default_factory is not dataclasses.MISSING else each.default
-        object.__setattr__(settings, each.name, None if value is dataclasses.MISSING else value)
-    for name, value in {"model_path": "x", "device": "cuda", "page_size": 1, **given}.items():
-        object.__setattr__(settings, name, value)
+    settings = _raw({"model_path": "x", "device": "cuda", "page_size": 1, **given})
     model = _model(facts)
-    object.__setattr__(settings, "get_model_config", lambda: model)
-    object.__setattr__(settings, "use_mla_backend", lambda: "mla" in facts)
+    # Later trees remember a model by this name, earlier ones ask the settings themselves.
+    settings.__dict__ |= {
+        "_model_config": model,
+        "get_model_config": lambda: model,
+        "use_mla_backend": lambda: "mla" in facts,
+    }
     if settings.pp_size and settings.pp_size > 1:
         settings.disable_overlap_schedule = True
     settings._resolved_overrides = []
@@ -74,6 +73,26 @@ def _settings(given: dict[str, Any], facts: set[str]) -> Any:
         utils.get_config = lambda *_, **__: SimpleNamespace(architectures=["x"])
         hook.handle_speculative_decoding(settings)
     return settings
+
+
+def _raw(given: dict[str, Any]) -> Any:
+    """Return settings as they are given, which no server has settled yet."""
+    kind: Any = ServerArgs
+    if not dataclasses.is_dataclass(kind):
+        return kind(**given)
+    settings = kind.__new__(kind)
+    for each in dataclasses.fields(kind):
+        value = each.default_factory() if each.default_factory is not dataclasses.MISSING else each.default
+        object.__setattr__(settings, each.name, None if value is dataclasses.MISSING else value)
+    for name, value in given.items():
+        object.__setattr__(settings, name, value)
+    return settings
+
+
+def _settled(settings: Any) -> Any:
+    """Return the settings as a server reads them once they are settled."""
+    views = _module("sglang.srt.arg_groups.overrides")
+    return views.resolved_view(settings) if hasattr(views, "resolved_view") else settings
 
 
 def _module(name: str) -> Any:
@@ -112,11 +131,13 @@ def _made(facts: set[str], real: Any) -> Any:
         if _assignment(real) is not None:
             _assignment(real)(self, runner, *args, **keywords)
         self.fa_impl_ver = keywords.get("fa_impl_ver", 3)
-        self.topk = runner.server_args.speculative_eagle_topk or 0
+        self.topk = _settled(runner.server_args).speculative_eagle_topk or 0
         self.use_mla = "mla" in facts
         self.use_sliding_window_kv_pool = self.has_swa = "sliding" in facts
         self.has_local_attention = "local" in facts
         self.is_encoder_decoder = "cross" in facts
+        if "MultiStep" in type(self).__name__:
+            self.attn_backends = []
         if "MultiStep" in type(self).__name__ and "Flash" in type(self).__name__:
             from sglang.srt.layers.attention.flashattention_backend import FlashAttentionBackend
 
@@ -153,7 +174,6 @@ def _stand_in(facts: set[str]) -> None:
             setattr(cls, "__init__", _made(facts, _real(cls)))  # noqa: B010
             setattr(cls, "__abstractmethods__", frozenset())  # noqa: B010
     for module in (
-        "aiter_backend",
         "cutlass_mla_backend",
         "flashattention_backend",
         "flashinfer_backend",
@@ -174,20 +194,25 @@ def _stand_in(facts: set[str]) -> None:
 
 
 def _runner(settings: Any, facts: set[str], *, drafts: bool) -> Any:
+    final = _settled(settings)
+    override = final.speculative_draft_attention_backend
     runner = _Blank(
         server_args=settings,
         is_draft_worker=drafts,
+        draft_attention_backend=override if drafts else None,
         use_mla_backend="mla" in facts,
         model_config=_model(facts),
         init_new_workspace=False,
         plan_stream_for_flashinfer=object(),
         device="cpu",
-        spec_algorithm=SpeculativeAlgorithm.from_string(settings.speculative_algorithm),
+        spec_algorithm=SpeculativeAlgorithm.from_string(final.speculative_algorithm),
     )
     runner.model_config.is_encoder_decoder = "cross" in facts
     make = lambda name: attention_registry.ATTENTION_BACKENDS[name](runner)  # noqa: E731
-    prefill, decode = settings.get_attention_backends()
-    override = settings.speculative_draft_attention_backend
+    if hasattr(settings, "get_attention_backends"):
+        prefill, decode = settings.get_attention_backends()
+    else:
+        prefill, decode = _module("sglang.srt.arg_groups.overrides").attention_backends_of(final)
     if drafts and override:
         runner.attn_backend = make(override)
     elif prefill == decode:
@@ -203,6 +228,8 @@ def _publish(settings: Any) -> None:
     """Let the tree's own runtime context, where it has one, hand the settings out."""
     context = _module("sglang.srt.runtime_context")
     if hasattr(context, "publish"):
+        # What settles a server's settings has run: the whole of it would ask for a GPU and a checkpoint.
+        settings.__dict__["_resolution_finished"] = True
         spawned = getattr(context, "SpawnRanks", None)
         context.publish(
             settings,
@@ -227,14 +254,21 @@ def _keeps(given: dict[str, Any], facts: set[str], environment: dict[str, str]) 
         _publish(settings)
         settings.__dict__["use_mla_backend"] = "mla" in facts
         draft_utils.get_global_server_args = lambda: draft_utils_args
-        algorithm = SpeculativeAlgorithm.from_string(settings.speculative_algorithm)
+        final = _settled(settings)
+        algorithm = SpeculativeAlgorithm.from_string(final.speculative_algorithm)
         kind = algorithm.create_worker(settings)
         target, draft = (_runner(settings, facts, drafts=each) for each in (False, True))
         made = type(kind.__name__, (kind,), {})
         setattr(made, "__abstractmethods__", frozenset())  # noqa: B010
         worker: Any = object.__new__(made)
-        steps = settings.speculative_num_steps
-        factory = draft_utils.DraftBackendFactory(settings, draft, settings.speculative_eagle_topk, steps)
+        known = {
+            "server_args": settings,
+            "draft_model_runner": draft,
+            "topk": final.speculative_eagle_topk,
+            "speculative_num_steps": final.speculative_num_steps,
+        }
+        taken = inspect.signature(draft_utils.DraftBackendFactory).parameters
+        factory = draft_utils.DraftBackendFactory(**{name: known[name] for name in taken if name in known})
         drafting = SimpleNamespace(draft_runner=draft, model_runner=draft, draft_runner_list=[draft])
         if algorithm.is_eagle() or algorithm.is_standalone():
             drafting.draft_attn_backend = factory.create_decode_backend()
@@ -254,10 +288,11 @@ def _keeps(given: dict[str, Any], facts: set[str], environment: dict[str, str]) 
                 object.__setattr__(worker, name, value)
     except (AssertionError, ValueError, KeyError) as error:
         raise _RefusedError(f"{type(error).__name__}: {error}") from None
-    return not settings.disable_overlap_schedule, _decided(settings, worker, target, algorithm)
+    overlaps = not final.disable_overlap_schedule
+    return overlaps, _decided(settings, worker, target, algorithm, overlaps=overlaps)
 
 
-def _decided(settings: Any, worker: Any, target: Any, algorithm: Any) -> bool | None:
+def _decided(settings: Any, worker: Any, target: Any, algorithm: Any, *, overlaps: bool) -> bool | None:
     module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
     setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
     told: list[bool] = []
@@ -275,7 +310,7 @@ def _decided(settings: Any, worker: Any, target: Any, algorithm: Any) -> bool | 
     vars(scheduler).update(
         device="cpu",
         forward_stream=None,
-        enable_overlap=not settings.disable_overlap_schedule,
+        enable_overlap=overlaps,
         server_args=settings,
         draft_worker=worker,
         tp_worker=SimpleNamespace(model_runner=target),

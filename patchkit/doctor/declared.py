@@ -1,0 +1,127 @@
+"""Where a tree declares its server's settings: the class, and those whose fields it is assembled from."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError
+from patchkit.tree import sglang
+from patchkit.tree.index import Class
+from patchkit.tree.nodes import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from patchkit.tree.index import Function, Index, Module
+
+SETTINGS = "ServerArgs"
+_USUAL = f"{sglang.SERVING}/server_args.py"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The class of a server's settings; ``fields`` are the annotated ones, those of ``parts`` behind its own."""
+
+    cls: Class
+    parts: tuple[Class, ...]
+    fields: dict[str, ast.AnnAssign]
+
+    @property
+    def file(self) -> str:
+        """The file that has the class."""
+        return self.cls.module.file
+
+    def derived(self, index: Index) -> dict[str, Function]:
+        """Return what a tree computes from the fields: the function that each such attribute names as its ``fn``."""
+        found: dict[str, Function] = {}
+        for part in self.parts:
+            for name, value in part.fields.items():
+                for word in value.keywords if isinstance(value, ast.Call) else ():
+                    if word.arg == "fn" and isinstance(word.value, ast.Constant):
+                        function = _function(index, str(word.value.value))
+                        found |= {name: function} if function is not None else {}
+        return found
+
+
+def declared(index: Index, files: Callable[[], Iterable[tuple[str, bytes]]], tree: str) -> Declared:
+    """Return what a tree, which messages call ``tree``, declares; ``files`` are all of its serving code.
+
+    TreeError where no file or more than one has the class, or where no field of it can be found.
+    """
+    cls = _usual(index) or _anywhere(index, files(), tree)
+    parts = tuple(_parts(index, cls))
+    fields: dict[str, ast.AnnAssign] = {}
+    for part in (cls, *parts):
+        for known in index.mro(part):
+            for item in known.node.body:
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                    fields.setdefault(item.target.id, item)
+    if not fields:
+        raise TreeError(
+            f"{tree}: {SETTINGS} in {cls.module.file} declares no field, in its body, its bases or a class that it is "
+            "assembled from: doctor cannot tell which options this tree's server has."
+        )
+    return Declared(cls, parts, fields)
+
+
+def _function(index: Index, dotted: str) -> Function | None:
+    module, _, name = dotted.rpartition(".")
+    file = index.file_of(module)
+    found = index.module(file) if file is not None else None
+    return found.functions.get(name) if found is not None else None
+
+
+def _usual(index: Index) -> Class | None:
+    module = index.module(_USUAL)
+    if module is None and _USUAL in index.unparsed:
+        raise TreeError(f"{_USUAL}: not valid Python; mend it and try again.")
+    found = index.resolve(module, SETTINGS) if module is not None else None
+    return found if isinstance(found, Class) else None
+
+
+def _anywhere(index: Index, files: Iterable[tuple[str, bytes]], tree: str) -> Class:
+    """Return the class wherever a tree has it."""
+    named = [file for file, text in files if f"class {SETTINGS}".encode() in text]
+    modules = [module for file in named if (module := index.module(file)) is not None]
+    found = [module.classes[SETTINGS] for module in modules if SETTINGS in module.classes]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise TreeError(
+            f"{tree}: {' and '.join(cls.module.file for cls in found)} each define a class {SETTINGS}, and doctor "
+            f"cannot tell which is the server's: import that one in {_USUAL}."
+        )
+    raise TreeError(
+        f"{tree}: no file below {sglang.SERVING}/ defines a class {SETTINGS}: name an sglang tree."
+    )
+
+
+def _parts(index: Index, cls: Class) -> Iterator[Class]:
+    """Yield the classes that its module assembles the class from, by assigning its annotations or the class anew."""
+    module = cls.module
+    assigned: dict[str, list[str]] = {}
+    for target, names in _assigned(module):
+        assigned.setdefault(target, []).extend(names)
+    pending = [*assigned.get(f"{cls.name}.__annotations__", ()), *assigned.get(cls.name, ())]
+    seen = {cls.name}
+    while pending:
+        name = pending.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        pending += assigned.get(name, ())
+        found = index.resolve(module, name)
+        if isinstance(found, Class):
+            yield found
+
+
+def _assigned(module: Module) -> Iterator[tuple[str, list[str]]]:
+    """Yield what the top level assigns, with the names that the value is made of."""
+    for statement in module.tree.body:
+        if isinstance(statement, ast.Assign):
+            names = [node.id for node in walk(statement.value) if isinstance(node, ast.Name)]
+            for target in statement.targets:
+                for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+                    yield ast.unparse(each), names
