@@ -138,7 +138,22 @@ def _likeness(wanted: cst.CSTNode, node: cst.CSTNode) -> float:
     common = len(names & syntax.names_in(node)) / len(names) if names else 0.0
     if (not names or common == 1.0) and match_node(wanted, node, {}) is not None:
         return _weight(wanted)
+    targets = _assigned(wanted)
+    if targets:  # A statement is about what it assigns to, whatever it takes that from.
+        common = max(common, 0.75) if targets & _assigned(node) else common / 2
     return 0.9 * common * _weight(wanted) if common >= _LIKE else 0.0
+
+
+def _assigned(statement: cst.CSTNode) -> frozenset[str]:
+    """Return the names and attributes that a statement assigns to."""
+    targets: list[cst.BaseExpression] = []
+    for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+        if isinstance(small, cst.Assign):
+            targets += [each.target for each in small.targets]
+        elif isinstance(small, cst.AnnAssign | cst.AugAssign):
+            targets.append(small.target)
+    names = (each.attr if isinstance(each, cst.Attribute) else each for each in targets)
+    return frozenset(name.value for name in names if isinstance(name, cst.Name) and variable(name) is None)
 
 
 def _first_unmatched(

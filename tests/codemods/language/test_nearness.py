@@ -99,6 +99,18 @@ def test_what_stands_between_is_named() -> None:
     )
 
 
+def test_a_line_that_assigns_to_the_same_is_closer_than_one_that_takes_it_from_the_same() -> None:
+    find = "$book.title = $text.to($desk, copy=True)\n$desk.close($book)"
+    code = """
+    def lend(desk, book, text):
+        book.pages = text.to(desk, copy=True)
+        book.title = own(text)
+        desk.close(book)
+    """
+    assert "(line 1 of 2); the nearest line is `book.title = own(text)`" in told(code, find)
+    assert spanned(code, find) == (1, 3)
+
+
 def test_of_several_ways_the_one_of_which_most_is_there_is_meant() -> None:
     assert "`$desk.close($book)`" not in told(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
     assert "(line 3 of 7)" in told(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
