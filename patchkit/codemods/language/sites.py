@@ -46,8 +46,8 @@ def several(scope: Scope, paths: Iterable[Path]) -> str:
 
 
 def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, Near] | None:
-    """Return the pattern of more than a line of which the most is there, and where; None if nothing of them is."""
-    near = ((find, nearest_run(scope, find)) for find in finds if len(lines_of(find)) > 1)
+    """Return the pattern of statements of which the most is there, and where; None if nothing of them is."""
+    near = ((find, nearest_run(scope, find)) for find in finds if not find.is_expression)
     there = [(find, found) for find, found in near if found is not None]
     return max(there, key=lambda each: each[1].share, default=None)
 
@@ -71,6 +71,8 @@ def unmatched(scope: Scope, finds: Sequence[Pattern]) -> str:
             else f"expected `{brief(find)}`"
         )
     lines = lines_of(find)
+    if len(lines) == 1:
+        return f"expected `{brief(find)}`; {_nearest_is(closest)}"
     of = f" (line {lines.index(near.missing) + 1} of {len(lines)})" if near.missing in lines else ""
     return f"expected `{near.missing}`{of}; {_nearest_is(closest)}"
 
