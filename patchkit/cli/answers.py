@@ -112,13 +112,18 @@ class Apply(_States, frozen=True):
 
 
 class Resolve(_Answer, frozen=True):
-    """``resolve``: ``recorded`` is false where it was before, ``remembered`` true where it is offered elsewhere."""
+    """``resolve``: ``recorded`` is false where it was before, ``remembered`` true where it is offered elsewhere.
+
+    ``accepted`` where the edit is in place on a person's word, ``given_up`` with ``--give-up``.
+    """
 
     tree: TreeAnswer
     patch: str
     edit: str
     recorded: bool
     remembered: bool
+    accepted: bool = False
+    given_up: bool = False
 
 
 class Revert(_Answer, frozen=True):

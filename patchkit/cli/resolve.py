@@ -16,8 +16,28 @@ if TYPE_CHECKING:
 
 @click.command("resolve")
 @click.argument("words", nargs=-1, metavar="[TREE] PATCH EDIT")
-@options.options(options.installed, options.folders, options.as_json)
-def command(*, words: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
+@options.options(
+    click.option(
+        "--accept",
+        is_flag=True,
+        help="Take your word that the code has the edit, where that cannot be checked.",
+    ),
+    click.option(
+        "--give-up", "giving_up", is_flag=True, help="Put back what was found, and leave the edit out."
+    ),
+    options.installed,
+    options.folders,
+    options.as_json,
+)
+def command(
+    *,
+    words: Sequence[str],
+    accept: bool,
+    giving_up: bool,
+    installed: bool,
+    folders: Sequence[Path],
+    as_json: bool,
+) -> None:
     """Record that you made EDIT of PATCH by hand, once the code has what the edit is for.
 
     What you wrote between the markers of apply --markers is remembered, and offered wherever the same code
@@ -25,25 +45,40 @@ def command(*, words: Sequence[str], installed: bool, folders: Sequence[Path], a
     """
     from patchkit import api
     from patchkit.cli import console
+    from patchkit.findings.printable import escaped
     from patchkit.patchset import load
     from patchkit.plan.answer import place
 
     if len(words) not in (2, 3):
         raise UsageError("which edit? Name its patch and then the edit: patchkit resolve [TREE] PATCH EDIT.")
+    if accept and giving_up:
+        raise UsageError("--accept and --give-up contradict each other: leave out one of them.")
     patches = load.patches(folders)
     *tree, patch, edit = words
     asked = options.Words(tree[0] if tree else None, installed, folders)
     opened = asked.open()
+    said = {"patch": patch, "edit": edit}
+    if giving_up:
+        file = api.give_up(opened, patches, patch, edit)
+        if as_json:
+            console.emit(place(opened) | said | {"recorded": False, "remembered": False, "given_up": True})
+            return
+        console.say(
+            f"{escaped(file)} is as it was where {patch} {edit} was in conflict; the edit is left out."
+        )
+        console.say_next((f"revert{asked.tail} {patch}", "takes the other edits of the patch back"))
+        return
     with console.working(opened):
-        done = api.resolve(opened, patches, patch, edit)
+        done = api.resolve(opened, patches, patch, edit, accept=accept)
     if as_json:
-        answer = {"patch": patch, "edit": edit, "recorded": done.recorded, "remembered": done.remembered}
-        console.emit(place(opened) | answer)
+        answer = {"recorded": done.recorded, "remembered": done.remembered, "accepted": done.accepted}
+        console.emit(place(opened) | said | answer)
         return
     if not done.recorded:
         console.say(f"{patch} {edit} is recorded already.")
         return
-    console.say(f"{patch} {edit} is recorded as made by hand.")
+    how = "accepted by hand, and a comment in the code says so" if done.accepted else "made by hand"
+    console.say(f"{patch} {edit} is recorded as {how}.")
     if done.remembered:
         console.say("Where the same code stands, patchkit apply --resolved writes the same.")
     console.say_next((f"apply{asked.tail}", "applies the rest"))

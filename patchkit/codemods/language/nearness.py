@@ -131,17 +131,29 @@ def _aligned(wanted: Sequence[cst.CSTNode], body: Sequence[cst.CSTNode]) -> _Cha
 
 
 def _likeness(wanted: cst.CSTNode, node: cst.CSTNode) -> float:
-    """Return the statement's weight where a node matches it, less where it only has names of it, 0 where it has few."""
-    if type(wanted) is not type(node):
-        return 0.0
+    """Return the statement's weight where a node matches it, less where it holds a match or has names of it, or 0."""
     names = _names(wanted)
     common = len(names & syntax.names_in(node)) / len(names) if names else 0.0
-    if (not names or common == 1.0) and match_node(wanted, node, {}) is not None:
+    all_there = not names or common == 1.0
+    if type(wanted) is type(node) and all_there and match_node(wanted, node, {}) is not None:
         return _weight(wanted)
+    if names and all_there and isinstance(node, cst.BaseCompoundStatement) and _holds(node, wanted):
+        return 0.8 * _weight(wanted)
+    if type(wanted) is not type(node):
+        return 0.0
     targets = _assigned(wanted)
     if targets:  # A statement is about what it assigns to, whatever it takes that from.
         common = max(common, 0.75) if targets & _assigned(node) else common / 2
     return 0.9 * common * _weight(wanted) if common >= _LIKE else 0.0
+
+
+def _holds(node: cst.CSTNode, wanted: cst.CSTNode) -> bool:
+    """Tell whether a statement that a pattern looks for stands in a block of another one, and no definition."""
+    return not isinstance(node, cst.FunctionDef | cst.ClassDef) and any(
+        type(each) is type(wanted) and match_node(wanted, each, {}) is not None
+        for _, block in syntax.blocks_in(node)
+        for each in syntax.statements_of(block) or ()
+    )
 
 
 def _assigned(statement: cst.CSTNode) -> frozenset[str]:

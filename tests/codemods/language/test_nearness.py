@@ -111,6 +111,20 @@ def test_a_line_that_assigns_to_the_same_is_closer_than_one_that_takes_it_from_t
     assert spanned(code, find) == (1, 3)
 
 
+def test_a_line_that_the_fork_has_in_a_block_belongs_to_it() -> None:
+    code = """
+    def lend(desk, book):
+        note(book)
+        desk.take(book, now=True)
+        if book.late:
+            desk.close(book)
+        note(desk)
+    """
+    find = "$desk.take($book)\n$$between\n$desk.close($book)"
+    assert spanned(code, find) == (1, 3)
+    assert "(line 1 of 3); the nearest line is `desk.take(book, now=True)`" in told(code, find)
+
+
 def test_of_several_ways_the_one_of_which_most_is_there_is_meant() -> None:
     assert "`$desk.close($book)`" not in told(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
     assert "(line 3 of 7)" in told(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
