@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from patchkit.series.commit import Committed
     from patchkit.series.merge import Merged
     from patchkit.transaction.apply import Applied
+    from patchkit.transaction.keep_going import KeptGoing
     from patchkit.transaction.recover import Recovery
     from patchkit.transaction.revert import Inferred, Reverted
     from patchkit.tree.backends import Heir
@@ -449,6 +450,21 @@ def describe_conflicts(statuses: Sequence[PatchStatus]) -> str:
 
     ids = [status.patch.id for status in statuses if status.state is State.CONFLICT]
     return f"{', '.join(ids)} {'conflict' if len(ids) > 1 else 'conflicts'} with this tree" if ids else ""
+
+
+def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> KeptGoing:
+    """Take back as ``revert`` does those of the patches that can be, each whole, and say why each other one is left."""
+    from patchkit.transaction.keep_going import KeptGoing, revert_each
+    from patchkit.transaction.revert import recorded
+
+    try:
+        return KeptGoing(revert(tree, patches, ids), {})
+    except ConflictError:
+        there = recorded(tree)
+        if not there:
+            raise
+    named = [name for name in there if not ids or name in ids]
+    return revert_each(named, lambda name: revert(tree, patches, (name,)))
 
 
 def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Reverted:

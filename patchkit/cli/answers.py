@@ -126,12 +126,20 @@ class Resolve(_Answer, frozen=True):
     given_up: bool = False
 
 
+class Left(_Answer, frozen=True):
+    """A patch that ``revert --keep-going`` left."""
+
+    patch: str
+    reason: str
+
+
 class Revert(_Answer, frozen=True):
-    """``revert``."""
+    """``revert``; ``left`` are the patches that it left with ``--keep-going``."""
 
     tree: TreeAnswer
     reverted: tuple[str, ...]
     changed_files: tuple[str, ...]
+    left: tuple[Left, ...] = ()
 
 
 class Recover(_Answer, frozen=True):

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from support.toys import CRLF, MIRROR, SOURCES, add_patch, attribute, edit, everything, git, write_package
+from support.toys import (
+    ABRUPT,
+    CRLF,
+    MIRROR,
+    SOURCES,
+    add_patch,
+    attribute,
+    edit,
+    everything,
+    git,
+    write_package,
+)
 
 from patchkit.cli import answers, main
 from patchkit.plan.conflict import Conflict
@@ -662,3 +673,39 @@ def test_a_conflict_that_was_finished_is_not_given_up(lending: CheckoutTree) -> 
     run("resolve", lending.root, "t-many", "together", "--give-up", code=3)
     run("resolve", lending.root, "t-many", "together", "--give-up", "--accept", code=2)
     assert everything(lending.root) == before
+
+
+# ---- what can be taken back is, and the rest is named ----------------------------------------------------------
+
+
+def test_revert_that_keeps_going_leaves_the_patch_that_was_edited_and_what_it_requires(
+    checkout: CheckoutTree,
+) -> None:
+    run("apply", checkout.root, "t-stop", "t-guard")
+    edit(checkout, ABRUPT, b"    limit = 8", b"    limit = 9")
+    before = everything(checkout.root)
+    run("revert", checkout.root, code=3)
+    assert everything(checkout.root) == before, "without the option all of it stays"
+    answer = asked("revert", checkout.root, "--keep-going", code=1)
+    msgspec.convert(answer, answers.ANSWERS["revert"])
+    assert answer["reverted"] == ["t-guard"]
+    reasons = {each["patch"]: each["reason"] for each in answer["left"]}
+    assert ABRUPT in reasons["t-stop"]
+    assert "t-stop cannot stay without t-flag" in reasons["t-flag"]
+    assert {name: state(checkout, name)["state"] for name in ("t-flag", "t-guard")} == {
+        "t-flag": "applied",
+        "t-guard": "pending",
+    }
+    assert b"limit = 9" in (checkout.package / ABRUPT).read_bytes()
+    said = run("revert", checkout.root, "--keep-going", code=1).stdout
+    assert "! t-stop: " in said
+    edit(checkout, ABRUPT, b"    limit = 9", b"    limit = 8")
+    assert "left" not in asked("revert", checkout.root, "--keep-going")
+    assert {file: (checkout.package / file).read_bytes() for file in SOURCES} == SOURCES
+
+
+def test_revert_that_keeps_going_takes_all_back_at_once_where_it_can(checkout: CheckoutTree) -> None:
+    before = everything(checkout.root)
+    run("apply", checkout.root, "t-stop")
+    assert asked("revert", checkout.root, "--keep-going")["reverted"] == ["t-flag", "t-guard", "t-stop"]
+    assert everything(checkout.root) == before
