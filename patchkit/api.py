@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from patchkit.commands.rebase_check import Move, rebase_check
     from patchkit.commands.recover import recover
     from patchkit.commands.report import report
-    from patchkit.commands.resolve import Resolved, resolve
-    from patchkit.commands.revert import revert
+    from patchkit.commands.resolve import Resolved, give_up, resolve
+    from patchkit.commands.revert import revert, revert_what_can_be
     from patchkit.commands.status import standing, status
     from patchkit.commands.test import test
     from patchkit.commands.verify import verify
@@ -52,7 +52,9 @@ _HOMES = {
     "report": "patchkit.commands.report",
     "Resolved": "patchkit.commands.resolve",
     "resolve": "patchkit.commands.resolve",
+    "give_up": "patchkit.commands.resolve",
     "revert": "patchkit.commands.revert",
+    "revert_what_can_be": "patchkit.commands.revert",
     "standing": "patchkit.commands.status",
     "status": "patchkit.commands.status",
     "test": "patchkit.commands.test",
@@ -78,6 +80,7 @@ __all__ = [
     "diff",
     "doctor",
     "export",
+    "give_up",
     "matrix",
     "merge",
     "new",
@@ -86,6 +89,7 @@ __all__ = [
     "report",
     "resolve",
     "revert",
+    "revert_what_can_be",
     "standing",
     "status",
     "test",

@@ -16,8 +16,28 @@ if TYPE_CHECKING:
 
 @click.command("resolve")
 @click.argument("words", nargs=-1, metavar="[TREE] PATCH EDIT")
-@options.options(options.installed, options.folders, options.as_json)
-def command(*, words: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
+@options.options(
+    click.option(
+        "--accept",
+        is_flag=True,
+        help="Take your word that the code has the edit, where that cannot be checked.",
+    ),
+    click.option(
+        "--give-up", "giving_up", is_flag=True, help="Put back what was found, and leave the edit out."
+    ),
+    options.installed,
+    options.folders,
+    options.as_json,
+)
+def command(
+    *,
+    words: Sequence[str],
+    accept: bool,
+    giving_up: bool,
+    installed: bool,
+    folders: Sequence[Path],
+    as_json: bool,
+) -> None:
     """Record that you made EDIT of PATCH by hand, once the code has what the edit is for.
 
     What you wrote between the markers of apply --markers is remembered, and offered wherever the same code
@@ -25,24 +45,38 @@ def command(*, words: Sequence[str], installed: bool, folders: Sequence[Path], a
     """
     from patchkit.cli import console
     from patchkit.cli.answers.resolve import Resolve
-    from patchkit.commands.resolve import resolve
+    from patchkit.commands.resolve import give_up, resolve
+    from patchkit.findings.printable import escaped
     from patchkit.patchset import load
 
     if len(words) not in (2, 3):
         raise UsageError("which edit? Name its patch and then the edit: patchkit resolve [TREE] PATCH EDIT.")
+    if accept and giving_up:
+        raise UsageError("--accept and --give-up contradict each other: leave out one of them.")
     patches = load.patches(folders)
     *tree, patch, edit = words
     asked = options.Words(tree[0] if tree else None, installed, folders)
     opened = asked.open()
+    if giving_up:
+        file = give_up(opened, patches, patch, edit)
+        if as_json:
+            console.emit(Resolve.of_given_up(opened, patch, edit))
+            return
+        console.say(
+            f"{escaped(file)} is as it was where {patch} {edit} was in conflict; the edit is left out."
+        )
+        console.say_next((f"revert{asked.tail} {patch}", "takes the other edits of the patch back"))
+        return
     with console.working(opened):
-        done = resolve(opened, patches, patch, edit)
+        done = resolve(opened, patches, patch, edit, accept=accept)
     if as_json:
         console.emit(Resolve.of(opened, patch, edit, done))
         return
     if not done.recorded:
         console.say(f"{patch} {edit} is recorded already.")
         return
-    console.say(f"{patch} {edit} is recorded as made by hand.")
+    how = "accepted by hand, and a comment in the code says so" if done.accepted else "made by hand"
+    console.say(f"{patch} {edit} is recorded as {how}.")
     if done.remembered:
         console.say("Where the same code stands, patchkit apply --resolved writes the same.")
     console.say_next((f"apply{asked.tail}", "applies the rest"))

@@ -15,12 +15,22 @@ if TYPE_CHECKING:
 
 @click.command("revert")
 @options.options(
-    options.tree_and_patches, options.everything, options.installed, options.folders, options.as_json
+    options.tree_and_patches,
+    options.everything,
+    click.option(
+        "--keep-going", is_flag=True, help="Leave what cannot be taken back, take back the rest, and exit 1."
+    ),
+    options.installed,
+    options.folders,
+    options.as_json,
 )
+@click.pass_context
 def command(
+    context: click.Context,
     *,
     arguments: Sequence[str],
     everything: bool,
+    keep_going: bool,
     installed: bool,
     folders: Sequence[Path],
     as_json: bool,
@@ -28,7 +38,7 @@ def command(
     """Take back each PATCH; edits that a person made since stay."""
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert
-    from patchkit.commands.revert import revert
+    from patchkit.commands.revert import KeptGoing, revert, revert_what_can_be
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
 
@@ -36,14 +46,22 @@ def command(
     words = options.understood(arguments, installed, folders, patches, everything=everything)
     tree = words.open()
     with console.working(tree):
-        reverted = revert(tree, patches, words.ids)
+        reverted, left = (
+            revert_what_can_be(tree, patches, words.ids)
+            if keep_going
+            else KeptGoing(revert(tree, patches, words.ids), {})
+        )
     if as_json:
-        console.emit(Revert.of(tree, reverted))
-        return
+        console.emit(Revert.of(tree, reverted, left))
+        context.exit(1 if left else 0)
     for name in reverted.patches:
         console.say(f"[green]<[/] {escaped(name)}")
+    for name, reason in left.items():
+        console.say(f"[red]![/] {escaped(name)}: {escaped(reason)}")
     if reverted.patches:
         console.say(f"\nChanged {console.count(reverted.files)}.")
         console.say_next((f"status{words.tail}", "shows what is left"))
-    else:
+    elif not left:
         console.say("Nothing to revert.")
+    if left:
+        context.exit(1)

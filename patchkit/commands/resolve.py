@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from patchkit.errors import ConflictError, PatchkitError, UsageError
 from patchkit.plan.conflict import at_site
 from patchkit.plan.planner import Planner
-from patchkit.plan.resolutions import remember
-from patchkit.plan.status import State
+from patchkit.plan.resolutions import dropped, remember
+from patchkit.plan.status import State, accepted_note
 from patchkit.transaction import resolve as resolving
 from patchkit.transaction.unfinished import advice, before_markers, unfinished
 from patchkit.transaction.write import require_settled
@@ -33,13 +33,18 @@ class Resolved:
 
     recorded: bool
     remembered: bool
+    accepted: bool = False
+    """Whether it is in place on the person's word alone."""
 
 
-def resolve(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> Resolved:
+def resolve(
+    tree: CheckoutTree, patches: PatchSet, patch: str, edit: str, *, accept: bool = False
+) -> Resolved:
     """Record that a person made an edit, and remember what they wrote where apply had left its conflict.
 
     UsageError for an unknown edit; ConflictError, and nothing recorded, while its markers stand, if the code
-    does not have what the edit is for, or if patchkit made it.
+    does not have what the edit is for, if it lost something of the tree's own, or if patchkit made it. With ``accept``
+    the person's word counts for the code, and a comment there says so.
     """
     require_settled(tree)
     named = patches.get(patch)
@@ -55,20 +60,49 @@ def resolve(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> Res
                     f"{file}:{block.start + 1}: the conflict still stands there: {advice(block)}."
                 )
     before = before_markers(tree)
-    status = _in_place(tree, patches, before, patch, edit)
+    status = _status_of(tree, patches, before, patch, edit)
+    missing = _missing(patch, status)
+    if missing and not accept:
+        raise ConflictError(
+            f"{missing}; patchkit diff shows what it is for, and resolve --accept takes your word for it."
+        )
+    if tree.read(status.file) is None:
+        raise ConflictError(f"{status.file} is not there, so {patch} {edit} cannot be in place.")
 
     def holds(file: str, text: bytes) -> bool:
         try:
-            _in_place(tree, patches, {**before, file: text}, patch, edit)
+            return not _missing(patch, _status_of(tree, patches, {**before, file: text}, patch, edit))
         except PatchkitError:
             return False
-        return True
 
-    found = resolving.record_by_hand(tree, named, status, holds)
-    if found is None:
-        return Resolved(recorded=True, remembered=False)
+    check = None if missing else holds
+    made = resolving.written_for(tree, named, status, check)
+    spec = next(each for each in named.edits if each.name == edit)
+    lost = dropped(made.found, [find for find, _ in spec.kind.ways], made.text) if made else []
+    if made is not None and lost and not accept:
+        raise ConflictError(
+            f"{status.file}:{made.line}: {patch}: {edit}: {', '.join(lost)} was found there and is not in what you "
+            "wrote: put it back, or say with resolve --accept that it is to go."
+        )
+    word = None
+    if missing:
+        line = at_site(OverlayTree(tree, before), named, status).line
+        word = resolving.Word(accepted_note(named, edit), line)
+    found = resolving.record_by_hand(tree, named, status, check, word)
+    if found is None or not found.is_whole:
+        return Resolved(recorded=True, remembered=False, accepted=bool(missing))
     conflict = at_site(OverlayTree(tree, {status.file: found.original}), named, status)
-    return Resolved(recorded=True, remembered=remember(conflict, found.original, found.text))
+    text = b"%s\n%s" % (word.note.encode(), found.text) if word else found.text
+    return Resolved(True, remember(conflict, found.original, text), bool(missing))
+
+
+def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str:
+    """Put back what apply found where it left the conflict of an edit, and return the file; the edit stays out.
+
+    UsageError for an unknown edit; ConflictError, and nothing written, where no conflict of it stands.
+    """
+    _require_edit(patches.get(patch), edit)
+    return resolving.give_up(tree, patch, edit)
 
 
 def _require_edit(patch: Patch, name: str) -> None:
@@ -79,8 +113,10 @@ def _require_edit(patch: Patch, name: str) -> None:
         raise UsageError(f"{patch.id} has no edit {name!r}: {hint}patchkit show {patch.id} lists them.")
 
 
-def _in_place(tree: CheckoutTree, patches: PatchSet, contents: Contents, patch: str, edit: str) -> EditStatus:
-    """Return an edit that is in place in files with these contents; ConflictError says what is missing."""
+def _status_of(
+    tree: CheckoutTree, patches: PatchSet, contents: Contents, patch: str, edit: str
+) -> EditStatus:
+    """Return how an edit stands in files with these contents; ConflictError if it is not for the tree."""
     statuses = Planner(tree, patches).statuses(patches.select([patch], only=True), contents)
     status = next(s for s in statuses if s.patch.id == patch)
     found = [each for each in status.edits if each.name == edit]
@@ -88,11 +124,12 @@ def _in_place(tree: CheckoutTree, patches: PatchSet, contents: Contents, patch: 
         raise ConflictError(
             f"{patch}: {edit} is not for this tree: {status.reason or 'its shape is another'}."
         )
-    for each in found:
-        if each.state not in {State.APPLIED, State.UPSTREAM}:
-            why = each.reason or "patchkit apply can make it"
-            raise ConflictError(
-                f"{each.file}: {each.site or 'module'}: {patch}: {edit} is not in place: {why}; patchkit diff shows "
-                "what it is for."
-            )
-    return found[0]
+    return next((each for each in found if _missing(patch, each)), found[0])
+
+
+def _missing(patch: str, edit: EditStatus) -> str:
+    """Say why an edit is not in place; nothing where it is."""
+    if edit.state in {State.APPLIED, State.UPSTREAM}:
+        return ""
+    why = edit.reason or "patchkit apply can make it"
+    return f"{edit.file}: {edit.site or 'module'}: {patch}: {edit.name} is not in place: {why}"

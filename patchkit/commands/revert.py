@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.errors import ConflictError
+from patchkit.errors import ConflictError, UsageError
 from patchkit.plan import vendor
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
@@ -12,17 +12,23 @@ from patchkit.transaction import revert as reverting
 from patchkit.transaction.apply import with_plan
 from patchkit.transaction.history import before_patches, signed
 from patchkit.transaction.ledger import Record
-from patchkit.transaction.revert import Inferred, recorded_nameless
+from patchkit.transaction.revert import Inferred, Reverted, recorded_nameless
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.write import require_settled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus
-    from patchkit.transaction.revert import Reverted
     from patchkit.tree.tree import CheckoutTree
+
+
+class KeptGoing(NamedTuple):
+    """What was taken back, and why each patch that is left was not."""
+
+    reverted: Reverted
+    left: Mapping[str, str]
 
 
 def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Reverted:
@@ -44,6 +50,38 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     if ids and not named:
         return reverting.Reverted((), ())
     return reverting.revert(tree, named or None, planner, inferred)
+
+
+def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> KeptGoing:
+    """Take back as ``revert`` does those of the patches that can be, each whole, and say why each other one is left.
+
+    ConflictError if the ledger records none, so that they cannot be taken back one by one.
+    """
+    try:
+        return KeptGoing(revert(tree, patches, ids), {})
+    except ConflictError:
+        there = reverting.recorded(tree)
+        if not there:
+            raise
+    done: list[Reverted] = []
+    gone: set[str] = set()
+    ahead = [name for name in reversed(there) if not ids or name in ids]
+    while True:
+        left: dict[str, str] = {}
+        for name in ahead:
+            if name in gone:
+                continue
+            try:
+                done.append(revert(tree, patches, (name,)))
+            except (ConflictError, UsageError) as error:
+                left[name] = str(error)
+            else:
+                gone.update(done[-1].patches)
+        if not left or len(left) == len(ahead):
+            break
+        ahead = list(left)
+    files = dict.fromkeys(file for each in done for file in each.files)
+    return KeptGoing(Reverted(tuple(name for name in there if name in gone), tuple(files)), left)
 
 
 def _inferred(tree: CheckoutTree, patches: PatchSet, planner: Planner) -> Inferred | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 import msgspec
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from patchkit.codemods.language import syntax
+from patchkit.codemods.language.nearness import is_like
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
-from patchkit.codemods.language.sites import closest, statement_at
+from patchkit.codemods.language.sites import closest, nearest_of, statement_at
 from patchkit.codemods.language.statements import statement_path
 from patchkit.plan.status import State
 from patchkit.tree.modules import Modules
@@ -20,19 +21,23 @@ from patchkit.tree.modules import Modules
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from patchkit.codemods.language.pattern import Match
     from patchkit.codemods.language.scope import Scope
     from patchkit.codemods.language.syntax import Path
-    from patchkit.patchset.patch import Edit, Patch
+    from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.tree.tree import Tree
+
+    _Way = tuple[str, str]
 
 
 class Conflict(msgspec.Struct, frozen=True):
     """An edit that a tree has no certain site for; one without an ``edit`` is its whole patch.
 
-    ``found`` are the lines ``line`` to ``end`` of the file, the first 1 and the end exclusive: the statement that
-    comes nearest. It is empty where none does; ``line`` is then where the scope's code begins, the end of the
-    file if it has no such scope, and 0 if there is no such file. ``expected`` and ``wanted`` are in the language
+    ``found`` are the lines ``line`` to ``end`` of the file, the first 1 and the end exclusive: all the statements
+    that the edit looks for, from the first to the last, as far as they are there. It is empty where none is; ``line``
+    is then where the scope's code begins, the end of the class or file if it has no such scope, and 0 if there is no
+    such file. ``expected`` and ``wanted`` are in the language
     of patterns: how the site may look, of several ways the one nearest to what was found, and the new code.
     """
 
@@ -79,40 +84,77 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
         return Conflict(*said, expected=ways[0][0].strip(), wanted=ways[0][1].strip())
     # Bytes break into lines where Python's own do.
     lines = source.splitlines(keepends=True)
-    start, end = span(module, status.site, spec, len(lines))
+    start, end, meant = _lines(module, status.site, ways, len(lines))
     found = b"".join(lines[start:end]).decode(module.encoding)
-    way = max(ways, key=lambda each: difflib.SequenceMatcher(None, each[0], found).ratio())
-    return Conflict(*said, start + 1, end + 1, found, way[0].strip(), way[1].strip())
+    if meant is None:
+        meant = max(ways, key=lambda each: difflib.SequenceMatcher(None, each[0], found).ratio())
+    return Conflict(*said, start + 1, end + 1, found, meant[0].strip(), meant[1].strip())
 
 
-def span(module: cst.Module, site: str, spec: Edit, end: int) -> tuple[int, int]:
-    """Return the lines, from 0, of the statement of a scope that comes nearest to what an edit looks for.
+class _Place(NamedTuple):
+    """The first and the last of the statements that an edit looks for, and the way in which it looks for them."""
 
-    Equal where none does: at the first statement of the scope, or, if there is not one such scope, at ``end``.
+    first: Path
+    last: Path
+    way: _Way
+
+
+def _lines(module: cst.Module, site: str, ways: Sequence[_Way], end: int) -> tuple[int, int, _Way | None]:
+    """Return the lines, from 0, of all the statements that an edit looks for, and the way in which it does.
+
+    Where it matches nowhere they are those of which the most is there. They are empty where none is: at the first
+    statement of the scope, behind the class where that lacks the scope, or else at ``end``.
     """
     scopes = resolve(module, site)
-    if len(scopes) != 1:
-        return end, end
-    (scope,) = scopes
     positions = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
-    place = _nearest(scope, [find for find, _ in spec.kind.ways if find.strip()])
-    if place:
-        around = positions[syntax.node_at(module, place)]
-        return around.start.line - 1, around.end.line
+    if len(scopes) != 1:
+        outer = resolve(module, site.rpartition(".")[0]) if "." in site else []
+        behind = positions[outer[0].node].end.line if len(outer) == 1 else end
+        return behind, behind, None
+    (scope,) = scopes
+    place = _place(scope, [way for way in ways if way[0].strip()])
+    if place is not None:
+        first, last = (positions[syntax.node_at(module, path)] for path in place[:2])
+        return first.start.line - 1, last.end.line, place.way
     if not scope.body:
-        return end, end
+        return end, end, None
     # The statements of a function on one line have no line of their own.
-    first = positions.get(scope.body[0], positions[scope.node]).start.line - 1
-    return first, first
+    top = positions.get(scope.body[0], positions[scope.node]).start.line - 1
+    return top, top, None
 
 
-def _nearest(scope: Scope, finds: Sequence[str]) -> Path | None:
-    for find in finds:
-        for match in Pattern.compile(find).find(scope.node, scope.path):
-            place = statement_at(scope.module, statement_path(match))
-            return place if len(place) > len(scope.path) else None
-    near = (closest(scope, find) for find in finds)
-    return next((place for place in near if place is not None and _is_plain(scope, place)), None)
+def _place(scope: Scope, ways: Sequence[_Way]) -> _Place | None:
+    """Return what an edit looks for in a scope; None where nothing is like it."""
+    finds = {Pattern.compile(way[0]): way for way in ways}
+    for find, way in finds.items():
+        matches = find.find(scope.node, scope.path)
+        if matches:
+            return _around(scope, matches, way)
+    near = nearest_of(scope, finds)
+    if near is not None:
+        find, run = near
+        statements = [(*run.block, ("body", index)) for index in range(run.start, run.end)]
+        if all(_is_plain(scope, path) for path in statements):
+            return _Place(statements[0], statements[-1], finds[find])
+    for find, way in finds.items():
+        line = closest(scope, find.text)
+        if line is not None and _is_plain(scope, line) and is_like(find, syntax.node_at(scope.module, line)):
+            return _Place(line, line, way)
+    return None
+
+
+def _around(scope: Scope, matches: Sequence[Match], way: _Way) -> _Place | None:
+    """Return what lies between the first and the last of several matches in one block; None in the scope's header."""
+    first = statement_at(scope.module, statement_path(matches[0]))
+    if len(first) <= len(scope.path):
+        return None
+    last = first
+    for match in matches:
+        end = match.path if match.start is None else (*match.path, ("body", (match.end or 1) - 1))
+        place = statement_at(scope.module, end)
+        if place[:-1] == first[:-1] and syntax.order(place) > syntax.order(last):
+            last = place
+    return _Place(first, last, way)
 
 
 def _is_plain(scope: Scope, place: Path) -> bool:

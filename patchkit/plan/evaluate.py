@@ -15,7 +15,7 @@ from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
 from patchkit.patchset.patch import Address
 from patchkit.plan.locate import Workspace
-from patchkit.plan.status import EditStatus, PatchStatus, State, marker
+from patchkit.plan.status import ACCEPTED, EditStatus, PatchStatus, State, is_accepted, marker
 from patchkit.runtime.marks import SIGN
 
 if TYPE_CHECKING:
@@ -222,12 +222,17 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     specs = _in_each_file(space, patch, specs)
     statuses: list[EditStatus] = []
     customised: list[EditStatus] = []
+    accepted: list[str] = []
     for spec in specs:
         status, examined = _examine(space, patch, spec)
-        if examined.standing is Standing.PRESENT and examined.reason:
+        is_there = examined.standing is Standing.PRESENT
+        if not is_there and is_accepted(space.modules.source(status.file) or b"", patch, spec.name):
+            status = replace(status, state=State.APPLIED, reason=ACCEPTED)
+            accepted.append(spec.name)
+        elif is_there and examined.reason:
             status = replace(status, state=State.UPSTREAM, reason=examined.reason)
             customised.append(status)
-        elif examined.standing is Standing.PRESENT:
+        elif is_there:
             status = replace(status, state=State.APPLIED)
             if (
                 status.file in space.edited
@@ -260,18 +265,23 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
         space.edited = before
     if assumed and not stuck:
         return PatchStatus(patch, State.CONFLICT, (), _shapeless(pristine, patch))
-    return _summarise(space, patch, statuses, customised)
+    return _summarise(space, patch, statuses, customised, accepted)
 
 
 def _summarise(
-    space: Workspace, patch: Patch, statuses: list[EditStatus], customised: list[EditStatus]
+    space: Workspace,
+    patch: Patch,
+    statuses: list[EditStatus],
+    customised: list[EditStatus],
+    accepted: list[str],
 ) -> PatchStatus:
     """Return what the edits' states come to; those that the tree has ``customised`` do not count beside others."""
     provenance = _provenance(space, patch, statuses)
     settled = tuple(
         replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
     )
-    own = "; ".join(status.reason for status in customised)
+    said = [f"{ACCEPTED}: {', '.join(accepted)}"] if accepted else []
+    own = "; ".join([*(status.reason for status in customised), *said])
     states = {status.state for status in settled if status not in customised} - {State.NOT_APPLICABLE}
     if not states and customised:
         return PatchStatus(patch, State.UPSTREAM, settled, own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -58,6 +59,24 @@ def remember(conflict: Conflict, source: bytes, text: bytes) -> bool:
         kept = Resolution(conflict.patch, conflict.edit, indent, "\n".join(lines))
         cache.save(_AREA, name, kept, kept=_KEPT)
     return bool(name) and cache.load(_AREA, name, Resolution) is not None
+
+
+def dropped(found: bytes, expected: Iterable[str], text: bytes) -> list[str]:
+    """Return what the lines that were found call or look up, no pattern expects, and the lines in their place lack."""
+    known = set(re.findall(r"\w+", " ".join(expected)))
+    return sorted(_asked(found) - known - set(re.findall(r"\w+", text.decode(errors="replace"))))
+
+
+def _asked(code: bytes) -> set[str]:
+    """Return the names of the attributes and functions in some lines; none where they are no Python by themselves."""
+    try:
+        nodes = list(ast.walk(ast.parse(textwrap.dedent(code.decode(errors="replace")))))
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    called = {
+        node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    return called | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def recalled(tree: Tree, conflicts: Iterable[Conflict]) -> dict[str, Recalled]:

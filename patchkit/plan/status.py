@@ -95,3 +95,18 @@ class Stage:
 def marker(patch: Patch) -> str:
     """Return what every comment of a patch starts with; it tells its edits from upstream's own."""
     return f"{MARK}{patch.id}:"
+
+
+ACCEPTED = "accepted by hand"
+"""The reason of an edit that is in place because a person says so."""
+
+
+def accepted_note(patch: Patch, edit: str) -> str:
+    """Return the comment that a person's word for an edit leaves in the code."""
+    return f"# {marker(patch)} {ACCEPTED}: {edit}"
+
+
+def is_accepted(source: bytes, patch: Patch, edit: str) -> bool:
+    """Tell whether a file has the comment that a person accepted an edit."""
+    note = accepted_note(patch, edit).encode()
+    return note in source and any(line.strip() == note for line in source.splitlines())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.plan.status import State
+from patchkit.plan.status import ACCEPTED, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,7 +21,8 @@ class Backport(msgspec.Struct, frozen=True):
     """A patch that a tree has.
 
     ``how`` is ported, upstream (that has it, and nobody ported it), by hand, or in part; ``by_hand`` names the
-    edits that a person made. ``verified`` says what was verified and what came of it.
+    edits that a person made, ``accepted`` those that are in place on that person's word. ``verified`` says what was
+    verified and what came of it.
     """
 
     patch: str
@@ -33,6 +34,7 @@ class Backport(msgspec.Struct, frozen=True):
     by_hand: tuple[str, ...]
     verified: str
     removal: str
+    accepted: tuple[str, ...] = ()
 
 
 def backports(
@@ -51,7 +53,9 @@ def backports(
         if status.state not in IN_TREE:
             continue
         patch = status.patch
-        theirs = tuple(name for identifier, name in hands if identifier == patch.id)
+        accepted = tuple(edit.name for edit in status.edits if edit.reason == ACCEPTED)
+        noted = (name for identifier, name in hands if identifier == patch.id)
+        theirs = tuple(sorted({*noted, *accepted}))
         there = (edit.file for edit in status.edits if edit.state in {State.APPLIED, State.UPSTREAM})
         rows.append(
             Backport(
@@ -64,6 +68,7 @@ def backports(
                 theirs,
                 verified,
                 _removal(patch, status.state),
+                accepted,
             )
         )
     return tuple(rows)
@@ -99,6 +104,7 @@ def markdown(rows: Iterable[Backport]) -> str:
             if row.by_hand and row.how == "ported"
             else row.how
         )
+        how += f", {ACCEPTED}: {', '.join(row.accepted)}" if row.accepted else ""
         files = "<br>".join(f"`{file}`" for file in row.files)
         said = (f"{link} {row.title}", row.upstream_commit[:12], files, how, row.verified, row.removal)
         lines.append(_row(said))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.plan.markers import Block, HalfError, as_found, blocks_in
-from patchkit.plan.status import EditStatus, State
+from patchkit.plan.status import ACCEPTED, EditStatus, State
 from patchkit.transaction.store import Store
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def unfinished(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
         except HalfError as error:
             raise TreeError(
                 f"{file}:{error.line}: some of the markers of this conflict are gone: take the others out when "
-                "the code between them is as you want it."
+                "the code between them is as you want it, or give it up with patchkit resolve --give-up PATCH EDIT."
             ) from None
         if blocks:
             found[file] = blocks
@@ -52,7 +52,8 @@ def require_finished(tree: CheckoutTree) -> None:
 def advice(block: Block) -> str:
     """Return what to do with a conflict."""
     return (
-        f"edit what is between the markers, take them out and run patchkit resolve {block.patch} {block.edit}"
+        f"edit what is between the markers, take them out and run patchkit resolve {block.patch} {block.edit}, "
+        "or give it up with resolve --give-up"
     )
 
 
@@ -88,7 +89,7 @@ def _as_left(
         return replace(status, state=State.CONFLICT, edits=tuple(said.values()))
     edits = tuple(
         replace(edit, state=State.APPLIED, reason="by hand")
-        if edit.state in there and (status.patch.id, edit.name) in by_hand
+        if edit.state in there and edit.reason != ACCEPTED and (status.patch.id, edit.name) in by_hand
         else edit
         for edit in status.edits
     )

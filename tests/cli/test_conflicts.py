@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from support.toys import CRLF, MIRROR, SOURCES, add_patch, attribute, edit, everything, git, write_package
+from support.toys import (
+    ABRUPT,
+    CRLF,
+    MIRROR,
+    SOURCES,
+    add_patch,
+    attribute,
+    edit,
+    everything,
+    git,
+    write_package,
+)
 
 from patchkit.cli import main, schemas
 from patchkit.plan.conflict import Conflict
@@ -278,6 +289,7 @@ def test_an_edit_made_by_hand_without_markers_is_recorded_and_never_half_reverte
         "edit": "copy",
         "recorded": True,
         "remembered": False,
+        "accepted": False,
     }
     git(checkout.root, "commit", "-qam", "By hand")
     run("apply", checkout.root)
@@ -391,3 +403,309 @@ def test_without_a_conflict_markers_and_resolved_apply(checkout: CheckoutTree) -
     answer = asked("apply", checkout.root, "t-stop", "--markers", "--resolved")
     assert "markers" not in answer
     assert state(checkout, "t-stop")["state"] == "applied"
+
+
+# ---- an edit of several statements, one of which the fork has otherwise ----------------------------------------
+
+LENDING = """\
+class Desk:
+    def lend(self, book, shelf, n):
+        note(book)
+        shelf.titles[:n].copy_(book.titles)
+        count(shelf)
+        shelf.days[:n].copy_(book.days.clamp(0, 1))
+        shelf.fines[:n].copy_(book.fines)
+        note(shelf)
+
+
+depth = 1
+"""
+TOGETHER = f"""[edit.together]
+kind = "rewrite"
+why = "one launch"
+at = "{MIRROR}::Desk.lend"
+find = '''
+$shelf.titles[:$n].copy_($book.titles)
+$$one
+$shelf.days[:$n].copy_($book.days)
+$$two
+$shelf.fines[:$n].copy_($book.fines)
+'''
+code = '''
+copy([($shelf.titles[:$n], $book.titles), ($shelf.days[:$n], $book.days), ($shelf.fines[:$n], $book.fines)])
+$$one
+$$two
+'''
+"""
+PAIRS = (
+    "copy([(shelf.titles[:n], book.titles), (shelf.days[:n], book.days{}), (shelf.fines[:n], book.fines)])"
+)
+RIGHT = f"        {PAIRS.format('.clamp(0, 1)')}\n        count(shelf)\n".encode()
+WRONG = f"        {PAIRS.format('')}\n        count(shelf)\n".encode()
+NOTE = b"        # patchkit t-many: accepted by hand: together\n"
+
+
+@pytest.fixture
+def lending(checkout: CheckoutTree, patch_folder: Path) -> CheckoutTree:
+    """A fork's own way of one of the three statements that an edit looks for."""
+    add_patch(patch_folder, "t-many", TOGETHER, attribute(MIRROR, "Desk", "open = True"))
+    (checkout.package / MIRROR).write_text(LENDING)
+    git(checkout.root, "commit", "-qam", "A fork's own desk")
+    return checkout
+
+
+def left(tree: CheckoutTree, file: str = MIRROR) -> list[str]:
+    """Return the lines that were found, between the markers."""
+    text = (tree.package / file).read_text().partition("<<<<<<<")[2]
+    return [line.strip() for line in text.partition("|||||||")[0].splitlines()[1:]]
+
+
+def test_markers_enclose_all_that_the_edit_looks_for(lending: CheckoutTree) -> None:
+    answer = marked(lending, "t-many")
+    (edit,) = (each for patch in answer["patches"] for each in patch["edits"] if each["state"] == "conflict")
+    assert edit["reason"] == (
+        "expected `$shelf.days[:$n].copy_($book.days)` (line 3 of 5); the nearest line is "
+        "`shelf.days[:n].copy_(book.days.clamp(0, 1))` (line 6)"
+    )
+    lines = [line.strip() for line in LENDING.splitlines()]
+    assert left(lending) == lines[3:7]
+
+
+def test_a_resolution_that_drops_what_the_fork_had_is_refused(lending: CheckoutTree) -> None:
+    marked(lending, "t-many")
+    finish(lending, WRONG)
+    before = everything(lending.root)
+    said = run("resolve", lending.root, "t-many", "together", code=3).stderr
+    assert "clamp was found there and is not in what you wrote" in said
+    assert everything(lending.root) == before
+    answer = asked("resolve", lending.root, "t-many", "together", "--accept")
+    assert (answer["recorded"], answer["accepted"]) == (True, False), "the code has what the edit is for"
+    run("revert", lending.root)
+    assert (lending.package / MIRROR).read_text() == LENDING
+
+
+def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
+    lending: CheckoutTree, tmp_path: Path
+) -> None:
+    before = everything(lending.root)
+    marked(lending, "t-many")
+    finish(lending, RIGHT)
+    said = run("resolve", lending.root, "t-many", "together", code=3).stderr
+    assert "(line 3 of 5)" in said or "is not in place" in said
+    assert "resolve --accept" in said
+    answer = asked("resolve", lending.root, "t-many", "together", "--accept")
+    msgspec.convert(answer, schemas.ANSWERS["resolve"])
+    assert (answer["recorded"], answer["accepted"], answer["remembered"]) == (True, True, True)
+    text = (lending.package / MIRROR).read_bytes()
+    assert NOTE + RIGHT in text
+    compile(text, MIRROR, "exec")
+    now = state(lending, "t-many")
+    assert (now["state"], now["reason"]) == ("applied", "accepted by hand: together")
+    assert [each["reason"] for each in now["edits"]] == ["accepted by hand", ""]
+    assert asked("apply", lending.root, "t-many")["changed_files"] == []
+    (row,) = asked("report", lending.root, "--ledger")["rows"]
+    assert (row["by_hand"], row["accepted"]) == (["together"], ["together"])
+    assert "accepted by hand: together" in run("report", lending.root, "--ledger").stdout
+
+    git(lending.root, "commit", "-qam", "Finished")
+    git(tmp_path, "clone", "-q", str(lending.root), "clone")
+    clone = open_tree(tmp_path / "clone")
+    told = state(clone, "t-many")
+    assert (told["state"], told["reason"]) == ("applied", "accepted by hand: together")
+    (again,) = asked("report", clone.root, "--ledger")["rows"]
+    assert again["accepted"] == ["together"]
+
+    run("revert", lending.root)
+    assert everything(lending.root) == before
+
+
+def test_a_persons_word_for_code_that_was_there_before_leaves_it_there(lending: CheckoutTree) -> None:
+    edit(
+        lending,
+        MIRROR,
+        LENDING.encode()[LENDING.index("        shelf.titles") : LENDING.index("        note(shelf)")],
+        RIGHT,
+    )
+    git(lending.root, "commit", "-qam", "The fork's own launch")
+    before = everything(lending.root)
+    asked("resolve", lending.root, "t-many", "together", "--accept")
+    asked("apply", lending.root, "t-many")
+    assert state(lending, "t-many")["state"] == "applied"
+    assert NOTE.strip() in (lending.package / MIRROR).read_bytes()
+    run("revert", lending.root)
+    assert everything(lending.root) == before
+
+
+def test_what_an_edit_needs_outside_the_markers_is_taken_back_with_it_and_nothing_else(
+    lending: CheckoutTree,
+) -> None:
+    """The statement behind the markers has to go too, and the person adds two lines of their own."""
+    edit(lending, MIRROR, b"        shelf.fines[:n].copy_(book.fines)\n", b"")
+    edit(
+        lending, MIRROR, b"        note(shelf)\n", b"        note(shelf)\n        self.fine(shelf, book, n)\n"
+    )
+    git(lending.root, "commit", "-qam", "Fines elsewhere")
+    original = (lending.package / MIRROR).read_bytes()
+    marked(lending, "t-many")
+    finish(lending, WRONG)
+    edit(lending, MIRROR, b"        self.fine(shelf, book, n)\n", b"        self.mine(n)\n")
+    edit(lending, MIRROR, b"depth = 1", b"depth = 2")
+    run("resolve", lending.root, "t-many", "together", "--accept")
+    run("revert", lending.root)
+    theirs = original.replace(b"        self.fine(shelf, book, n)\n", b"        self.mine(n)\n")
+    assert (lending.package / MIRROR).read_bytes() == theirs.replace(b"depth = 1", b"depth = 2")
+
+
+REACHING = f"""[edit.reach]
+kind = "rewrite"
+why = "in one step"
+at = "{MIRROR}::Mirror.host"
+find = "self.start()\\n$$between\\nself.stop()"
+code = "$$between\\nself.both()"
+"""
+OWN_WAY = b"""\
+        self.start(now=True)
+        work()
+        rest()
+        self.halt(now=True)
+        return self.copies
+"""
+
+
+def test_an_edit_that_reaches_outside_the_markers_is_recorded_and_reverts(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    """No loop in which resolve says that it is recorded, and revert that it has to be resolved."""
+    add_patch(patch_folder, "t-reach", REACHING)
+    edit(checkout, MIRROR, b"        return self.copies\n", OWN_WAY)
+    git(checkout.root, "commit", "-qam", "A fork's own way")
+    original = (checkout.package / MIRROR).read_bytes()
+    marked(checkout, "t-reach")
+    assert left(checkout) == ["self.start(now=True)"]
+    finish(checkout, b"")
+    edit(checkout, MIRROR, b"        self.halt(now=True)\n", b"        self.both()\n")
+    edit(checkout, MIRROR, b"        work()\n", b"        work()\n        mine()\n")
+    edit(checkout, MIRROR, b"depth = 1", b"depth = 2")
+    assert not asked("resolve", checkout.root, "t-reach", "reach")["remembered"], (
+        "these lines alone are not it"
+    )
+    assert state(checkout, "t-reach")["reason"] == "by hand: reach"
+    run("revert", checkout.root)
+    theirs = original.replace(b"        work()\n", b"        work()\n        mine()\n")
+    assert (checkout.package / MIRROR).read_bytes() == theirs.replace(b"depth = 1", b"depth = 2")
+
+
+def test_two_conflicts_side_by_side_that_were_finished_together_are_recorded_one_by_one(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    second = COPY.replace("edit.copy", "edit.depth").replace("self.copies.cpu()", "self.copies.depth()")
+    add_patch(patch_folder, "t-copy", COPY, second.replace("if self.sure else None", "or self.depth"))
+    before = everything(checkout.root)
+    assert len(marked(checkout, "t-copy")["markers"]) == 2
+    text = (checkout.package / MIRROR).read_bytes()
+    head, tail = text.partition(b"<<<<<<<")[0], text.rpartition(b">>>>>>>")[2].partition(b"\n")[2]
+    both = DONE + DONE.replace(b"if self.sure else None", b"or self.depth").replace(b".cpu()", b".depth()")
+    (checkout.package / MIRROR).write_bytes(head + both + tail)
+    for name in ("copy", "depth"):
+        run("resolve", checkout.root, "t-copy", name)
+    assert state(checkout)["reason"] == "by hand: copy, depth"
+    run("revert", checkout.root)
+    assert everything(checkout.root) == before
+
+
+# ---- a conflict that is given up -------------------------------------------------------------------------------
+
+
+def test_a_conflict_that_is_given_up_is_as_it_was_found(lending: CheckoutTree) -> None:
+    before = (lending.package / MIRROR).read_text()
+    marked(lending, "t-many")
+    answer = asked("resolve", lending.root, "t-many", "together", "--give-up")
+    msgspec.convert(answer, schemas.ANSWERS["resolve"])
+    assert answer["given_up"]
+    text = (lending.package / MIRROR).read_text()
+    assert text != before, "the other edit stays"
+    assert LENDING.partition("    def")[2] in text
+    now = state(lending, "t-many")
+    assert now["state"] == "conflict"
+    assert {each["site"]: each["state"] for each in now["edits"]} == {
+        "Desk": "applied",
+        "Desk.lend": "conflict",
+    }
+    assert (
+        "no conflict of t-many together stands"
+        in run("resolve", lending.root, "t-many", "together", "--give-up", code=3).stderr
+    )
+    run("revert", lending.root)
+    assert (lending.package / MIRROR).read_text() == before
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        b"<<<<<<< found (patchkit t-many together)\n",
+        b"=======\n",
+        b">>>>>>> wanted (patchkit t-many together, rewrite)\n",
+    ],
+)
+def test_a_conflict_some_of_whose_markers_are_gone_is_given_up_too(
+    lending: CheckoutTree, marker: bytes
+) -> None:
+    marked(lending, "t-many")
+    edit(lending, MIRROR, marker, b"")
+    edit(lending, MIRROR, b"depth = 1", b"depth = 2")
+    run("resolve", lending.root, "t-many", "together", "--give-up")
+    run("revert", lending.root)
+    assert (lending.package / MIRROR).read_text() == LENDING.replace("depth = 1", "depth = 2")
+
+
+def test_all_is_as_before_once_the_only_edit_is_given_up(checkout: CheckoutTree, patch_folder: Path) -> None:
+    add_patch(patch_folder, "t-alone", COPY, imports='["import torch"]')
+    before = everything(checkout.root)
+    marked(checkout, "t-alone")
+    run("resolve", checkout.root, "t-alone", "copy", "--give-up")
+    assert everything(checkout.root) == before
+
+
+def test_a_conflict_that_was_finished_is_not_given_up(lending: CheckoutTree) -> None:
+    marked(lending, "t-many")
+    finish(lending, RIGHT)
+    before = everything(lending.root)
+    run("resolve", lending.root, "t-many", "together", "--give-up", code=3)
+    run("resolve", lending.root, "t-many", "together", "--give-up", "--accept", code=2)
+    assert everything(lending.root) == before
+
+
+# ---- what can be taken back is, and the rest is named ----------------------------------------------------------
+
+
+def test_revert_that_keeps_going_leaves_the_patch_that_was_edited_and_what_it_requires(
+    checkout: CheckoutTree,
+) -> None:
+    run("apply", checkout.root, "t-stop", "t-guard")
+    edit(checkout, ABRUPT, b"    limit = 8", b"    limit = 9")
+    before = everything(checkout.root)
+    run("revert", checkout.root, code=3)
+    assert everything(checkout.root) == before, "without the option all of it stays"
+    answer = asked("revert", checkout.root, "--keep-going", code=1)
+    msgspec.convert(answer, schemas.ANSWERS["revert"])
+    assert answer["reverted"] == ["t-guard"]
+    reasons = {each["patch"]: each["reason"] for each in answer["left"]}
+    assert ABRUPT in reasons["t-stop"]
+    assert "t-stop cannot stay without t-flag" in reasons["t-flag"]
+    assert {name: state(checkout, name)["state"] for name in ("t-flag", "t-guard")} == {
+        "t-flag": "applied",
+        "t-guard": "pending",
+    }
+    assert b"limit = 9" in (checkout.package / ABRUPT).read_bytes()
+    said = run("revert", checkout.root, "--keep-going", code=1).stdout
+    assert "! t-stop: " in said
+    edit(checkout, ABRUPT, b"    limit = 9", b"    limit = 8")
+    assert "left" not in asked("revert", checkout.root, "--keep-going")
+    assert {file: (checkout.package / file).read_bytes() for file in SOURCES} == SOURCES
+
+
+def test_revert_that_keeps_going_takes_all_back_at_once_where_it_can(checkout: CheckoutTree) -> None:
+    before = everything(checkout.root)
+    run("apply", checkout.root, "t-stop")
+    assert asked("revert", checkout.root, "--keep-going")["reverted"] == ["t-flag", "t-guard", "t-stop"]
+    assert everything(checkout.root) == before

@@ -40,7 +40,9 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     assert lines[first + 1].strip() == FORK
     indent = lines[first + 1].removesuffix(lines[first + 1].lstrip())
     path.write_text("".join([*lines[:first], f"{indent}{DONE}\n", *lines[last + 1 :]]))
-    assert answer("resolve", one, "26128", "decode-copy")["remembered"]
+    said = run("resolve", one, "26128", "decode-copy", code=3).stderr
+    assert "lengths_of was found there and is not in what you wrote" in said
+    assert answer("resolve", one, "26128", "decode-copy", "--accept")["remembered"]
     assert states_in(answer("status", one))["26128"] == "applied"
 
     branch(other)
@@ -50,3 +52,46 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     for root in (one, other):
         run("revert", root)
     assert without_ledger(fingerprints(one)) == without_ledger(before)
+
+
+RUNNER = "srt/speculative/eagle_draft_cuda_graph_runner.py"
+TOPK = "forward_batch.spec_info.topk_p"
+LAUNCH = """\
+        patchkit_api.copy_together(
+            [
+                (buffers.seq_lens[:raw_bs], forward_batch.seq_lens),
+                (buffers.out_cache_loc[: raw_num_token * self.speculative_num_steps], forward_batch.out_cache_loc),
+                (buffers.positions[:raw_num_token], forward_batch.positions),
+                (buffers.topk_p[:raw_bs], {topk}),
+                (buffers.topk_index[:raw_bs], forward_batch.spec_info.topk_index),
+                (buffers.req_pool_indices[:raw_bs], forward_batch.req_pool_indices),
+            ]
+        )
+"""
+
+
+def test_the_copies_of_a_fork_that_clamps_one_are_enclosed_and_its_own_launch_is_accepted(
+    releases: Releases, tmp_path: Path
+) -> None:
+    root = releases.copy(REFERENCE, tmp_path / "fork").root
+    (path,) = root.rglob(RUNNER)
+    usual, own = f"copy_({TOPK})", f"copy_({TOPK}.clamp(0, 1))"
+    path.write_text(path.read_text().replace(usual, own))
+    before = fingerprints(root)
+    told = run("apply", root, "28465", "--markers", code=1).stdout
+    assert f"(line 7 of 11); the nearest line is `buffers.topk_p[:raw_bs].{own}`" in told
+    head, _, rest = path.read_text().partition("<<<<<<<")
+    found, _, tail = rest.partition("\n")[2].partition("|||||||")
+    tail = tail.partition(">>>>>>>")[2].partition("\n")[2]
+    lines = found.splitlines(keepends=True)
+    assert lines[0].strip() == "buffers.seq_lens[:raw_bs].copy_(forward_batch.seq_lens)"
+    assert lines[-1].strip() == "buffers.req_pool_indices[:raw_bs].copy_(forward_batch.req_pool_indices)"
+    between = "".join(lines[lines.index("        maybe_detect_nan(\n") : -1])
+    left = "".join(line for line in between.splitlines(keepends=True) if "buffers.topk" not in line)
+    for topk, missing in ((TOPK, "clamp was found there"), (f"{TOPK}.clamp(0, 1)", "is not in place")):
+        path.write_text(head + LAUNCH.format(topk=topk) + left + tail)
+        assert missing in run("resolve", root, "28465", "draft", code=3).stderr
+    assert answer("resolve", root, "28465", "draft", "--accept")["accepted"]
+    assert states_in(answer("status", root))["28465"] == "applied"
+    run("revert", root)
+    assert without_ledger(fingerprints(root)) == without_ledger(before)

@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 
 
 class Resolve(Answer, frozen=True, kw_only=True):
-    """``resolve``: ``recorded`` is false where it was before, ``remembered`` true where it is offered elsewhere."""
+    """``resolve``: ``recorded`` is false where it was before, ``remembered`` true where it is offered elsewhere.
+
+    ``accepted`` where the edit is in place on a person's word, ``given_up`` with ``--give-up``.
+    """
 
     tree: TreeAnswer
     patch: str
     edit: str
     recorded: bool
     remembered: bool
+    accepted: bool = False
+    given_up: bool = False
 
     @classmethod
     def of(cls, tree: CheckoutTree, patch: str, edit: str, resolved: Resolved) -> Resolve:
@@ -29,4 +34,12 @@ class Resolve(Answer, frozen=True, kw_only=True):
             edit=edit,
             recorded=resolved.recorded,
             remembered=resolved.remembered,
+            accepted=resolved.accepted,
+        )
+
+    @classmethod
+    def of_given_up(cls, tree: CheckoutTree, patch: str, edit: str) -> Resolve:
+        """Return the answer for an edit that is left out."""
+        return cls(
+            tree=TreeAnswer.of(tree), patch=patch, edit=edit, recorded=False, remembered=False, given_up=True
         )

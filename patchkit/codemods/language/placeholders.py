@@ -28,6 +28,11 @@ def _encode(text: str) -> str:
     )
 
 
+def decoded(code: str) -> str:
+    """Return code of a pattern as its text has it."""
+    return code.replace(STATEMENTS, "$$").replace(VARIABLE, "$")
+
+
 @cache
 def parse(text: str) -> cst.Module:
     """Return the module that a text with placeholders reads as; PatternError where it is not Python."""

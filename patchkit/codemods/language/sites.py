@@ -12,11 +12,13 @@ import libcst as cst
 from patchkit.codemods import examination
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import annotate, lost, put_above
+from patchkit.codemods.language.nearness import first_line_of, nearest_run
 from patchkit.codemods.language.precedence import in_place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from patchkit.codemods.language.nearness import Near
     from patchkit.codemods.language.pattern import Pattern
     from patchkit.codemods.language.placeholders import Bindings
     from patchkit.codemods.language.scope import Scope
@@ -33,12 +35,7 @@ def statement_at(module: cst.Module, path: Path) -> Path:
 
 def line_of(scope: Scope, path: Path) -> str:
     """Return the first line of the statement that holds ``path``, for a message."""
-    return first_line(syntax.node_at(scope.module, statement_at(scope.module, path)))
-
-
-def first_line(statement: cst.CSTNode) -> str:
-    """Return the first line of a statement, without the comments above it."""
-    return syntax.code_of(statement.with_changes(leading_lines=())).strip().splitlines()[0]
+    return first_line_of(syntax.node_at(scope.module, statement_at(scope.module, path)))
 
 
 def several(scope: Scope, paths: Iterable[Path]) -> str:
@@ -48,14 +45,49 @@ def several(scope: Scope, paths: Iterable[Path]) -> str:
     return f"several places match, expected one: {lines}"
 
 
+def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, Near] | None:
+    """Return the pattern of statements of which the most is there, and where; None if nothing of them is."""
+    near = ((find, nearest_run(scope, find)) for find in finds if not find.is_expression)
+    there = [(find, found) for find, found in near if found is not None]
+    return max(there, key=lambda each: each[1].share, default=None)
+
+
+def lines_of(pattern: Pattern) -> list[str]:
+    """Return the lines of a pattern's text."""
+    return [line.strip() for line in pattern.text.splitlines() if line.strip()]
+
+
+def unmatched(scope: Scope, finds: Sequence[Pattern]) -> str:
+    """Return which line of the nearest of several patterns does not match, and the line that comes closest to it."""
+    found = nearest_of(scope, finds)
+    if found is None:
+        return f"expected `{brief(finds[0])}`; {nearest(scope, finds[0].text)}"
+    find, near = found
+    closest = line_of(scope, near.closest) if near.closest is not None else ""
+    if not near.missing:
+        return (
+            f"expected `{brief(find)}`; `{closest}` stands between"
+            if closest
+            else f"expected `{brief(find)}`"
+        )
+    lines = lines_of(find)
+    if len(lines) == 1:
+        return f"expected `{brief(find)}`; {_nearest_is(closest)}"
+    of = f" (line {lines.index(near.missing) + 1} of {len(lines)})" if near.missing in lines else ""
+    return f"expected `{near.missing}`{of}; {_nearest_is(closest)}"
+
+
+def _nearest_is(line: str) -> str:
+    return f"the nearest line is `{line}`" if line else "no line is like it"
+
+
 def nearest(scope: Scope, wanted: str) -> str:
     """Return the line of the scope that is most like ``wanted``, for a message on what was found.
 
     A statement that assigns to the same name is, whatever it assigns; else one that passes the same as it does, the
     line that reads most alike, or one that speaks of the same.
     """
-    line = _nearest_line(scope, wanted)
-    return f"the nearest line is `{line}`" if line else "no line is like it"
+    return _nearest_is(_nearest_line(scope, wanted))
 
 
 def closest(scope: Scope, wanted: str) -> Path | None:
@@ -124,7 +156,8 @@ def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examina
 
 
 def _unmet(scope: Scope, pattern: Pattern) -> str:
-    return f"expected `{brief(pattern)}` around the site; {nearest(scope, pattern.text)}"
+    said, _, found = unmatched(scope, (pattern,)).partition("; ")
+    return f"{said} around the site; {found}"
 
 
 def _agree(left: Bindings, right: Bindings) -> bool:

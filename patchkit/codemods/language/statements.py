@@ -10,15 +10,14 @@ import libcst as cst
 from patchkit.codemods import examination
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import annotate, lost, put_above
+from patchkit.codemods.language.nearness import first_line_of
 from patchkit.codemods.language.pattern import Match, Pattern
 from patchkit.codemods.language.sites import (
     bindings_given,
-    brief,
-    first_line,
     line_of,
-    nearest,
     replace_expression,
     several,
+    unmatched,
 )
 from patchkit.codemods.language.template import render, render_expression
 
@@ -109,7 +108,7 @@ class Statements:
                 passed = variant.disturbing(match)
                 if passed is not None:
                     return examination.ambiguous(
-                        f"`{first_line(passed)}` stands between, expected nothing that the edit moves"
+                        f"`{first_line_of(passed)}` stands between, expected nothing that the edit moves"
                     )
                 taken = [*marks, *(site.match for site in sites)]
                 place = variant.site(scope.module, match, self.place)
@@ -118,8 +117,7 @@ class Statements:
         if not sites:
             if marks:
                 return examination.present()
-            wanted = self.variants[0].find
-            return examination.absent(lambda: f"expected `{brief(wanted)}`; {nearest(scope, wanted.text)}")
+            return examination.absent(lambda: unmatched(scope, [variant.find for variant in self.variants]))
         if not self.every and (len(sites) > 1 or marks):
             return examination.ambiguous(
                 several(scope, map(statement_path, [*marks, *(s.place for s in sites)]))

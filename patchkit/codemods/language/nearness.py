@@ -1,0 +1,203 @@
+"""Where a pattern comes nearest to matching: the statements that it looks for, and the first one that is not there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import libcst as cst
+
+from patchkit.codemods.language import syntax
+from patchkit.codemods.language.pattern import match_node
+from patchkit.codemods.language.placeholders import decoded, run_name, variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from patchkit.codemods.language.pattern import Pattern
+    from patchkit.codemods.language.placeholders import Bindings
+    from patchkit.codemods.language.scope import Scope
+    from patchkit.codemods.language.syntax import Path
+
+_LIKE = 0.5
+"""How many of the names of a pattern's statement another one has to have to be like it."""
+_ENOUGH = 1 / 3
+"""How much of a pattern has to be there for a place to be its place."""
+
+
+class Near(NamedTuple):
+    """The statements ``start`` to ``end`` of a block, from the first to the last that a pattern looks for.
+
+    ``share`` is how much of the pattern is there, at most 1. ``missing`` is its first line that does not match, and
+    ``closest`` the statement that comes closest to that; where each line matches, ``missing`` is empty and
+    ``closest`` the first statement that stands between two and that the pattern does not pass over.
+    """
+
+    block: Path
+    start: int
+    end: int
+    share: float
+    missing: str
+    closest: Path | None
+
+
+class _Chain(NamedTuple):
+    """Statements of a pattern that are there, in order, each with its number among the statements of a block."""
+
+    score: float = 0.0
+    first: int = -1
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    def and_then(self, wanted: int, found: int, score: float) -> _Chain:
+        return _Chain(self.score + score, self.first if self.pairs else found, (*self.pairs, (wanted, found)))
+
+
+def nearest_run(scope: Scope, pattern: Pattern) -> Near | None:
+    """Return where in a scope the most of a pattern's statements are, in their order; None if that is too little."""
+    wanted = _statements(pattern.statements)
+    whole = sum(map(_weight, wanted))
+    best: tuple[_Chain, Path, Sequence[cst.BaseStatement]] | None = None
+    for block, node in syntax.blocks_in(scope.node, scope.path):
+        body = syntax.statements_of(node) or ()
+        chain = _aligned(wanted, body)
+        if chain.pairs and (best is None or chain.score > best[0].score):
+            best = chain, block, body
+    if best is None or best[0].score < whole * _ENOUGH:
+        return None
+    chain, block, body = best
+    start, end = chain.pairs[0][1], chain.pairs[-1][1] + 1
+    unmatched = _first_unmatched(wanted, chain, body, block)
+    missing, closest = ("", _between(pattern, chain, block)) if unmatched is None else _told(*unmatched)
+    return Near(block, start, end, chain.score / whole, missing, closest)
+
+
+def _told(missing: cst.CSTNode, closest: Path | None) -> tuple[str, Path | None]:
+    return decoded(first_line_of(missing)), closest
+
+
+def _between(pattern: Pattern, chain: _Chain, block: Path) -> Path | None:
+    """Return the first statement between two that the pattern has one behind the other."""
+    places = iter(chain.pairs)
+    before: int | None = None
+    for node in pattern.statements:
+        if run_name(node) is not None:
+            before = None
+            continue
+        _, at = next(places)
+        if before is not None and at > before + 1:
+            return (*block, ("body", before + 1))
+        before = at
+    return None
+
+
+def is_like(pattern: Pattern, node: cst.CSTNode) -> bool:
+    """Tell whether code has enough of the names of a pattern to be what it looks for."""
+    names = frozenset[str]().union(*map(_names, pattern.statements))
+    return not names or len(names & syntax.names_in(node)) >= len(names) * _ENOUGH
+
+
+def first_line_of(statement: cst.CSTNode) -> str:
+    """Return the first line of a statement, without the comments above it."""
+    bare = statement.with_changes(leading_lines=()) if hasattr(statement, "leading_lines") else statement
+    return syntax.code_of(bare).strip().splitlines()[0]
+
+
+def _statements(nodes: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
+    return [node for node in nodes if run_name(node) is None]
+
+
+def _names(node: cst.CSTNode) -> frozenset[str]:
+    return frozenset(
+        name for name in syntax.names_in(node) if name != "self" and variable(cst.Name(name)) is None
+    )
+
+
+def _weight(wanted: cst.CSTNode) -> float:
+    return len(_names(wanted)) + 0.5
+
+
+def _aligned(wanted: Sequence[cst.CSTNode], body: Sequence[cst.CSTNode]) -> _Chain:
+    """Return the chain with the highest score, the shortest of several."""
+    above = [_Chain()] * (len(body) + 1)
+    for number, statement in enumerate(wanted):
+        row = [_Chain()]
+        for at, node in enumerate(body):
+            options = [row[at], above[at + 1]]
+            score = _likeness(statement, node)
+            if score:
+                options.append(above[at].and_then(number, at, score))
+            row.append(max(options, key=lambda chain: chain[:2]))
+        above = row
+    return above[-1]
+
+
+def _likeness(wanted: cst.CSTNode, node: cst.CSTNode) -> float:
+    """Return the statement's weight where a node matches it, less where it holds a match or has names of it, or 0."""
+    names = _names(wanted)
+    common = len(names & syntax.names_in(node)) / len(names) if names else 0.0
+    all_there = not names or common == 1.0
+    if type(wanted) is type(node) and all_there and match_node(wanted, node, {}) is not None:
+        return _weight(wanted)
+    if names and all_there and isinstance(node, cst.BaseCompoundStatement) and _holds(node, wanted):
+        return 0.8 * _weight(wanted)
+    if type(wanted) is not type(node):
+        return 0.0
+    targets = _assigned(wanted)
+    if targets:  # A statement is about what it assigns to, whatever it takes that from.
+        common = max(common, 0.75) if targets & _assigned(node) else common / 2
+    return 0.9 * common * _weight(wanted) if common >= _LIKE else 0.0
+
+
+def _holds(node: cst.CSTNode, wanted: cst.CSTNode) -> bool:
+    """Tell whether a statement that a pattern looks for stands in a block of another one, and no definition."""
+    return not isinstance(node, cst.FunctionDef | cst.ClassDef) and any(
+        type(each) is type(wanted) and match_node(wanted, each, {}) is not None
+        for _, block in syntax.blocks_in(node)
+        for each in syntax.statements_of(block) or ()
+    )
+
+
+def _assigned(statement: cst.CSTNode) -> frozenset[str]:
+    """Return the names and attributes that a statement assigns to."""
+    targets: list[cst.BaseExpression] = []
+    for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+        if isinstance(small, cst.Assign):
+            targets += [each.target for each in small.targets]
+        elif isinstance(small, cst.AnnAssign | cst.AugAssign):
+            targets.append(small.target)
+    names = (each.attr if isinstance(each, cst.Attribute) else each for each in targets)
+    return frozenset(name.value for name in names if isinstance(name, cst.Name) and variable(name) is None)
+
+
+def _first_unmatched(
+    wanted: Sequence[cst.CSTNode], chain: _Chain, body: Sequence[cst.CSTNode], block: Path
+) -> tuple[cst.CSTNode, Path | None] | None:
+    there = dict(chain.pairs)
+    bindings: Bindings = {}
+    for number, statement in enumerate(wanted):
+        if number not in there:
+            return statement, None
+        node = body[there[number]]
+        step = match_node(statement, node, bindings)
+        if step is None:
+            return _unmatched_inside(statement, node, (*block, ("body", there[number])))
+        bindings = step
+    return None
+
+
+def _unmatched_inside(wanted: cst.CSTNode, node: cst.CSTNode, where: Path) -> tuple[cst.CSTNode, Path | None]:
+    """Return what does not match of a statement: one in its blocks where its header matches."""
+    if isinstance(wanted, cst.BaseCompoundStatement):
+        for name in syntax.meaning_fields(type(wanted)):
+            left, right = getattr(wanted, name), getattr(node, name)
+            if not isinstance(left, cst.BaseSuite | cst.Else) or not isinstance(right, type(left)):
+                if match_node(left, right, {}) is None:
+                    return wanted, where
+                continue
+            path: Path = (*where, (name, None))
+            if isinstance(left, cst.Else) and isinstance(right, cst.Else):
+                left, right, path = left.body, right.body, (*path, ("body", None))
+            inside, body = _statements(syntax.statements_of(left) or ()), syntax.statements_of(right) or ()
+            found = _first_unmatched(inside, _aligned(inside, body), body, path)
+            if found is not None:
+                return found
+    return wanted, where

@@ -1,0 +1,143 @@
+"""A pattern that does not match says which of its lines it is, and what the code has in its place."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import libcst as cst
+import pytest
+
+from patchkit.codemods.language.pattern import Pattern
+from patchkit.codemods.language.scope import resolve
+from patchkit.codemods.language.sites import nearest_of, unmatched
+
+if TYPE_CHECKING:
+    from patchkit.codemods.language.scope import Scope
+
+LEND = """\
+$desk.take($book)
+$$one
+$shelf.titles[:$n].copy_($desk.titles)
+$$two
+$shelf.days[:$n].copy_($desk.days)
+$$three
+$desk.close($book)
+"""
+
+
+def scope_of(code: str) -> Scope:
+    (scope,) = resolve(cst.parse_module(textwrap.dedent(code)), "lend")
+    return scope
+
+
+def told(code: str, *finds: str) -> str:
+    return unmatched(scope_of(code), [Pattern.compile(find) for find in finds])
+
+
+def spanned(code: str, find: str) -> tuple[int, int] | None:
+    near = nearest_of(scope_of(code), [Pattern.compile(find)])
+    return None if near is None else (near[1].start, near[1].end)
+
+
+FORK = """
+def lend(desk, shelf, book, n):
+    note(book)
+    desk.take(book)
+    shelf.titles[:n].copy_(desk.titles.clamp(0, 1))
+    count(shelf)
+    shelf.days[:n].copy_(desk.days)
+    desk.close(book)
+    note(desk)
+"""
+
+
+def test_the_line_that_does_not_match_is_named_beside_the_one_that_comes_closest() -> None:
+    assert told(FORK, LEND) == (
+        "expected `$shelf.titles[:$n].copy_($desk.titles)` (line 3 of 7); "
+        "the nearest line is `shelf.titles[:n].copy_(desk.titles.clamp(0, 1))`"
+    )
+
+
+def test_all_that_it_looks_for_is_its_place() -> None:
+    assert spanned(FORK, LEND) == (1, 6)
+
+
+def test_a_line_that_is_nowhere_is_said_to_be() -> None:
+    without = FORK.replace("    shelf.days[:n].copy_(desk.days)\n", "").replace(".clamp(0, 1)", "")
+    assert told(without, LEND) == (
+        "expected `$shelf.days[:$n].copy_($desk.days)` (line 5 of 7); no line is like it"
+    )
+    assert spanned(without, LEND) == (1, 5)
+
+
+def test_the_line_may_stand_in_a_block() -> None:
+    find = "if $book.late:\n    $desk.fine($book)\n    $desk.note($book)\n$desk.close($book)"
+    code = """
+    def lend(desk, book):
+        if book.late:
+            desk.fine(book, days=2)
+            desk.note(book)
+        desk.close(book)
+    """
+    assert told(code, find) == (
+        "expected `$desk.fine($book)` (line 2 of 4); the nearest line is `desk.fine(book, days=2)`"
+    )
+
+
+def test_names_that_differ_where_they_have_to_be_one_are_a_line_too() -> None:
+    code = "def lend(desk, other, book):\n    desk.take(book)\n    other.close(book)\n"
+    assert told(code, "$desk.take($book)\n$desk.close($book)") == (
+        "expected `$desk.close($book)` (line 2 of 2); the nearest line is `other.close(book)`"
+    )
+
+
+def test_what_stands_between_is_named() -> None:
+    code = "def lend(desk, book):\n    desk.take(book)\n    count(book)\n    desk.close(book)\n"
+    assert told(code, "$desk.take($book)\n$desk.close($book)") == (
+        "expected `$desk.take($book) $desk.close($book)`; `count(book)` stands between"
+    )
+
+
+def test_a_line_that_assigns_to_the_same_is_closer_than_one_that_takes_it_from_the_same() -> None:
+    find = "$book.title = $text.to($desk, copy=True)\n$desk.close($book)"
+    code = """
+    def lend(desk, book, text):
+        book.pages = text.to(desk, copy=True)
+        book.title = own(text)
+        desk.close(book)
+    """
+    assert "(line 1 of 2); the nearest line is `book.title = own(text)`" in told(code, find)
+    assert spanned(code, find) == (1, 3)
+
+
+def test_a_line_that_the_fork_has_in_a_block_belongs_to_it() -> None:
+    code = """
+    def lend(desk, book):
+        note(book)
+        desk.take(book, now=True)
+        if book.late:
+            desk.close(book)
+        note(desk)
+    """
+    find = "$desk.take($book)\n$$between\n$desk.close($book)"
+    assert spanned(code, find) == (1, 3)
+    assert "(line 1 of 3); the nearest line is `desk.take(book, now=True)`" in told(code, find)
+
+
+def test_of_several_ways_the_one_of_which_most_is_there_is_meant() -> None:
+    assert "`$desk.close($book)`" not in told(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
+    assert "(line 3 of 7)" in told(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
+
+
+def test_of_two_places_the_one_where_it_stands_together_is_meant() -> None:
+    twice = FORK.replace("    note(book)\n", "    desk.take(book)\n    note(book)\n")
+    assert spanned(twice, LEND) == (2, 7)
+
+
+@pytest.mark.parametrize(
+    "code", ["def lend(desk):\n    open(desk)\n", "def lend(): ...\n", "def lend(): return 1\n"]
+)
+def test_a_scope_with_nothing_like_it_has_no_place(code: str) -> None:
+    assert spanned(code, LEND) is None
+    assert "of 7" not in told(code, LEND)
