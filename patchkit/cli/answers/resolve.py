@@ -22,7 +22,7 @@ class Resolve(Answer, frozen=True, kw_only=True):
     edit: str
     recorded: bool
     remembered: bool
-    accepted: bool = False
+    accepted: bool
     given_up: bool = False
 
     @classmethod
@@ -41,5 +41,11 @@ class Resolve(Answer, frozen=True, kw_only=True):
     def of_given_up(cls, tree: CheckoutTree, patch: str, edit: str) -> Resolve:
         """Return the answer for an edit that is left out."""
         return cls(
-            tree=TreeAnswer.of(tree), patch=patch, edit=edit, recorded=False, remembered=False, given_up=True
+            tree=TreeAnswer.of(tree),
+            patch=patch,
+            edit=edit,
+            recorded=False,
+            remembered=False,
+            accepted=False,
+            given_up=True,
         )

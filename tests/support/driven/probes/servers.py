@@ -80,7 +80,7 @@ def _raw(given: dict[str, Any]) -> Any:
     kind: Any = ServerArgs
     if not dataclasses.is_dataclass(kind):
         return kind(**given)
-    settings = kind.__new__(kind)
+    settings = object.__new__(ServerArgs)
     for each in dataclasses.fields(kind):
         value = each.default_factory() if each.default_factory is not dataclasses.MISSING else each.default
         object.__setattr__(settings, each.name, None if value is dataclasses.MISSING else value)
