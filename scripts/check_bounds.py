@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).parents[1]
 ENDS = {"lowest": "lowest-direct", "newest": "highest"}
 TESTED = ("cli", "codemods", "findings", "matrix", "patchset", "plan", "transaction", "tree")
 """Rooms whose tests do without torch."""
-RUNNERS = ("hatchling", "hypothesis", "pip", "pydantic-sarif", "pytest", "pytest-xdist")
+RUNNERS = ("filelock", "hatchling", "hypothesis", "pip", "pydantic-sarif", "pytest", "pytest-xdist")
 """What those tests take beside what is tested."""
 
 

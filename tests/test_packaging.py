@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 from patchkit.patchset import load
 
@@ -33,6 +39,16 @@ def unpacked_sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extractall(folder / "unpacked", filter="data")
     (project,) = (folder / "unpacked").iterdir()
     return project
+
+
+def test_what_an_install_brings_along_is_imported() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    asked = {re.split(r"[^\w-]", line, maxsplit=1)[0] for line in project["dependencies"]}
+    # By what each is imported, where that is not its own name; ruff is a program.
+    modules = {"pyyaml": "yaml"}
+    code = "\n".join(path.read_text(encoding="utf-8") for path in MODULES)
+    for name in asked - {"ruff"}:
+        assert re.search(rf"(?m)^\s*(?:import|from) {modules.get(name, name)}\b", code), name
 
 
 @pytest.mark.parametrize("source", ["checkout", "sdist"])

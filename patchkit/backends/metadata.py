@@ -68,3 +68,18 @@ class Offsets(NamedTuple):
     queries: torch.Tensor | None = None
     mask: torch.Tensor | None = None
     stride: int = 0
+
+
+class Rows(NamedTuple):
+    """Requests of whose every token a backend lists the slot.
+
+    ``seq_lens`` and ``req_pool_indices`` are integer, [>= size], contiguous, on the device. ``req_to_token`` (integer,
+    [requests, tokens], contiguous) has the slots. ``slots`` (int64, contiguous) gets those of request after request;
+    what is behind the last keeps what it holds.
+    """
+
+    size: int
+    seq_lens: torch.Tensor
+    req_pool_indices: torch.Tensor
+    req_to_token: torch.Tensor
+    slots: torch.Tensor

@@ -11,9 +11,7 @@ import triton
 import triton.language as tl
 
 if TYPE_CHECKING:
-    import torch
-
-    from .metadata import Offsets
+    from .metadata import Offsets, Rows
 
 _BATCH_BLOCK = 512
 _TOKEN_BLOCK = 1024
@@ -81,29 +79,21 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
             tl.store(slots + first + token, slot.to(tl.int64), mask=live)
 
 
-def fill_slots_by_kernel(
-    size: int,
-    seq_lens: torch.Tensor,
-    req_pool_indices: torch.Tensor,
-    req_to_token: torch.Tensor,
-    *,
-    offsets: Offsets,
-    slots: torch.Tensor,
-) -> None:
+def fill_slots_by_kernel(rows: Rows, offsets: Offsets) -> None:
     """Do what ``ragged.fill_slots`` promises, in one launch and without a host read."""
-    longest = req_to_token.shape[1]
-    splits = min(-(-longest // _TOKEN_BLOCK), max(1, _PROGRAMS // size))
-    _fill[(size + 1, splits)](
-        seq_lens,
-        req_pool_indices,
-        req_to_token,
+    longest = rows.req_to_token.shape[1]
+    splits = min(-(-longest // _TOKEN_BLOCK), max(1, _PROGRAMS // rows.size))
+    _fill[(rows.size + 1, splits)](
+        rows.seq_lens,
+        rows.req_pool_indices,
+        rows.req_to_token,
         offsets.keys,
         offsets.queries,
         offsets.mask,
-        slots,
-        size,
+        rows.slots,
+        rows.size,
         offsets.stride,
-        req_to_token.stride(0),
+        rows.req_to_token.stride(0),
         _TOKEN_BLOCK,
         _BATCH_BLOCK,
     )

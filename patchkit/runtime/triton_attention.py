@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..backends.metadata import Offsets
+from ..backends.metadata import Offsets, Rows
 from ..backends.ragged import fill_slots
 from .switches import disabled
 
@@ -18,6 +18,10 @@ def _is_plain(backend: TritonBackend) -> bool:
     """Tell whether a backend is the tree's own class without a sliding window, which has buffers of its own."""
     window = backend.sliding_window_size
     return type(backend).__name__ == "TritonAttnBackend" and (window is None or window <= 0)
+
+
+def _rows(backend: TritonBackend, size: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor) -> Rows:
+    return Rows(size, seq_lens, req_pool_indices, backend.req_to_token, backend.cuda_graph_kv_indices)
 
 
 def replay_triton_verify(
@@ -34,14 +38,8 @@ def replay_triton_verify(
     if mask is not None and mask.data_ptr() != buffer.data_ptr():
         # A mask of a bound may be longer than the graph's, which then has all that there is of the requests.
         buffer[: mask.shape[0]] = mask[: buffer.shape[0]]
-    fill_slots(
-        req_pool_indices.shape[0],
-        seq_lens,
-        req_pool_indices,
-        backend.req_to_token,
-        offsets=Offsets(backend.kv_indptr, backend.qo_indptr, backend.mask_indptr, backend.num_draft_tokens),
-        slots=backend.cuda_graph_kv_indices,
-    )
+    offsets = Offsets(backend.kv_indptr, backend.qo_indptr, backend.mask_indptr, backend.num_draft_tokens)
+    fill_slots(_rows(backend, req_pool_indices.shape[0], req_pool_indices, seq_lens), offsets)
     return True
 
 
@@ -54,12 +52,6 @@ def replay_triton_extend(
     """
     if disabled("pk-triton-replay") or not _is_plain(backend):
         return False
-    fill_slots(
-        size,
-        seq_lens,
-        req_pool_indices,
-        backend.req_to_token,
-        offsets=Offsets(backend.kv_indptr, backend.qo_indptr, stride=stride),
-        slots=backend.cuda_graph_kv_indices,
-    )
+    offsets = Offsets(backend.kv_indptr, backend.qo_indptr, stride=stride)
+    fill_slots(_rows(backend, size, req_pool_indices, seq_lens), offsets)
     return True

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.backends.metadata import Offsets
+from patchkit.backends.metadata import Offsets, Rows
 from patchkit.backends.ragged import fill_slots
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def filled(case: Case, blocks: tuple[int, int, int] | None = None, by_kernel: bo
         case.stride,
     )
     slots = torch.full((room * CONTEXT,), DIRT, dtype=torch.int64)
+    batch = Rows(size, lens, rows.to(kind), pool, slots)
     if by_kernel:
         from patchkit.backends import ragged_kernel
 
@@ -83,11 +84,11 @@ def filled(case: Case, blocks: tuple[int, int, int] | None = None, by_kernel: bo
         chosen = blocks or shipped
         ragged_kernel._BATCH_BLOCK, ragged_kernel._TOKEN_BLOCK, ragged_kernel._PROGRAMS = chosen
         try:
-            ragged_kernel.fill_slots_by_kernel(size, lens, rows.to(kind), pool, offsets=into, slots=slots)
+            ragged_kernel.fill_slots_by_kernel(batch, into)
         finally:
             ragged_kernel._BATCH_BLOCK, ragged_kernel._TOKEN_BLOCK, ragged_kernel._PROGRAMS = shipped
     else:
-        fill_slots(size, lens, rows.to(kind), pool, offsets=into, slots=slots)
+        fill_slots(batch, into)
     return [None if value is None else value.tolist() for value in (*into[:3], slots)]
 
 
