@@ -1,0 +1,56 @@
+"""Whatever is planned for a tree comes from one planner: of what stands, of other contents, of what stood before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.toys import MIRROR, SOURCES, edit
+
+from patchkit import api
+from patchkit.errors import UsageError
+from patchkit.patchset import load
+from patchkit.plan.planner import Planner
+from patchkit.plan.status import State
+from patchkit.transaction.origin import origin
+
+if TYPE_CHECKING:
+    from patchkit.tree.tree import CheckoutTree
+
+pytestmark = pytest.mark.usefixtures("patch_folder")
+
+
+def test_files_with_other_contents_are_planned_as_those_have_them(tree: CheckoutTree) -> None:
+    planner = Planner(tree, load.patches())
+    other = {MIRROR: SOURCES[MIRROR].replace(b"class Mirror", b"class Renamed")}
+    assert planner.plan(("t-guard",), only=True).patches[-1].state is State.PENDING
+    assert planner.plan(("t-guard",), only=True, contents=other).patches[-1].state is State.CONFLICT
+
+
+@pytest.mark.parametrize(("first", "then"), [("t-guard", "t-flag"), ("t-flag", "t-guard")])
+def test_a_later_patch_makes_of_the_files_what_both_make_of_the_origin(
+    tree: CheckoutTree, first: str, then: str
+) -> None:
+    planner = Planner(tree, load.patches())
+    both = {change.file: change.after for change in planner.plan((first, then), only=True).changes}
+    api.apply(tree, load.patches(), (first,), only=True)
+    planned = planner.together(planner.plan((then,), only=True), origin(tree))
+    stands = {file: tree.read(file) for file in both}
+    assert stands | {change.file: change.after for change in planned.changes} == both
+
+
+def test_files_that_a_person_edited_since_have_no_origin(tree: CheckoutTree) -> None:
+    assert origin(tree) is None
+    api.apply(tree, load.patches(), ("t-guard",), only=True)
+    known = origin(tree)
+    assert known is not None
+    assert (known.patches, dict(known.contents)) == (("t-guard",), {MIRROR: SOURCES[MIRROR]})
+    edit(tree, MIRROR, b"class Mirror", b"mine = 1\n\n\nclass Mirror")
+    assert origin(tree) is None
+
+
+def test_patches_that_are_not_at_hand_are_no_plan(tree: CheckoutTree) -> None:
+    planner = Planner(tree, load.patches())
+    with pytest.raises(UsageError, match="--patches DIR"):
+        planner.exactly(("t-guard", "x-own"), {MIRROR: SOURCES[MIRROR]})
+    assert planner.present(SOURCES, ("t-guard", "x-own")) == frozenset()
