@@ -1,18 +1,52 @@
-"""Garbage is not looked for while syntax trees are made and read, nor soon after; what piles up of it is bounded."""
+"""Garbage is not looked for while syntax trees are made and read, nor soon after; what piles up of it is bounded.
+
+So is what is kept of them for further trees, where a process goes from one to the next.
+"""
 
 from __future__ import annotations
 
 import gc
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
 
 # Blocks of memory: more than one verify of a large release leaves, a gigabyte or two.
 _ENOUGH = 12_000_000
 _bound = _ENOUGH
+# With the next tree's, which are as many at most, less than 500 MB.
+_ENOUGH_KEPT = 3_000_000
+_forgetting: list[Callable[[], object]] = []
+
+
+def kept(maxsize: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
+    """Keep what a function of syntax trees makes, as ``lru_cache`` does, until ``forget_much`` is called."""
+
+    def decorated(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+        cached = lru_cache(maxsize=maxsize)(function)
+        forgotten_with(cached.cache_clear)
+        return cached  # type: ignore[return-value]  # Its arguments can be hashed.
+
+    return decorated
+
+
+def forgotten_with(clear: Callable[[], object]) -> None:
+    """Have ``forget_much`` call this, too."""
+    _forgetting.append(clear)
+
+
+def forget_much() -> None:
+    """Let go of all that is kept of syntax trees, and of garbage, where that is much."""
+    if sys.getallocatedblocks() > _ENOUGH_KEPT:
+        for clear in _forgetting:
+            clear()
+        gc.collect()
 
 
 def _collect_if_much_is_there() -> None:

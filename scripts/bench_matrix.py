@@ -20,6 +20,7 @@ import subprocess
 import tempfile
 import time
 from datetime import datetime, timezone
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from patchkit import api
+from patchkit.matrix.questions import answer
 from patchkit.matrix.survey import recalled
 from patchkit.patchset import load
 from patchkit.tree.git import GitRepository, GitTree
@@ -89,7 +91,7 @@ def further(clone: Path, commits: list[str]) -> list[float]:
     with GitRepository(clone) as repository:
         for number, commit in enumerate(["refs/heads/bench/0000", *commits]):
             started = time.perf_counter()
-            found = decisions.find(GitTree(repository, commit), definitions)
+            found = decisions.find(partial(answer, GitTree(repository, commit), definitions))
             # The first has git start.
             if number and found is not None:
                 taken.append(time.perf_counter() - started)

@@ -28,12 +28,14 @@ class Standing(enum.Enum):
 class Examination:
     """One codemod's answer; ``rewrite`` makes the edit and is set exactly when the standing is READY.
 
-    ``explain`` gives the reason, which takes a search that nobody may want to wait for.
+    ``explain`` gives the reason, which takes a search that nobody may want to wait for. ``brings`` are the imports
+    that the rewrite adds beside the edit.
     """
 
     standing: Standing
     explain: Callable[[], str] = str
     rewrite: Callable[[], cst.Module] | None = None
+    brings: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -64,6 +66,6 @@ def ambiguous(reason: str) -> Examination:
     return Examination(Standing.AMBIGUOUS, lambda: reason)
 
 
-def ready(rewrite: Callable[[], cst.Module]) -> Examination:
+def ready(rewrite: Callable[[], cst.Module], brings: tuple[str, ...] = ()) -> Examination:
     """The site is there, once, and the edit can be made; it is made once, whoever asks."""
-    return Examination(Standing.READY, rewrite=cache(rewrite))
+    return Examination(Standing.READY, rewrite=cache(rewrite), brings=brings)

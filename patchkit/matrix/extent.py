@@ -21,9 +21,10 @@ class Extents:
         self._repository = repository
         self._known: dict[str, tuple[int, int]] = {}
 
-    def require_bounded(self, tree: GitTree) -> None:
-        """Raise TreeError for a package that nobody could go through."""
-        self._of(tree, tree.id, 0)
+    def require_bounded(self, tree: GitTree, folder: str = "") -> None:
+        """Raise TreeError for a package, or a folder of it, that nobody could go through."""
+        top = self._repository.at(tree.id, folder) if folder else None
+        self._of(tree, tree.id if top is None else top.id, 0)
 
     def _of(self, tree: GitTree, folder: str, above: int) -> tuple[int, int]:
         """Return how many files a folder has at any depth, and how many folders lie one in the other."""

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from patchkit import collector
 from patchkit.errors import PatchkitError
 from patchkit.matrix.answer import Answer, Matrix, Row, Verified, cell_of
 from patchkit.matrix.definitions import Definitions
 from patchkit.matrix.extent import Extents
 from patchkit.matrix.failure import Failure, attempted
 from patchkit.matrix.memory import Memory
-from patchkit.matrix.questions import Asked, AskedModules, Decisions
+from patchkit.matrix.questions import AskedModules, answer
 from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
 from patchkit.plan.interest import interest_of
+from patchkit.plan.recollection import Asked, Decisions, Recalled, Recollection
 from patchkit.tree.git import GitRepository, GitTree, MissingObjectError
+from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
     Watch = Callable[[str, int, int], None]
 
-_EXAMINE, _NAMES = "examine", "names"
+_EXAMINE, _NAMES, _EDITS = "examine", "names", "edits"
 
 
 class _Examined(msgspec.Struct, frozen=True):
@@ -42,6 +45,14 @@ class _Examined(msgspec.Struct, frozen=True):
 
     asked: tuple[Asked, ...]
     answer: Answer
+
+
+class _Learnt(msgspec.Struct, frozen=True):
+    """What an inspection came to, with what nobody knew: names that blobs define, and what edits were told."""
+
+    examined: _Examined
+    names: dict[str, str]
+    edits: tuple[Recalled, ...]
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ def survey(
         memory.close()
 
 
-def recalled(patches: PatchSet) -> tuple[Definitions, Decisions]:
+def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[Answer]]:
     """Return what settles a ref whose files are known, from earlier runs."""
     memory = Memory(patches.digest)
     try:
@@ -93,8 +104,8 @@ def recalled(patches: PatchSet) -> tuple[Definitions, Decisions]:
         memory.close()
 
 
-def _decisions(memory: Memory, patches: PatchSet) -> Decisions:
-    decisions = Decisions()
+def _decisions(memory: Memory, patches: PatchSet) -> Decisions[Answer]:
+    decisions = Decisions[Answer]()
     for examined in memory.recall(_EXAMINE, _Examined).values():
         if examined.answer.error or tuple(cell.patch for cell in examined.answer.cells) == patches.ids:
             decisions.add(examined.asked, examined.answer)
@@ -111,6 +122,7 @@ class _Survey:
         self._jobs = jobs
         self._watch = watch or (lambda _what, _done, _of: None)
         self._packages: dict[str, GitTree] = {}
+        self._news: list[tuple[Recalled, ...]] = []
         self._answers: dict[str, Answer] = {}
         self._extents = Extents(git)
         self._known = memory.recall(_NAMES, str, shared=True)
@@ -133,7 +145,7 @@ class _Survey:
         """Return the package of a commit."""
         tree = GitTree(self._git, commit)
         if tree.id not in self._packages:
-            self._extents.require_bounded(tree)
+            self._extents.require_bounded(tree, SERVING)
             self._packages[tree.id] = tree
         return tree.id
 
@@ -161,23 +173,34 @@ class _Survey:
                     alike.setdefault(blobs, package)
             chosen = [(package, self._packages[package].ref) for package in alike.values()]
             done, share = of - len(open_ones), len(open_ones) / max(1, len(chosen))
-            work = _Examination(self._git.path, tuple(self._patches), self._known | self._fresh)
-            for package, outcome in spread(work, chosen, self._jobs):
+            work = _Examination(
+                self._git.path, tuple(self._patches), self._known | self._fresh, self._edits()
+            )
+            for package, outcome in spread(work, chosen, self._jobs, self._news):
                 examined += 1
                 if isinstance(outcome, Failure):
                     self._answers[package] = Answer(error=outcome.reason)
                 else:
-                    self._learn(package, *outcome)
+                    self._learn(package, outcome)
                 self._watch("examining", round(done + share * examined), of)
             open_ones = self._settle(open_ones)
         self._watch("examining", of, of)
         return examined
 
-    def _learn(self, package: str, found: _Examined, names: dict[str, str]) -> None:
+    def _learn(self, package: str, learnt: _Learnt) -> None:
+        found = learnt.examined
         self._answers[package] = found.answer
-        self._fresh |= names
+        self._fresh |= learnt.names
+        self._news.append(learnt.edits)
         self._decisions.add(found.asked, found.answer)
         self._memory.keep(_EXAMINE, {found.answer.state: found})
+        self._memory.keep(_EDITS, {found.answer.state: learnt.edits})
+
+    def _edits(self) -> tuple[Recalled, ...]:
+        """Return what was told of edits and facts, in earlier runs and this one."""
+        return tuple(
+            each for told in self._memory.recall(_EDITS, tuple[Recalled, ...]).values() for each in told
+        )
 
     def _blobs(self, package: str) -> tuple[str | None, ...]:
         return tuple(map(self._packages[package].blob, self._named))
@@ -193,7 +216,8 @@ class _Survey:
         for package in among:
             if package in self._answers:
                 continue
-            found = attempted(partial(self._decisions.find, self._packages[package], self._definitions))
+            asked = partial(answer, self._packages[package], self._definitions)
+            found = attempted(partial(self._decisions.find, asked))
             if isinstance(found, Failure):
                 self._answers[package] = Answer(error=found.reason)
             elif found is None:
@@ -241,29 +265,41 @@ class _Telling(_Reading):
 
     task: Task[Any]
 
-    def __call__(self, commit: str) -> Any:
-        return attempted(lambda: self.task.work(self.tree(commit), self.patches))
+    def __call__(self, commit: str, news: Sequence[object]) -> Any:
+        del news  # A task remembers nothing.
+        told = attempted(lambda: self.task.work(self.tree(commit), self.patches))
+        collector.forget_much()
+        return told
 
 
 @dataclass
 class _Examination(_Reading):
-    """Inspect a commit: what that asked and came to, and what names the blobs define that nobody knew of."""
+    """Inspect a commit with what is known of others, and say what is new."""
 
     names: dict[str, str]
+    edits: tuple[Recalled, ...]
     _fresh: dict[str, str] = field(default_factory=dict, init=False)
+    _recollection: Recollection | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._definitions = Definitions(self.names.get, self._fresh.__setitem__)
 
-    def __call__(self, commit: str) -> tuple[_Examined, dict[str, str]] | Failure:
-        return attempted(lambda: self._examined(self.tree(commit)))
+    def __call__(self, commit: str, news: Sequence[tuple[Recalled, ...]]) -> _Learnt | Failure:
+        recollection = self._recollection = self._recollection or Recollection(self.edits)
+        for told in news:
+            for each in told:
+                recollection.learn(each)
+        learnt = attempted(lambda: self._learnt(self.tree(commit), recollection))
+        collector.forget_much()
+        return learnt
 
-    def _examined(self, tree: GitTree) -> tuple[_Examined, dict[str, str]]:
+    def _learnt(self, tree: GitTree, recollection: Recollection) -> _Learnt:
         from patchkit.plan.build import inspect
 
         modules = AskedModules(tree, interest_of(self.patches), self._definitions)
         try:
-            answer = Answer(tuple(map(cell_of, inspect(tree, self.patches, modules))))
+            statuses = inspect(tree, self.patches, modules, recollection)
+            answer = Answer(tuple(map(cell_of, statuses)))
         except MissingObjectError:
             raise
         except PatchkitError as error:
@@ -271,4 +307,5 @@ class _Examination(_Reading):
         names = dict(self._fresh)
         self._fresh.clear()
         state = hashlib.sha256(repr(modules.asked).encode()).hexdigest()[:16]
-        return _Examined(modules.asked, msgspec.structs.replace(answer, state=state)), names
+        examined = _Examined(modules.asked, msgspec.structs.replace(answer, state=state))
+        return _Learnt(examined, names, recollection.fresh())

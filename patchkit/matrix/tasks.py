@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from patchkit.matrix.answer import PatchDiff, Verified
+from patchkit.matrix.extent import Extents
 from patchkit.plan.conflict import Conflict
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
     from patchkit.verify.result import Outcome
     from patchkit.verify.subject import Subject, Terms
 
+    Extents(tree.repository).require_bounded(tree)
     with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
         lay_out(tree, Path(folder) / "sglang", ".py")
         copy = open_tree(Path(folder))

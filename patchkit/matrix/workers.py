@@ -25,25 +25,35 @@ _CLEANING = 5
 class Work(Protocol):
     """What a process is told once, and then does for one commit after the other."""
 
-    def __call__(self, commit: str) -> Any:
-        """Return what is asked of a commit, or a Failure."""
+    def __call__(self, commit: str, news: Sequence[Any]) -> Any:
+        """Return what is asked of a commit, or a Failure; ``news`` is what others learnt meanwhile."""
 
 
 _work: Work | None = None
 
 
-def spread(work: Work, todo: Iterable[tuple[str, str]], jobs: int) -> Iterator[tuple[str, Any]]:
+def spread(
+    work: Work, todo: Iterable[tuple[str, str]], jobs: int, news: Sequence[Any] = ()
+) -> Iterator[tuple[str, Any]]:
     """Yield what work comes to, by name, for pairs of a name and a commit.
 
-    A process takes neighbours, whose files it knows, until only those of another are left.
+    A process takes neighbours, whose files it knows, until only those of another are left. What is added to ``news``
+    meanwhile reaches each process with its next commit.
     """
     tasks = list(todo)
-    lanes = [deque(lane) for lane in _split(tasks, max(1, min(jobs, len(tasks))))]
-    pools = [_pool(work) for _ in lanes]
-    running: dict[Future[Any], tuple[int, str]] = {}
+    lanes = [_Lane(work, lane, len(news)) for lane in _split(tasks, max(1, min(jobs, len(tasks))))]
+    running: dict[Future[Any], tuple[_Lane, str]] = {}
+
+    def submit(lane: _Lane) -> None:
+        most = max(lanes, key=lambda each: len(each.tasks)).tasks
+        if lane.tasks or most:
+            name, commit = lane.tasks.popleft() if lane.tasks else most.pop()
+            running[lane.pool.submit(_do, commit, news[lane.told :])] = lane, name
+            lane.told = len(news)
+
     try:
-        for lane in range(len(lanes)):
-            _submit(lane, lanes, pools, running)
+        for lane in lanes:
+            submit(lane)
         while running:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 lane, name = running.pop(future)
@@ -53,13 +63,22 @@ def spread(work: Work, todo: Iterable[tuple[str, str]], jobs: int) -> Iterator[t
                     outcome = Failure(
                         "the process that read this ref was killed: try again with more memory."
                     )
-                    pools[lane].shutdown(wait=False)
-                    pools[lane] = _pool(work)
-                _submit(lane, lanes, pools, running)
+                    lane.pool.shutdown(wait=False)
+                    lane.pool, lane.told = _pool(work), 0
+                submit(lane)
                 yield name, outcome
     finally:
-        for pool in pools:
-            pool.shutdown(wait=True, cancel_futures=True)
+        for lane in lanes:
+            lane.pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Lane:
+    """A process, what it has to do, and how much of the news it was told."""
+
+    def __init__(self, work: Work, tasks: Iterable[tuple[str, str]], told: int) -> None:
+        self.pool = _pool(work)
+        self.tasks = deque(tasks)
+        self.told = told
 
 
 def _pool(work: Work) -> ProcessPoolExecutor:
@@ -89,27 +108,11 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _do(commit: str) -> Any:
+def _do(commit: str, news: Sequence[Any]) -> Any:
     if _work is None:
         raise RuntimeError("a process was asked for work before it was told which")
-    return _work(commit)
+    return _work(commit, news)
 
 
 def _split(tasks: Sequence[tuple[str, str]], count: int) -> list[Sequence[tuple[str, str]]]:
     return [tasks[len(tasks) * n // count : len(tasks) * (n + 1) // count] for n in range(count)]
-
-
-def _submit(
-    lane: int,
-    lanes: Sequence[deque[tuple[str, str]]],
-    pools: Sequence[ProcessPoolExecutor],
-    running: dict[Future[Any], tuple[int, str]],
-) -> None:
-    if lanes[lane]:
-        name, commit = lanes[lane].popleft()
-    else:
-        longest = max(lanes, key=len)
-        if not longest:
-            return
-        name, commit = longest.pop()
-    running[pools[lane].submit(_do, commit)] = lane, name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from patchkit import collector
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from patchkit.patchset.patch import Patch
+    from patchkit.plan.recollection import Recollection
     from patchkit.tree.tree import Tree
 
 
@@ -34,8 +34,9 @@ def _run(
     *,
     closely: bool = False,
     certain: bool = False,
+    recollection: Recollection | None = None,
 ) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
-    space = Workspace(modules)
+    space = Workspace(modules, recollection)
     touched: dict[str, list[str]] = {}
     statuses: list[PatchStatus] = []
     old = _too_old(modules)
@@ -84,12 +85,19 @@ def _is_there(status: PatchStatus) -> bool:
 
 
 @collector.paused()
-def inspect(tree: Tree, patches: Sequence[Patch], modules: Modules | None = None) -> tuple[PatchStatus, ...]:
+def inspect(
+    tree: Tree,
+    patches: Sequence[Patch],
+    modules: Modules | None = None,
+    recollection: Recollection | None = None,
+) -> tuple[PatchStatus, ...]:
     """Return each patch's status on ``tree``; TreeError where a file of interest cannot be read as Python.
 
-    ``modules`` reads the tree's files for it, where they are read otherwise than one tree at a time.
+    ``modules`` reads the tree's files for it, where they are read otherwise than one tree at a time, and
+    ``recollection`` has what these patches came to on other trees.
     """
-    return _run(modules or Modules(tree, interest_of(patches)), patches)[1]
+    modules = modules or Modules(tree, interest_of(patches))
+    return _run(modules, patches, recollection=recollection)[1]
 
 
 @collector.paused()
@@ -140,7 +148,7 @@ def _planned(
 
 def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -> bytes:
     """Return the bytes of an edited file, what the patches wrote laid out as the tree's formatter does."""
-    style, module = Style(tree.line_length, sglang.NAME), space.edited[file]
+    style, module = Style(tree.line_length, sglang.NAME), space.edited[file].module
     try:
         return space.modules.whole(file, _laid_out(space.modules.get(file), module, style))
     except UnicodeEncodeError as error:
@@ -150,7 +158,7 @@ def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) ->
         ) from None
 
 
-@lru_cache(maxsize=256)
+@collector.kept(256)
 def _laid_out(read: cst.Module | None, module: cst.Module, style: Style) -> bytes:
     return (module if read is None else lay_out(read, module, style)).bytes
 
@@ -167,7 +175,7 @@ def _require_valid(change: FileChange) -> None:
             ) from None
 
 
-@lru_cache(maxsize=256)
+@collector.kept(256)
 def _compile(source: bytes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from patchkit import collector
 from patchkit.codemods.examination import Examination, Standing, absent, ambiguous, ready
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
 from patchkit.patchset.patch import Address
-from patchkit.plan.locate import Workspace
+from patchkit.plan.locate import about_of
+from patchkit.plan.recollection import Found
 from patchkit.plan.status import ACCEPTED, EditStatus, PatchStatus, State, is_accepted, marker
 from patchkit.runtime.marks import SIGN
 
@@ -25,13 +27,60 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.kind import Kind
     from patchkit.patchset.patch import Edit, Fact, Patch
+    from patchkit.plan.locate import Workspace
+    from patchkit.plan.recollection import Recollection
 
 
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
     """Return where an edit goes, as a status that is still to be decided, and the examination that decides it."""
+    if space.recollection is None:
+        return _examine_now(space, patch, spec)
+    about = about_of(patch.id, spec)
+    found = space.recollection.find(about, space.answer)
+    if found is None:
+        return _examine_first(space, space.recollection, patch, spec)
+    then = space.snapshot()
+
+    @cache
+    def now() -> Examination:
+        return _examine_now(then, patch, spec)[1]
+
+    def explain() -> str:
+        return now().reason if found.reason is None else found.reason
+
+    def rewrite() -> cst.Module:
+        made = now().rewrite
+        assert made is not None  # It could be made where the same was told.
+        return made()
+
+    standing = Standing(found.standing)
+    status = EditStatus(spec.name, found.file, found.scope, State.CONFLICT)
+    is_ready = standing is Standing.READY
+    return status, Examination(standing, explain, rewrite if is_ready else None, found.brings)
+
+
+def _examine_first(
+    space: Workspace, recollection: Recollection, patch: Patch, spec: Edit
+) -> tuple[EditStatus, Examination]:
+    """Examine an edit where the like was never seen, and remember what that comes to."""
+    asking = space.snapshot(asking=True)
+    status, examined = _examine_now(asking, patch, spec)
+    about, asked = about_of(patch.id, spec), asking.asked
+    found = Found(status.file, status.site, examined.standing.value, examined.brings)
+    recollection.keep(about, asked, found)
+
+    def explain() -> str:
+        reason = examined.reason
+        recollection.keep(about, asked, msgspec.structs.replace(found, reason=reason))
+        return reason
+
+    return status, replace(examined, explain=explain)
+
+
+def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
     place = space.locate_new(spec) if spec.kind.makes_file else space.locate_first(spec.addresses)
     if isinstance(place, Examination):
-        status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT, place.reason)
+        status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT)
         return status, place
     examined = _examined(spec.kind, place.scope, f"{marker(patch)} {spec.why}")
     if spec.imports:
@@ -40,7 +89,7 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
     return status, examined
 
 
-@lru_cache(maxsize=2048)
+@collector.kept(2048)
 def _examined(kind: Kind, scope: Scope, note: str) -> Examination:
     """Examine a scope; what was once found in a syntax tree, which never changes, is not looked for again."""
     return codemod_of(kind).examine(scope, note)
@@ -75,7 +124,7 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
             changed = need.add(changed) if need is not None else changed
         return changed
 
-    return ready(rewrite)
+    return ready(rewrite, tuple(need.code for need in found if need is not None))
 
 
 def _hidden(scope: Scope, imports: Sequence[Import], rewrite: Callable[[], cst.Module]) -> Examination | None:
@@ -189,7 +238,7 @@ def _bring_imports(space: Workspace, spec: Edit, file: str) -> None:
         home = space.at_home(need)
         if module is not None and home is not None and need.missing(module):
             module = home.add(module)
-            space.edited[file] = module
+            space.put(file, module)
 
 
 def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: bool = False) -> PatchStatus:
@@ -204,7 +253,7 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
         return PatchStatus(patch, State.NOT_APPLICABLE, (), f"needs a tree with {_told(unmet)}")
     before = dict(space.edited)
     # What marks an edit as in place is read off the tree itself: an earlier patch's edits are still to come.
-    pristine = Workspace(space.modules)
+    pristine = space.pristine()
     landed = bool(patch.upstream_when) and all(pristine.holds(fact) for fact in patch.upstream_when)
     files = {file for edit in patch.edits for file in edit.files}
     theirs = landed and not _is_signed(pristine, files, marker(patch).encode())
@@ -242,7 +291,7 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
         elif examined.standing is Standing.READY and examined.rewrite is not None:
             status = replace(status, state=State.PENDING)
             undone = dict(space.edited)
-            space.edited[status.file] = examined.rewrite()
+            space.make(status.file, examined.rewrite, about_of(patch.id, spec), status.site, *examined.brings)
             _, again = _examine(space, patch, spec)
             if again.standing is not Standing.PRESENT:
                 why = again.reason or "it matches once more"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,21 +11,40 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from patchkit import collector
 from patchkit.codemods.examination import Examination, Standing, absent, ambiguous
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, base_names, resolve
+from patchkit.plan.recollection import Found
 from patchkit.tree.index import linearised
 from patchkit.tree.sglang import files_of, module_of, serves
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from patchkit.codemods.language.imports import Import
     from patchkit.patchset.patch import Address, Edit, Fact
+    from patchkit.plan.recollection import Asked, Question, Recollection
     from patchkit.tree.modules import Modules
 
 
+_TEXT, _SOURCE, _MENTIONS, _HOMES, _DEFINING, _PROVIDES = (
+    "text",
+    "source",
+    "mentions",
+    "homes",
+    "defining",
+    "provides",
+)
+
+
 @lru_cache(maxsize=2048)
+def about_of(*things: Hashable) -> str:
+    """Return a name for what is told of trees, which another process gives it too."""
+    return hashlib.blake2b(repr(things).encode(), digest_size=16).hexdigest()
+
+
+@collector.kept(2048)
 def _has(scope: Scope, code: str) -> bool:
     """Tell whether a pattern matches in a scope, whose syntax tree never changes."""
     return bool(Pattern.compile(code).find(scope.node, scope.path))
@@ -38,16 +58,117 @@ class ScopeInFile:
     scope: Scope
 
 
-class Workspace:
-    """The tree as it would be after the edits made so far; a snapshot can be taken and gone back to."""
+class Edited:
+    """A file with an edit after those ``before``, made when somebody looks; ``label`` says what all of them are."""
 
-    def __init__(self, modules: Modules) -> None:
+    def __init__(self, make: Callable[[], cst.Module], label: str = "", before: Edited | None = None) -> None:
+        self._make = make
+        self._before = before
+        self._module: cst.Module | None = None
+        self.label = label
+
+    @property
+    def module(self) -> cst.Module:
+        """The syntax tree."""
+        if self._module is None:
+            waiting = [self]
+            while waiting[-1]._before is not None and waiting[-1]._before._module is None:
+                waiting.append(waiting[-1]._before)
+            for each in reversed(waiting):  # An edit looks at the one before it, and there may be many.
+                each._module = each._make()
+                each._before = None
+        assert self._module is not None
+        return self._module
+
+
+class Workspace:
+    """The tree as it would be after the edits made so far; a snapshot can be taken and gone back to.
+
+    With a ``recollection`` what was told of another tree is told of this one, where all that was asked of that one
+    has the same answers here.
+    """
+
+    def __init__(self, modules: Modules, recollection: Recollection | None = None) -> None:
         self.modules = modules
-        self.edited: dict[str, cst.Module] = {}
+        self.edited: dict[str, Edited] = {}
+        self.recollection = recollection
+        self._asked: dict[Question, str] | None = None
+
+    def pristine(self) -> Workspace:
+        """Return the tree without the edits."""
+        return Workspace(self.modules, self.recollection)
+
+    def snapshot(self, *, asking: bool = False) -> Workspace:
+        """Return the tree as it now is, which remembers nothing; where it is ``asking``, it notes what is asked."""
+        space = Workspace(self.modules)
+        space.edited = dict(self.edited)
+        space._asked = {} if asking else None
+        return space
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """What was asked of this tree since it notes that, in order."""
+        return tuple((self._asked or {}).items())
 
     def get(self, file: str) -> cst.Module | None:
         """Return the file's syntax tree with the edits so far."""
-        return self.edited.get(file) or self.modules.get(file)
+        self._note(_TEXT, file)
+        return self.edited[file].module if file in self.edited else self.modules.get(file)
+
+    def make(self, file: str, rewrite: Callable[[], cst.Module], *what: str) -> None:
+        """Have an edit made; ``what`` says, with the file as it is, what the file then is."""
+        label = ""
+        if self.recollection is not None:
+            said = repr((self._label(file), *what)).encode()
+            label = f"+{hashlib.blake2b(said, digest_size=16).hexdigest()}"
+        self.edited[file] = Edited(rewrite, label, self.edited.get(file))
+
+    def put(self, file: str, module: cst.Module) -> None:
+        """Have a file be what was made of it."""
+        self.make(file, lambda: module)
+
+    def _label(self, file: str) -> str:
+        return self.edited[file].label if file in self.edited else self.modules.label(file)
+
+    def _note(self, *question: str) -> None:
+        if self._asked is not None and question not in self._asked:
+            self._asked[question] = self.answer(question)
+
+    def answer(self, question: Question) -> str:
+        """Return this tree's answer to a question that was noted of one."""
+        kind, *about = question
+        if kind == _TEXT:
+            return self._label(about[0])
+        if kind == _SOURCE:
+            return self.modules.label(about[0])
+        if kind == _MENTIONS:
+            return "mentioned" if self.modules.mentions(about[0], about[1]) else ""
+        if kind == _HOMES:
+            return "\0".join(self.modules.homes(about[0], about[1]))
+        if kind == _DEFINING:
+            return "\0".join(self.modules.defining(about[0]))
+        names = about.index("")
+        return "provided" if self._is_provided(about[:names], about[names + 1 :]) else ""
+
+    def _source(self, file: str) -> bytes | None:
+        self._note(_SOURCE, file)
+        return self.modules.source(file)
+
+    def _mentions(self, file: str, name: str) -> bool:
+        self._note(_MENTIONS, file, name)
+        return self.modules.mentions(file, name)
+
+    def _homes(self, file: str, name: str) -> list[str]:
+        self._note(_HOMES, file, name)
+        return self.modules.homes(file, name)
+
+    def _defining(self, name: str) -> list[str]:
+        self._note(_DEFINING, name)
+        return self.modules.defining(name)
+
+    def _is_edited(self, file: str) -> bool:
+        self._note(_TEXT, file)
+        return file in self.edited
 
     def locate_first(self, addresses: Sequence[Address]) -> ScopeInFile | Examination:
         """Find the first of several addresses of a place that the tree has."""
@@ -64,7 +185,7 @@ class Workspace:
         return ScopeInFile(file, Scope(self.get(file) or cst.Module(()), (), ""))
 
     def _has(self, file: str) -> bool:
-        return file in self.edited or self.modules.source(file) is not None
+        return self._is_edited(file) or self.modules.source(file) is not None
 
     def locate(self, files: Sequence[str], dotted: str) -> ScopeInFile | Examination:
         """Find the one place in the tree with this dotted name, in ``files`` or wherever it has moved."""
@@ -77,7 +198,7 @@ class Workspace:
             places = [place for file in there for place in self._in_file(file, dotted)]
             first = dotted.split(".", 1)[0]
             if not places and not any(self._binds(file, first) for file in there):
-                moved = self.modules.defining(first) if any(map(serves, files)) else []
+                moved = self._defining(first) if any(map(serves, files)) else []
                 places = [
                     place for file in moved if file not in there for place in self._in_file(file, dotted)
                 ]
@@ -91,14 +212,12 @@ class Workspace:
 
     def _binds(self, file: str, name: str) -> bool:
         assignment = rb"^" + re.escape(name).encode() + rb"\s*(:.*)?="
-        source = self.modules.source(file) or b""
+        source = self._source(file) or b""
         return bool(self._resolve(file, name)) or re.search(assignment, source, re.MULTILINE) is not None
 
     def _resolve(self, file: str, dotted: str) -> list[ScopeInFile]:
         """Find a place in a file by its name; the file is parsed only if it may hold all parts of the name."""
-        if file not in self.edited and not all(
-            self.modules.mentions(file, part) for part in dotted.split(".")
-        ):
+        if not self._is_edited(file) and not all(self._mentions(file, part) for part in dotted.split(".")):
             return []
         module = self.get(file)
         return [] if module is None else [ScopeInFile(file, scope) for scope in resolve(module, dotted)]
@@ -127,11 +246,11 @@ class Workspace:
         return [
             (home, base)
             for base in self._bases(file, owner)
-            for home in ([file] if self._resolve(file, base) else self.modules.homes(file, base))
+            for home in ([file] if self._resolve(file, base) else self._homes(file, base))
         ]
 
     def _bases(self, file: str, owner: str) -> Sequence[str]:
-        module = None if file in self.edited else self.modules.index.module(file)
+        module = None if self._is_edited(file) else self.modules.index.module(file)
         if module is not None and module.defines_once(owner):
             return module.classes[owner].bases
         nodes = [place.scope.node for place in self._resolve(file, owner)]
@@ -142,7 +261,7 @@ class Workspace:
         files = files_of(need.source)
         if not files or self._provides(files, need.taken):
             return need
-        homes = {home for name in sorted(need.taken) for home in self.modules.defining(name)}
+        homes = {home for name in sorted(need.taken) for home in self._defining(name)}
         if len(homes) != 1:
             return None
         (home,) = homes
@@ -150,13 +269,16 @@ class Workspace:
 
     def _provides(self, files: Sequence[str], names: set[str]) -> bool:
         """Tell whether a module, or a package's folder, has these names; those that edits added are there too."""
+        self._note(_PROVIDES, *files, "", *sorted(names))
+        return self._is_provided(files, sorted(names))
+
+    def _is_provided(self, files: Sequence[str], names: Sequence[str]) -> bool:
         if any(file in self.edited for file in files):
             return True
         source = next((found for file in files if (found := self.modules.source(file))), b"")
         folder = files[-1].removesuffix("__init__.py")
         return all(
-            name.encode() in source or self.modules.source(f"{folder}{name}.py") is not None
-            for name in sorted(names)
+            name.encode() in source or self.modules.source(f"{folder}{name}.py") is not None for name in names
         )
 
     def holds(self, fact: Fact) -> bool:
@@ -164,6 +286,17 @@ class Workspace:
 
         Of a file that the tree has under two names one has to have what the fact says, and none what it denies.
         """
+        if self.recollection is None:
+            return self._holds(fact)
+        about = about_of(fact)
+        found = self.recollection.find(about, self.answer)
+        if found is None:
+            asking = self.snapshot(asking=True)
+            found = Found(standing="holds" if asking._holds(fact) else "")
+            self.recollection.keep(about, asking.asked, found)
+        return bool(found.standing)
+
+    def _holds(self, fact: Fact) -> bool:
         if fact.scopes == ("",):
             modules = [module for file in fact.files if (module := self.get(file)) is not None]
             scopes = [Scope(module, (), "") for module in modules]

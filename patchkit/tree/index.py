@@ -6,10 +6,11 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.tree import mirror, sglang
 from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, require_shallow, require_short
@@ -465,7 +466,7 @@ def _linearised(
     return order
 
 
-@lru_cache(maxsize=512)
+@collector.kept(512)
 def index_module(file: str, text: bytes) -> Module:
     """Parse one file, once for all that read it.
 

@@ -7,9 +7,9 @@ import os
 import re
 import stat
 import warnings
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from patchkit import collector
 from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _brackets(source: bytes) -> int:
     return deepest
 
 
-@lru_cache(maxsize=512)
+@collector.kept(512)
 def _depth(tree: ast.Module) -> int:
     deepest = -1
     level: list[ast.AST] = [tree]

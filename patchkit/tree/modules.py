@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import libcst as cst
 
+from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.tree.headers import Interest, Reduced, without_bodies
 from patchkit.tree.index import Class, Function, Index
@@ -28,6 +30,7 @@ class _Kept(Generic[_Source, _Made]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._made: dict[_Source, _Made] = {}
+        collector.forgotten_with(self._made.clear)
 
     def get(self, source: _Source, make: Callable[[], _Made]) -> _Made:
         """Return what is made of a source, by ``make`` if it is not among what is kept."""
@@ -62,6 +65,11 @@ class Modules:
         if file not in self._sources:
             self._sources[file] = self.tree.read(file)
         return self._sources[file]
+
+    def label(self, file: str) -> str:
+        """Return a name of a file's bytes, nothing where the tree has no such file."""
+        source = self.source(file)
+        return "" if source is None else hashlib.blake2b(source, digest_size=16).hexdigest()
 
     def version(self) -> str | None:
         """Return the tree's version, ``None`` where nothing tells it."""

@@ -10,8 +10,9 @@ from support.toys import MIRROR, add_patch, attribute
 
 from patchkit import api
 from patchkit.matrix.memory import Memory
-from patchkit.matrix.questions import SOURCE, Decisions
+from patchkit.matrix.questions import SOURCE
 from patchkit.patchset import load
+from patchkit.plan.recollection import Decisions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +107,7 @@ def test_results_are_those_of_their_task_and_their_patches() -> None:
 
 def test_decisions_of_other_code_do_not_mix() -> None:
     """The answer to another question is no answer, even if it is the same word."""
-    decisions = Decisions()
+    decisions = Decisions[str]()
     decisions.add([((SOURCE, "a.py"), ""), ((SOURCE, "b.py"), "x")], "first")
     decisions.add([((SOURCE, "c.py"), ""), ((SOURCE, "d.py"), "y")], "other code's")
     decisions.add([], "nothing was asked")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from patchkit import collector
 from patchkit.codemods import examination
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.names import (
@@ -129,7 +129,7 @@ class Import:
             and not (path and path[-1][0] in {"attr", "keyword"})
         )
 
-    @lru_cache(maxsize=256)  # noqa: B019  # An import is a value, and few are made.
+    @collector.kept(256)
     def add(self, module: cst.Module) -> cst.Module:
         """Return the module with the import, in place among its sorted imports."""
         wanted = self._import

@@ -6,7 +6,6 @@ Scopes know no order. Of a name that is bound twice nobody here guesses which of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -23,6 +22,7 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
+from patchkit import collector
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.definitions import bound_names
 
@@ -162,13 +162,13 @@ def _node(binding: BaseAssignment) -> cst.CSTNode | None:
     return binding.node if isinstance(binding, Assignment) else None
 
 
-@lru_cache(maxsize=4)
+@collector.kept(4)
 def names_of(module: cst.Module) -> Names:
     """Return what the names of a module mean, which is worked out once while that is asked for."""
     return Names(module)
 
 
-@lru_cache(maxsize=1 << 14)
+@collector.kept(1 << 14)
 def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names that something at or below a node might bind, and those that an import there does.
 

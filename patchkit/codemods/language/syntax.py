@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
+
+from patchkit import collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -96,7 +98,7 @@ def descend(
         ahead += [((*where, step), child) for step, child in children(found)][::-1]
 
 
-@lru_cache(maxsize=1 << 14)
+@collector.kept(1 << 14)
 def names_in(node: cst.CSTNode) -> frozenset[str]:
     """Return every name at or below ``node``: of variables, attributes, keywords and definitions."""
     names: set[str] = set()

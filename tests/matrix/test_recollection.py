@@ -1,0 +1,147 @@
+"""What is told with what is known of other trees is what is told without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.toys import MIRROR, SOURCES, rewriting, toy, write_package
+
+from patchkit.errors import PatchkitError
+from patchkit.plan.build import inspect
+from patchkit.plan.interest import interest_of
+from patchkit.plan.recollection import Recollection
+from patchkit.tree.modules import Modules
+from patchkit.tree.tree import OverlayTree, open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from patchkit.patchset.patch import Patch
+    from patchkit.tree.tree import CheckoutTree, Tree
+
+USER, BASE, MOVED = "srt/managers/user.py", "srt/managers/base.py", "srt/layers/moved.py"
+
+
+def edit(kind: str, name: str, at: str, **keys: str) -> str:
+    lines = [f"[edit.{name}]", f'kind = "{kind}"', 'why = "toy"', f'at = "{at}"']
+    return "\n".join([*lines, *(f"{key} = {value}" for key, value in keys.items())])
+
+
+PATCHES = (
+    toy(
+        "p-first",
+        rewriting("copies", f"{MIRROR}::Mirror", "copies = $n", "copies = wanted($n)"),
+        edit("class-attribute", "flag", f"{MIRROR}::Mirror", code="'flag = True'"),
+        edit(
+            "rewrite",
+            "host",
+            f"{MIRROR}::Mirror.host",
+            find="'return self.copies'",
+            code="'return helper(self.copies)'",
+            imports="['from sglang.srt.managers.base import helper']",
+        ),
+    ),
+    toy(
+        "p-second",
+        rewriting("again", f"{MIRROR}::Mirror", "copies = wanted($n)", "copies = wanted($n, first=True)"),
+        edit("method", "more", f"{USER}::User", code='"def more(self):\\n    return 1"'),
+        requires='["p-first"]',
+    ),
+    toy(
+        "p-third",
+        edit(
+            "insert-before",
+            "guard",
+            f"{USER}::User.run",
+            find="'return $value'",
+            code="'guard()'",
+            optional="'no user runs'",
+        ),
+        rewriting("depth", MIRROR, "depth = 1", "depth = 2"),
+        upstream_when=f'["{USER}::User.done"]',
+    ),
+    toy(
+        "p-fourth",
+        rewriting("stop", f"{USER}::User.run", "value = $v", "value = [$v]"),
+        edit("insert-first", "begin", f"{MIRROR}::Mirror.host", code="'begin()'"),
+        applies_when=f'[{{ at = "{MIRROR}::Mirror", lacks = "off = 1" }}]',
+    ),
+)
+MIRRORS = (
+    SOURCES[MIRROR],
+    SOURCES[MIRROR].replace(b"copies = 0", b"copies = 0\n    off = 1"),
+    SOURCES[MIRROR].replace(b"copies = 0", b"copies = 0\n    copies = 1"),
+    SOURCES[MIRROR].replace(b"copies = 0", b"copies = wanted(4)"),
+    SOURCES[MIRROR].replace(b"copies = 0", b"flag = False"),
+    SOURCES[MIRROR].replace(
+        b"class Mirror:", b"from sglang.srt.managers.base import Base\n\nclass Mirror(Base):"
+    ),
+    b"from sglang.srt.managers.base import Base\n\nclass Mirror(Base):\n    copies = 0\n\n\ndepth = 1\n",
+    b"depth = 1\n",
+    b"class Mirror(:\n",
+    None,
+)
+USERS = (
+    None,
+    b"class User:\n    def run(self):\n        value = 1\n        return value\n",
+    b"class User:\n    def run(self):\n        value = 1\n        return value\n\n    def done(self):\n        pass\n",
+    b"from sglang.srt.managers.base import Base\n\nclass User(Base):\n    def other(self):\n        return 2\n",
+    b"class User:\n    def more(self):\n        return 1\n",
+)
+BASES = (
+    None,
+    b"def helper(n):\n    return n\n",
+    b"class Base:\n    def host(self):\n        return self.copies\n",
+    b"def helper(n):\n    return n\n\n\nclass Base:\n    def run(self):\n        value = 1\n        return value\n",
+)
+MOVES = (None, SOURCES[MIRROR], b"def helper(n):\n    return 2 * n\n", b"class Mirror:\n    copies = 0\n")
+STATES = st.tuples(*map(st.sampled_from, (MIRRORS, USERS, BASES, MOVES)))
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> CheckoutTree:
+    root: Path = tmp_path_factory.mktemp("recollection")
+    write_package(root / "python" / "sglang")
+    return open_tree(root)
+
+
+def told(tree: Tree, patches: Sequence[Patch], recollection: Recollection | None) -> object:
+    """What is told of a tree, or why nothing is."""
+    modules = Modules(tree, interest_of(patches))
+    try:
+        return [
+            (status.patch.id, status.state, status.reason, status.edits)
+            for status in inspect(tree, patches, modules, recollection)
+        ]
+    except PatchkitError as error:
+        return str(error)
+
+
+@given(st.lists(STATES, min_size=2, max_size=8))
+@settings(deadline=None)
+def test_a_tree_is_told_the_same_whatever_is_known_of_others(
+    package: CheckoutTree, states: list[tuple[bytes | None, ...]]
+) -> None:
+    recollection = Recollection()
+    other = Recollection()
+    for state in states:
+        tree = OverlayTree(package, dict(zip((MIRROR, USER, BASE, MOVED), state, strict=True)))
+        expected = told(tree, PATCHES, None)
+        assert told(tree, PATCHES, recollection) == expected
+        for each in recollection.fresh():
+            other.learn(each)
+        assert told(tree, PATCHES, other) == expected, "as another process would tell it"
+        assert not recollection.fresh()
+
+
+def test_what_is_known_saves_looking(package: CheckoutTree) -> None:
+    recollection = Recollection()
+    told(package, PATCHES, recollection)
+    assert recollection.fresh()
+    other = OverlayTree(package, {"srt/managers/nothing.py": b"x = 1\n"})
+    told(other, PATCHES, recollection)
+    assert not recollection.fresh()
