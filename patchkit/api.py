@@ -50,13 +50,17 @@ class PlanConflictError(ConflictError):
 
 @dataclass(frozen=True)
 class Move:
-    """What becomes of a patch when a tree moves: its state ``now`` and ``then``, and that in words."""
+    """What becomes of a patch when a tree moves: its state ``now`` and ``then``, and that in words.
+
+    One ``counts`` that the tree has, or that is on without being named.
+    """
 
     patch: str
     now: str
     then: str
     said: str
     reason: str
+    counts: bool = True
 
 
 @dataclass(frozen=True)
@@ -228,32 +232,24 @@ def commit(
 ) -> Committed:
     """Apply as ``apply`` does, in one commit a patch on the current branch.
 
-    TreeError, and nothing written, if the files have uncommitted changes or git cannot commit now;
-    RefusedCommitError if a hook refuses one: that patch is taken back, those before it stay committed.
+    TreeError if the files have uncommitted changes or git cannot commit now, RefusedCommitError if a hook refuses
+    a commit. Branch, index, files and ledger change when all commits are made, and not before.
     """
     from patchkit.plan.at_hand import PatchesAtHand
     from patchkit.series.commit import commit as committing
-    from patchkit.transaction import revert as reverting
     from patchkit.transaction.at_once import at_once
 
-    at_hand = PatchesAtHand(tree, patches)
+    def plan(there: CheckoutTree, ids: Sequence[str], *, only: bool) -> Plan:
+        planned = _plan(there, patches, ids, only=only, runtime=runtime)
+        return at_once(there, planned, PatchesAtHand(there, patches))
 
-    def plan(ids: Sequence[str], *, only: bool) -> Plan:
-        return at_once(tree, _plan(tree, patches, ids, only=only, runtime=runtime), at_hand)
-
-    planned = plan(ids, only=only)
+    planned = plan(tree, ids, only=only)
     conflicts = describe_conflicts(planned.patches)
     if conflicts and not keep_going:
         raise PlanConflictError(
             f"{conflicts}, so nothing was written: --keep-going applies the others.", planned
         )
-    return committing(
-        tree,
-        planned,
-        lambda name: plan((name,), only=True),
-        patches.digest,
-        lambda name: reverting.revert(tree, frozenset({name}), at_hand),
-    )
+    return committing(tree, planned, lambda there, name: plan(there, (name,), only=True), patches.digest)
 
 
 def export(
@@ -436,8 +432,10 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
 
 def recover(tree: CheckoutTree) -> Recovery:
     """Finish an interrupted write to ``tree`` or take it back; TreeError if a file was changed since."""
+    from patchkit.series.worktree import sweep
     from patchkit.transaction.recover import recover
 
+    sweep(tree)
     return recover(tree)
 
 
@@ -536,6 +534,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
     What is ``applied`` on ``ref`` was committed there by patchkit. TreeError for a ref that is none.
     """
     from patchkit.plan.cache import statuses
+    from patchkit.series.backports import IN_TREE
     from patchkit.tree.git import GitRepository, GitTree
 
     words = {
@@ -556,6 +555,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
             said.state.value,
             words[said.state.value],
             said.reason,
+            said.patch.default or before[said.patch.id].state in IN_TREE,
         )
         for said in after
     )
@@ -564,19 +564,25 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
 def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
     """Merge ``ref`` into the branch of ``tree`` without the patches of either side, then apply those it had.
 
-    ConflictError if the merge itself conflicts, which is left to be resolved; TreeError, and nothing written,
-    if the tree has uncommitted changes.
+    Branch, index, files and ledger change when all of it is committed, and not before. ConflictError if the merge
+    itself conflicts, or a patch does then; TreeError if the tree has uncommitted changes.
     """
+    from patchkit.plan.at_hand import PatchesAtHand
     from patchkit.series.merge import merge as merging
-    from patchkit.transaction import revert as reverting
+    from patchkit.transaction.at_once import at_once
 
-    had = reverting.recorded(tree)
-    return merging(
-        tree,
-        ref,
-        lambda: revert(tree, patches),
-        lambda: commit(tree, patches, had, keep_going=True),
-    )
+    def plan(there: CheckoutTree, ids: Sequence[str], runtime: str) -> Plan:
+        planned = _plan(there, patches, ids, only=True, runtime=runtime)
+        conflicts = describe_conflicts(planned.patches)
+        if conflicts:
+            raise PlanConflictError(
+                f"{conflicts} as {ref} makes it, so nothing was written: revert what conflicts, or write it by hand "
+                "there, then try again.",
+                planned,
+            )
+        return at_once(there, planned, PatchesAtHand(there, patches))
+
+    return merging(tree, ref, lambda there: revert(there, patches), plan, patches.digest)
 
 
 def new(

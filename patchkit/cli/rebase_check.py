@@ -70,16 +70,16 @@ def command(
             merged = api.merge(opened, patches, ref)
         if as_json:
             answer["merged"] = merged.merged
-            answer["commits"] = [
-                {"patch": one.patch, "commit": one.commit} for one in merged.committed.commits
-            ]
-        else:
+            answer["commits"] = [{"patch": one.patch, "commit": one.commit} for one in merged.commits]
+        elif merged.is_new:
             console.say(
-                f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.committed.commits)} patches applied."
+                f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.commits)} patches applied."
             )
+        else:
+            console.say(f"\nNothing to merge: this branch has {escaped(ref)} already.")
     if as_json:
         console.emit(answer)
     elif not merging:
         console.say_next((f"rebase-check{words.tail} --onto {ref} --merge", "merges it and applies again"))
-    if any(move.then == "conflict" for move in moves):
+    if not merging and any(move.then == "conflict" and move.counts for move in moves):
         context.exit(1)

@@ -251,13 +251,16 @@ def git(
     settings: Mapping[str, str] | None = None,
     personal: bool = False,
     named: bool = False,
+    apart: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in ``folder`` on the repository that the folder is in, taking no lock that it can do without.
 
     ``settings`` are environment variables of git's. It runs nobody's commands, unless it is ``personal``: what
     the person who types would do, with their name and their hooks; where it is ``named``, with their name alone.
+    What is run ``apart`` goes on to its end where the terminal interrupts the process that runs it.
     """
-    environment = _environment()
+    # Hooks inherit the environment: what a person's git is not told, theirs are not.
+    environment = _environment({} if personal else _GIT_SET)
     command, *rest = arguments
     if personal or named:
         environment |= {key: value for key, value in os.environ.items() if key.startswith(_GIT_PERSON)}
@@ -265,9 +268,7 @@ def git(
         return subprocess.run(
             [
                 "git",
-                "--no-optional-locks",
-                "--literal-pathspecs",
-                *(() if personal else _NO_COMMANDS),
+                *(() if personal else ("--no-optional-locks", "--literal-pathspecs", *_NO_COMMANDS)),
                 "-C",
                 str(folder),
                 command,
@@ -277,18 +278,19 @@ def git(
             capture_output=True,
             check=False,
             env={**environment, **(settings or {})},
+            start_new_session=apart,
         )
     except OSError:
         raise TreeError(f"git is needed to read {folder} and is not on PATH: install git.") from None
 
 
-def _environment() -> dict[str, str]:
+def _environment(told: Mapping[str, str] = _GIT_SET) -> dict[str, str]:
     kept = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith("GIT_") or key.startswith(_GIT_KEPT)
     }
-    return kept | _GIT_SET
+    return {**kept, **told}
 
 
 def tag_version(folder: Path, ref: str) -> str | None:

@@ -72,7 +72,8 @@ def test_git_alone_conflicts_where_merging_without_patches_does_not(fork: Checko
         git(fork.root, "merge", "release")
     git(fork.root, "merge", "--abort")
     merged = api.merge(fork, load.patches(), "release")
-    assert merged.merged == git(fork.root, "rev-parse", "plain").strip()
+    assert merged.merged == git(fork.root, "rev-parse", "release").strip()
+    assert git(fork.root, "branch", "--merged").split() == ["plain", "release", "*", "vendor"]
     assert {status.state.value for status in api.status(fork, load.patches())} == {"applied"}
     assert b"pages = 64" in (fork.read(MIRROR) or b"")
     assert git(fork.root, "status", "--porcelain") == ""
