@@ -66,11 +66,16 @@ class UnmergedError(ConflictError):
 
 @dataclass(frozen=True)
 class Linked:
-    """A linked worktree at a commit of a checkout: the same package in it, and what git has to be told there."""
+    """A linked worktree at a commit of a checkout: the same package in it, and what git has to be told there.
+
+    ``base`` and ``branch`` are what the checkout had as HEAD when the worktree was made.
+    """
 
     tree: CheckoutTree
     top: Path
     settings: tuple[str, ...]
+    base: str
+    branch: str
 
     @property
     def head(self) -> str:
@@ -140,7 +145,6 @@ def linked(tree: CheckoutTree, why: str) -> Iterator[Linked]:
     """
     sweep(tree)
     with locked(tree) as store, _temporary(tree) as there:
-        base, branch = there.head, _branch(tree)
         adopt.copy(tree, there.tree)
         try:
             yield there
@@ -149,11 +153,10 @@ def linked(tree: CheckoutTree, why: str) -> Iterator[Linked]:
                 f"{error}, so nothing was changed: mend what refused it, then try again; hooks run in a worktree of "
                 "its own, which has no untracked files."
             ) from None
-        last = there.head
-        if last == base:
+        if there.head == there.base:
             return
         with _uninterrupted():
-            adopt.adopt(tree, store, there.tree, lambda: _move(tree, base, last, branch, why))
+            adopt.adopt(tree, store, there.tree, lambda: _move(tree, there, why))
 
 
 def sweep(tree: CheckoutTree) -> None:
@@ -172,7 +175,7 @@ def sweep(tree: CheckoutTree) -> None:
 @contextmanager
 def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
-    head = asked(tree.package, "rev-parse", "--verify", "HEAD^{commit}")
+    head, branch = asked(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), _branch(tree)
     try:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
     except OSError as error:
@@ -181,8 +184,8 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
     try:
         with _held(folder):
             # What lies in LFS is no source, and would be fetched.
-            settings = {"GIT_LFS_SKIP_SMUDGE": "1"}
-            made = git(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=settings)
+            told = {"GIT_LFS_SKIP_SMUDGE": "1"}
+            made = git(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=told)
             if made.returncode != 0:
                 raise TreeError(
                     f"git worktree add failed in {place} ({said(made)}): nothing was changed; mend that, or let "
@@ -194,7 +197,8 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
                 asked(place, "update-index", "--assume-unchanged", "--", *differing)
             package = place / tree.package.relative_to(top)
             root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
-            yield Linked(CheckoutTree(root, package), place, (*_AT_ONCE, *_hooks(top, place)))
+            settings = (*_AT_ONCE, *_hooks(top, place))
+            yield Linked(CheckoutTree(root, package), place, settings, head, branch)
     finally:
         with _uninterrupted():
             _remove(tree, place)
@@ -230,29 +234,30 @@ def _branch(tree: CheckoutTree) -> str:
     return os.fsdecode(git(tree.root, "symbolic-ref", "--quiet", "HEAD").stdout).strip()
 
 
-def _move(tree: CheckoutTree, base: str, last: str, branch: str, why: str) -> None:
-    """Bring branch, index and files of ``tree`` from one commit to another; TreeError, and no change, if it cannot."""
+def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
+    """Bring branch, index and files of ``tree`` to the commit of ``there``; TreeError, and no change, if it cannot."""
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
-    if asked(top, "rev-parse", "HEAD") != base or _branch(tree) != branch:
+    base, last = there.base, there.head
+    if asked(top, "rev-parse", "HEAD") != base or _branch(tree) != there.branch:
         raise TreeError(f"HEAD of {top} moved while patchkit was at work: nothing was changed; try again.")
-    with tempfile.TemporaryDirectory(prefix="patchkit-") as scratch:
-        # The index of a checkout has times of its files, which a copy may bring up to date.
-        index = Path(asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index"))
-        settings = {"GIT_INDEX_FILE": str(shutil.copy(index, Path(scratch, "index")))}
-        git(top, "update-index", "-q", "--refresh", settings=settings)
-        tried = git(top, *_OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
+    # The index of a checkout has times of its files, which a copy may bring up to date.
+    index = asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
+    settings = {"GIT_INDEX_FILE": str(shutil.copy(index, there.top.parent / "index"))}
+    git(top, "update-index", "-q", "--refresh", settings=settings)
+    tried = git(top, *_OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
     if tried.returncode != 0:
         raise TreeError(
             f"what was committed cannot come to {top} ({said(tried)}): nothing was changed; commit or stash what "
             "is in the way, then try again."
         )
+    _require_free(top, base, last)
     _require_space(tree, top, base, last)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
     done = git(top, *_OWN_FILES, *alias, "patchkit-move", base, last, why, apart=True)
     if done.returncode == 3:
         raise UnfinishedError(
-            f"{top} is between two commits ({said(done)}): mend that, then git reset --keep {last} ends it, with the "
-            "commits that were made."
+            f"{top} has files of two commits ({said(done)}): mend that; git status names them, and git checkout "
+            "HEAD -- FILE puts one back."
         )
     if done.returncode != 0:
         raise TreeError(
@@ -260,13 +265,33 @@ def _move(tree: CheckoutTree, base: str, last: str, branch: str, why: str) -> No
         )
 
 
+def _require_free(top: Path, base: str, last: str) -> None:
+    """Raise TreeError if something lies where a file comes to be, be it ignored, which git would overwrite."""
+    for name in _differing(top, base, last, "--diff-filter=A"):
+        path = top / name
+        above = next(folder for folder in path.parents if os.path.lexists(folder))
+        if os.path.lexists(path) or not above.is_dir():
+            raise TreeError(
+                f"{path if os.path.lexists(path) else above} is in the way of a file that was committed: nothing was "
+                "changed; move it elsewhere and try again."
+            )
+
+
 def _require_space(tree: CheckoutTree, top: Path, base: str, last: str) -> None:
     """Raise OSError unless there is space for the files that differ between two commits."""
-    differing = set(asked(top, "diff-tree", "-r", "--no-renames", "--name-only", base, last).splitlines())
-    listed = (line.split("\t", 1) for line in asked(top, "ls-tree", "-r", "-l", last).splitlines())
+    differing = set(_differing(top, base, last))
+    listed = (
+        line.split("\t", 1) for line in asked(top, "ls-tree", "-r", "-l", "-z", last).split("\0") if line
+    )
     sizes = [int(size) for meta, name in listed if name in differing and (size := meta.split()[3]) != "-"]
     with tempfile.TemporaryFile(dir=Store(tree.package).path) as reserve:
-        reserve.write(bytes(sum(sizes) + _BLOCK * len(sizes)))
+        if sizes and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(reserve.fileno(), 0, sum(sizes) + _BLOCK * len(sizes))
+
+
+def _differing(top: Path, base: str, last: str, *options: str) -> list[str]:
+    listed = asked(top, "diff-tree", "-r", "-z", "--no-renames", "--name-only", *options, base, last)
+    return list(filter(None, listed.split("\0")))
 
 
 @contextmanager

@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from support.repositories import committing, hook, whole
+from support.repositories import patched_states as states
 from support.toys import CRLF, MIRROR, everything, git, write_package
 
 from patchkit import api
@@ -19,41 +21,11 @@ pytestmark = pytest.mark.usefixtures("patch_folder")
 
 @pytest.fixture
 def fork(checkout: CheckoutTree) -> CheckoutTree:
-    """A checkout in which git knows who commits."""
-    git(checkout.root, "config", "user.name", "A Maintainer")
-    git(checkout.root, "config", "user.email", "maintainer@example.com")
-    return checkout
-
-
-def whole(tree: CheckoutTree) -> dict[str, object]:
-    """Return all that a command which changes nothing leaves as it was: files, ledger, index, refs and worktrees."""
-    asked = {
-        "index": ("ls-files", "--stage", "-v"),
-        "refs": ("for-each-ref",),
-        "HEAD": ("log", "-1", "--format=%H %D"),
-        "reflog": ("reflog",),
-        "worktrees": ("worktree", "list"),
-    }
-    found: dict[str, object] = {name: git(tree.root, *words) for name, words in asked.items()}
-    kept = sorted(
-        p.relative_to(tree.root).as_posix() for p in (tree.root / ".git").iterdir() if p.name != "objects"
-    )
-    return found | {"files": everything(tree.root), "git": kept}
-
-
-def states(tree: CheckoutTree) -> dict[str, str]:
-    return {status.patch.id: status.state.value for status in api.status(tree, load.patches())}
+    return committing(checkout)
 
 
 def log(tree: CheckoutTree, form: str = "%s") -> list[str]:
     return git(tree.root, "log", "--reverse", f"--format={form}", "start..HEAD").strip().splitlines()
-
-
-def hook(tree: CheckoutTree, name: str, text: str) -> None:
-    path = tree.root / ".git" / "hooks" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 def committed(tree: CheckoutTree, *ids: str) -> list[str]:
