@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
 from patchkit.series.commit import Commit, commits, require_committable
-from patchkit.series.worktree import UnmergedError, asked, linked
+from patchkit.series.worktree import asked, linked, said
+from patchkit.transaction import adopt
+from patchkit.transaction.history import signed
+from patchkit.transaction.revert import recorded
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -26,6 +29,14 @@ if TYPE_CHECKING:
     Planned = Callable[[CheckoutTree, Sequence[str], str], Plan]
 
 _TAKEN_BACK = "Take patchkit's patches back for a merge"
+
+
+class UnmergedError(ConflictError):
+    """A merge left conflicts in ``files``."""
+
+    def __init__(self, files: tuple[str, ...]) -> None:
+        super().__init__(f"{', '.join(files)}: conflicts.")
+        self.files = files
 
 
 @dataclass(frozen=True)
@@ -57,51 +68,117 @@ def merge(
     other = named.stdout.decode().strip()
     if asked(tree.root, "status", "--porcelain", "--untracked-files=no"):
         raise TreeError(f"{tree.root} has uncommitted changes: commit or stash them, then try again.")
-    if git(tree.root, "merge-base", "--is-ancestor", other, "HEAD").returncode == 0:
+    if _is_ancestor(tree, other, "HEAD"):
         return Merged(other, (), (), is_new=False)
-    branch = asked(tree.root, "rev-parse", "--abbrev-ref", "HEAD")
     with linked(tree, f"patchkit rebase-check --onto {ref} --merge") as there:
-        ours = _unpatched(there, take_back)
-        there.switch(other)
+        if _is_ancestor(tree, "HEAD", other):
+            there.switch(other)
+            return Merged(other, (), ())
+        ours = _unpatched(tree, there, there.base, take_back)
         try:
-            theirs = _unpatched(there, take_back)
+            theirs = _unpatched(tree, there, other, take_back)
+            below = [_unpatched(tree, there, base, take_back) for base in _bases(there, ref, other)]
+            result = _result(there, ours, theirs, below)
+        except UnmergedError as error:
+            raise ConflictError(
+                f"{ref} conflicts with this branch also without any patch, in {', '.join(error.files)}, so nothing was "
+                f"changed: patchkit revert, commit that, git merge {ref}, resolve it, then patchkit apply --commit."
+            ) from None
         except ConflictError as error:
             raise ConflictError(f"{ref}: {error}") from error
-        there.switch(ours.commit)
-        _merge(there, ref, theirs.commit, "" if branch == "HEAD" else branch)
+        there.switch(there.base)
+        there.become(ours.tree)
+        if ours.tree != asked(there.top, "rev-parse", "HEAD^{tree}"):
+            there.accepted("commit", "--quiet", "--message", _TAKEN_BACK)
+        _conclude(there, ref, other, result)
+        adopt.copy(tree, there.tree)
         had = tuple(dict.fromkeys((*ours.patches, *theirs.patches)))
-        made: tuple[Commit, ...] = ()
-        if had:
-            runtime = (ours if ours.patches else theirs).runtime
-            made = commits(
-                there, plan(there.tree, had, runtime), lambda t, name: plan(t, (name,), runtime), digest
-            )
+        if not had:
+            return Merged(other, (), ())
+        runtime = (ours if ours.patches else theirs).runtime
+        planned = plan(there.tree, had, runtime)
+        made = commits(there, planned, lambda t, name: plan(t, (name,), runtime), digest)
     return Merged(other, had, made)
 
 
 @dataclass(frozen=True)
 class _Unpatched:
-    """A commit without patches, those that were taken back for it, and where they had their runtime."""
+    """A commit's tree without patches, those that were taken back for it, and where they had their runtime."""
 
-    commit: str
+    tree: str
     patches: tuple[str, ...]
     runtime: str
 
 
-def _unpatched(there: Linked, take_back: Callable[[CheckoutTree], Reverted]) -> _Unpatched:
+def _unpatched(
+    tree: CheckoutTree, there: Linked, commit: str, take_back: Callable[[CheckoutTree], Reverted]
+) -> _Unpatched:
+    """Take back the patches of a commit; ConflictError if that cannot be done."""
+    there.switch(commit)
+    adopt.copy(tree, there.tree)
     runtime = "vendored" if vendor.is_vendored(there.tree) else "import"
+    if not (recorded(there.tree) or signed(there.tree)):
+        return _Unpatched(asked(there.top, "rev-parse", "HEAD^{tree}"), (), runtime)
     reverted = take_back(there.tree)
-    if reverted.files:
-        there.commit(reverted.files, _TAKEN_BACK)
-    return _Unpatched(there.head, reverted.patches, runtime)
+    if signed(there.tree):
+        # The ledger knows a part of it, as where git has merged two branches: then git's history has to know all.
+        there.become("HEAD")
+        adopt.forget(there.tree)
+        reverted = take_back(there.tree)
+    there.add(reverted.files)
+    tree = asked(there.top, "write-tree")
+    there.become("HEAD")
+    return _Unpatched(tree, reverted.patches, runtime)
 
 
-def _merge(there: Linked, ref: str, commit: str, branch: str) -> None:
-    message = f"Merge {ref}{' into ' if branch else ''}{branch}"
-    try:
-        there.accepted("merge", "--quiet", "--ff", "--message", message, commit)
-    except UnmergedError as error:
-        raise ConflictError(
-            f"{ref} conflicts with this branch also without any patch, in {', '.join(error.files)}, so nothing was "
-            f"changed: patchkit revert, commit that, git merge {ref}, resolve it, then patchkit apply --commit."
-        ) from None
+def _bases(there: Linked, ref: str, other: str) -> list[str]:
+    found = git(there.top, "merge-base", "--all", there.base, other).stdout.decode().split()
+    if not found:
+        raise TreeError(
+            f"{ref} has unrelated histories, as git calls it, so nothing was changed: name another."
+        )
+    return found
+
+
+def _result(there: Linked, ours: _Unpatched, theirs: _Unpatched, bases: Sequence[_Unpatched]) -> str:
+    """Return the tree to which the two merge; git does it on commits that lead from one unpatched tree to another."""
+    below = [word for base in bases for word in ("-p", _commit(there, base))]
+    there.switch(_commit(there, ours, *below))
+    # What a merge of these says is nobody's: it is asked for the tree alone.
+    options = ("--quiet", "--no-commit", "--no-ff", "--no-verify-signatures", "--no-autostash")
+    done = git(there.top, "merge", *options, _commit(there, theirs, *below), named=True)
+    unmerged = asked(there.top, "diff", "--name-only", "--diff-filter=U").splitlines()
+    if unmerged:
+        raise UnmergedError(tuple(unmerged))
+    if done.returncode != 0:
+        raise TreeError(f"git merge failed ({said(done)}): nothing was changed; mend that and try again.")
+    tree = asked(there.top, "write-tree")
+    there.become("HEAD")
+    return tree
+
+
+def _commit(there: Linked, unpatched: _Unpatched, *below: str) -> str:
+    made = git(there.top, "commit-tree", unpatched.tree, *below, "-m", _TAKEN_BACK, named=True)
+    return made.stdout.decode().strip()
+
+
+def _conclude(there: Linked, ref: str, other: str, result: str) -> None:
+    """Commit the result as a merge of another commit, as a person does who has resolved one."""
+    git(
+        there.top,
+        "merge",
+        "--quiet",
+        "--no-commit",
+        "--no-ff",
+        "--strategy=ours",
+        "--allow-unrelated-histories",
+        other,
+        named=True,
+    )
+    there.become(result)
+    into = f" into {there.branch.removeprefix('refs/heads/')}" if there.branch else ""
+    there.accepted("commit", "--quiet", "--message", f"Merge {ref}{into}")
+
+
+def _is_ancestor(tree: CheckoutTree, commit: str, of: str) -> bool:
+    return git(tree.root, "merge-base", "--is-ancestor", commit, of).returncode == 0

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchkit.errors import ConflictError, PatchkitError, TreeError, UnfinishedError
+from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction import adopt
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked
@@ -56,14 +56,6 @@ class RefusedCommitError(PatchkitError):
     """Git or a hook refused a commit, and nothing was changed."""
 
 
-class UnmergedError(ConflictError):
-    """A merge left conflicts in ``files``."""
-
-    def __init__(self, files: tuple[str, ...]) -> None:
-        super().__init__(f"{', '.join(files)}: conflicts.")
-        self.files = files
-
-
 @dataclass(frozen=True)
 class Linked:
     """A linked worktree at a commit of a checkout: the same package in it, and what git has to be told there.
@@ -86,10 +78,18 @@ class Linked:
         """Check out another commit."""
         asked(self.top, *_OWN_FILES, "checkout", "--quiet", "--detach", commit)
 
-    def commit(self, files: Sequence[str], message: str) -> str:
-        """Commit files of the package with what hooks make of them, and return the commit's id."""
+    def become(self, tree: str) -> None:
+        """Let index and files be those of a commit or of a tree; the commit that is checked out stays the same."""
+        asked(self.top, *_OWN_FILES, "read-tree", "--reset", "-u", tree)
+
+    def add(self, files: Sequence[str]) -> None:
+        """Put files of the package as they stand into the index."""
         git(self.tree.package, "update-index", "--no-assume-unchanged", "--", *files)
         asked(self.tree.package, "add", "--all", "--force", "--", *files)
+
+    def commit(self, files: Sequence[str], message: str) -> str:
+        """Commit files of the package with what hooks make of them, and return the commit's id."""
+        self.add(files)
         return self.accepted("commit", "--quiet", "--cleanup=whitespace", "--message", message)
 
     def accepted(self, *arguments: str) -> str:
@@ -103,9 +103,6 @@ class Linked:
             for _ in range(_ROUNDS):
                 before = asked(self.top, "write-tree")
                 done = git(self.top, *self.settings, *arguments, personal=True)
-                unmerged = asked(self.top, "diff", "--name-only", "--diff-filter=U").splitlines()
-                if unmerged:
-                    raise UnmergedError(tuple(unmerged))
                 asked(self.top, "add", "--update", ".")
                 now = asked(self.top, "write-tree")
                 if done.returncode == 0:
@@ -113,9 +110,7 @@ class Linked:
                         return self.head
                     arguments = ("commit", "--quiet", "--amend", "--no-edit")
                 elif now == before:
-                    raise RefusedCommitError(f"git refused the {arguments[0]} ({said(done)})")
-                elif arguments[0] == "merge":
-                    arguments = ("commit", "--quiet", "--no-edit")
+                    raise RefusedCommitError(f"git refused the commit ({said(done)})")
         finally:
             adopt.note_rewritten(self.tree, left)
         raise RefusedCommitError("git's hooks change files anew at each commit")

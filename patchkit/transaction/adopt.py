@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 
 def copy(source: CheckoutTree, target: CheckoutTree) -> None:
-    """Give ``target``, which has no ledger, that of ``source``, as far as its contents can be read."""
+    """Give ``target`` the ledger of ``source``, as far as its contents can be read."""
     known = Store(source.package)
-    ledger = known.read()
-    if ledger.records:
-        with locked(target) as store:
-            _write(target, store, ledger, _contents(known, ledger.contents))
+    _replace(target, known.read(), known)
+
+
+def forget(tree: CheckoutTree) -> None:
+    """Leave a tree without a ledger."""
+    _replace(tree, Ledger(), Store(tree.package))
 
 
 def as_left(tree: CheckoutTree) -> dict[str, bytes | None]:
@@ -85,6 +87,12 @@ def adopt(tree: CheckoutTree, store: Store, other: CheckoutTree, move: Callable[
     with refusing(tree, advice, UnfinishedError):
         store.publish()
         store.end()
+
+
+def _replace(tree: CheckoutTree, ledger: Ledger, known: Store) -> None:
+    if Store(tree.package).read() != ledger:
+        with locked(tree) as store:
+            _write(tree, store, ledger, _contents(known, ledger.contents))
 
 
 def _contents(store: Store, digests: Iterable[str]) -> list[bytes]:
