@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from ruff.__main__ import find_ruff_bin
 from support.repositories import committing, hook, patched_states, whole
-from support.toys import ABRUPT, MIRROR, add_patch, contents, git, making
+from support.toys import ABRUPT, MIRROR, add_patch, attribute, contents, git, making
 
 from patchkit import api
 from patchkit.errors import TreeError
 from patchkit.patchset import load
+from patchkit.plan.vendor import runtime_files
 from patchkit.series.worktree import RefusedCommitError
 
 if TYPE_CHECKING:
@@ -185,3 +187,23 @@ def test_a_later_patch_and_a_revert_follow_a_formatter(fork: CheckoutTree) -> No
     api.revert(fork, load.patches(), ("t-stop",))
     assert patched_states(fork)["t-stop"] == "pending"
     assert b"guard = 1" in (fork.read(MIRROR) or b"")
+
+
+def test_the_runtime_inside_a_tree_stays_as_it_is_under_a_forks_formatters(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
+    imports = '["from patchkit.runtime import api_1 as patchkit_api"]'
+    most = attribute(ABRUPT, "Worker", "most = patchkit_api.longest")
+    add_patch(patch_folder, "t-most", most, imports=imports)
+    sorting = "check --select I,F401,UP037 --fix --config 'lint.isort.force-single-line = true'"
+    options = "--quiet --isolated --no-cache --config 'line-length = 60'"
+    tool = f"'{find_ruff_bin()}'"
+    hook(
+        fork,
+        "pre-commit",
+        f"{tool} {sorting} {options} python; {tool} format {options} python; git diff --quiet",
+    )
+    api.commit(fork, load.patches(), runtime="vendored")
+    assert {file: fork.read(file) for file in runtime_files()} == runtime_files()
+    assert api.apply(fork, load.patches()).files == ()
+    assert set(patched_states(fork).values()) == {"applied"}
