@@ -64,12 +64,13 @@ def command(
             merged = merge(opened, patches, ref)
     if as_json:
         console.emit(RebaseCheck.of(opened, ref, moves, merged))
-    elif merged is not None:
-        applied = len(merged.committed.commits)
-        console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {applied} patches applied.")
-    else:
+    elif merged is None:
         console.say_next((f"rebase-check{words.tail} --onto {ref} --merge", "merges it and applies again"))
-    if any(move.then == "conflict" for move in moves):
+    elif merged.is_new:
+        console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.commits)} patches applied.")
+    else:
+        console.say(f"\nNothing to merge: this branch has {escaped(ref)} already.")
+    if not merging and any(move.then == "conflict" and move.counts for move in moves):
         context.exit(1)
 
 

@@ -29,8 +29,8 @@ def commit(
 ) -> Committed:
     """Apply as ``apply`` does, in one commit a patch on the current branch.
 
-    TreeError, and nothing written, if the files have uncommitted changes or git cannot commit now;
-    RefusedCommitError if a hook refuses one: that patch is taken back, those before it stay committed.
+    TreeError if the files have uncommitted changes or git cannot commit now, RefusedCommitError if a hook refuses
+    a commit. Branch, index, files and ledger change when all commits are made, and not before.
     """
     require_whole(tree)
     planner = Planner(tree, patches, runtime)
@@ -38,4 +38,4 @@ def commit(
     left = describe_conflicts(planned.patches)
     if left and not keep_going:
         raise PlanConflictError(f"{left}, so nothing was written: --keep-going applies the others.", planned)
-    return committing(tree, planned, planner, patches.digest)
+    return committing(tree, planned, patches, runtime)

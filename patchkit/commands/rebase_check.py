@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.commands.status import status
 from patchkit.plan.cache import statuses
+from patchkit.series.backports import IN_TREE
 from patchkit.tree.git import GitRepository, GitTree
 
 if TYPE_CHECKING:
@@ -16,13 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Move:
-    """What becomes of a patch when a tree moves: its state ``now`` and ``then``, and that in words."""
+    """What becomes of a patch when a tree moves: its state ``now`` and ``then``, and that in words.
+
+    One ``counts`` that the tree has, or that is on without being named.
+    """
 
     patch: str
     now: str
     then: str
     said: str
     reason: str
+    counts: bool = True
 
 
 def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move, ...]:
@@ -48,6 +53,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
             said.state.value,
             words[said.state.value],
             said.reason,
+            said.patch.default or before[said.patch.id].state in IN_TREE,
         )
         for said in after
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.series.worktree import sweep
 from patchkit.transaction import recover as recovering
 
 if TYPE_CHECKING:
@@ -13,4 +14,5 @@ if TYPE_CHECKING:
 
 def recover(tree: CheckoutTree) -> Recovery:
     """Finish an interrupted write to ``tree`` or take it back; TreeError if a file was changed since."""
+    sweep(tree)
     return recovering.recover(tree)

@@ -34,6 +34,9 @@ _HEADER = f"""\
 # Copyright the patchkit authors. SPDX-License-Identifier: Apache-2.0
 # Licensed under the Apache License, Version 2.0: http://www.apache.org/licenses/LICENSE-2.0
 # Copied from sglang-patchkit {__version__} by `patchkit apply --runtime vendored`; do not edit it here.
+# fmt: off
+# isort: skip_file
+# ruff: noqa
 """
 
 

@@ -1,22 +1,29 @@
-"""Each patch becomes one commit on the current branch, and nothing else of the index or the tree is touched."""
+"""Each patch becomes one commit, and the current branch moves to the last of them when all are made."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchkit.errors import PatchkitError, TreeError
+from patchkit.errors import ConflictError, TreeError
+from patchkit.plan.planner import Planner
+from patchkit.plan.status import State
 from patchkit.series.message import message
+from patchkit.series.worktree import RefusedCommitError, linked
 from patchkit.transaction.apply import Applied, Transaction
 from patchkit.transaction.origin import origin
-from patchkit.transaction.revert import revert
+from patchkit.transaction.uncommitted import uncommitted
+from patchkit.transaction.write import checked
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from patchkit.plan.planner import Planner
+    from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
+    from patchkit.series.worktree import Linked
     from patchkit.tree.tree import CheckoutTree
 
 # What git leaves in its folder while something is half done, and what ends it.
@@ -31,7 +38,7 @@ _UNDER_WAY = {
 
 @dataclass(frozen=True)
 class Commit:
-    """One patch's commit."""
+    """One patch's commit; patches that a hook takes only together have the same one."""
 
     patch: str
     commit: str
@@ -45,59 +52,96 @@ class Committed:
     commits: tuple[Commit, ...]
 
 
-class RefusedCommitError(PatchkitError):
-    """Git or a hook refused a patch's commit: that patch was taken back, those before it stay committed."""
+def commit(tree: CheckoutTree, plan: Plan, patches: PatchSet, runtime: str) -> Committed:
+    """Write the plan patch by patch and commit each; ``runtime`` is as ``Planner`` has it.
 
-
-def commit(
-    tree: CheckoutTree,
-    plan: Plan,
-    planner: Planner,
-    digest: str,
-) -> Committed:
-    """Write the plan of ``planner`` patch by patch and commit each.
-
-    A patch whose edits another has made whole is recorded and has no commit.
-
-    TreeError, and nothing written, unless the package is tracked by git with no change in the files that the
-    plan changes and nothing half done. Hooks run; the author is git's.
+    A patch whose edits another has made whole is recorded and has no commit. TreeError unless the package is
+    tracked by git with no change in the files that the plan changes and nothing half done; RefusedCommitError if
+    git or a hook refuses. Nothing has changed then. Hooks run; the author is git's.
     """
-    transaction = Transaction(tree, digest, committed=True)
-    applied = transaction.check(plan)
-    require_committable(tree, [change.file for change in plan.changes if change.before is not None])
+    applied = Transaction(tree, patches.digest, committed=True).check(plan)
+    require_committable(tree)
+    _require_committed(tree, plan)
+    if not plan.made:
+        return Committed(applied, ())
+    with linked(tree, "patchkit apply --commit") as there:
+        return Committed(applied, commits(there, plan, patches, runtime))
+
+
+def commits(there: Linked, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:
+    """Commit the plan's patches in a linked worktree, each alone, and together where a hook refuses one alone."""
     made: list[Commit] = []
-    for status in plan.made:
-        name = status.patch.id
-        # Planned anew: what stands by now is what the patches before it made.
-        planned = planner.together(planner.plan((name,), only=True), origin(tree))
-        transaction.commit(planned)
-        changes = [change for change in planned.changes if change.before != change.after]
-        if not changes:
-            continue
-        fresh = [change.file for change in changes if change.before is None]
-        try:
-            if fresh:
-                git(tree.package, "add", "--intent-to-add", "--force", "--", *fresh)
-            made.append(Commit(name, _commit(tree, [change.file for change in changes], status)))
-        except RefusedCommitError as error:
-            revert(tree, frozenset({name}), planner)
-            before = f"; committed before it: {', '.join(one.patch for one in made)}" if made else ""
-            raise RefusedCommitError(
-                f"{name}: {error}, so this patch was taken back{before}: "
-                "mend what refused it, then patchkit apply --commit goes on."
-            ) from None
-    return Committed(applied, tuple(made))
+    left = list(plan.made)
+    while left:
+        group: list[PatchStatus] = []
+        files: set[str] = set()
+        first: RefusedCommitError | None = None
+        for wider in _groups(left):
+            for status in wider[len(group) :]:
+                files |= _write(
+                    there,
+                    Planner(there.tree, patches, runtime),
+                    status.patch.id,
+                    patches.digest,
+                    again=bool(group),
+                )
+            group = wider
+            if not files:
+                break
+            try:
+                identifier = there.commit(sorted(files), message([status.patch for status in group]))
+            except RefusedCommitError as error:
+                first = first or error
+                continue
+            made += [Commit(status.patch.id, identifier) for status in group]
+            break
+        else:
+            raise RefusedCommitError(f"{left[0].patch.id}: {first}")
+        left = [status for status in left if status not in group]
+    return tuple(made)
 
 
-def require_committable(tree: CheckoutTree, files: Sequence[str]) -> None:
-    """Raise TreeError unless commits of these files can be made now, with nothing of anyone's in them."""
+def _groups(left: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
+    """Yield the first patch, it with what hardens it, and all of them; each begins as the one before."""
+    first = left[0].patch.id
+    wanted = {first, *(status.patch.id for status in left if first in status.patch.hardens)}
+    for status in reversed(left):
+        wanted |= set(status.patch.requires) if status.patch.id in wanted else set()
+    together = [status for status in left if status.patch.id in wanted]
+    rest = [status for status in left if status not in together]
+    yield list(left[:1])
+    if len(together) > 1:
+        yield together
+    if rest and len(left) > 1:
+        yield together + rest
+
+
+def _write(there: Linked, planner: Planner, name: str, digest: str, *, again: bool) -> set[str]:
+    """Write one patch to the linked worktree and return the files that it changes; ConflictError if it conflicts."""
+    # Planned anew: what stands by now is what the patches before it made.
+    planned = planner.together(planner.plan((name,), only=True), origin(there.tree))
+    status = next(status for status in planned.patches if status.patch.id == name)
+    if status.state is State.CONFLICT:
+        raise ConflictError(
+            f"{name} conflicts with what is committed ({status.reason}), so nothing was changed: patchkit diff "
+            "shows where."
+        )
+    Transaction(there.tree, digest, allow_dirty=True, committed=not again).commit(planned)
+    return {change.file for change in planned.changes if change.before != change.after}
+
+
+def require_committable(tree: CheckoutTree) -> None:
+    """Raise TreeError unless commits can be made now, with nothing of anyone's half done."""
     where = tree.package
     if git(where, "rev-parse", "--verify", "--quiet", "HEAD").returncode != 0:
         raise TreeError(f"{where} is in no git repository with a commit: leave out --commit.")
     for name, doing in _UNDER_WAY.items():
-        place = git(where, "rev-parse", "--git-path", name).stdout.decode(errors="surrogateescape").strip()
-        if (where / place).exists():
+        if _has(tree, name):
             raise TreeError(f"a {doing} is under way in {tree.root}: finish or abort it, then try again.")
+    if _has(tree, "index.lock"):
+        raise TreeError(
+            f"another git is at work in {tree.root}: wait for its end (or remove index.lock), then try again."
+        )
     if git(tree.root, "ls-files", "--unmerged").stdout:
         raise TreeError(f"the index of {tree.root} has unmerged files: resolve them, then try again.")
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
@@ -105,25 +149,26 @@ def require_committable(tree: CheckoutTree, files: Sequence[str]) -> None:
             raise TreeError(
                 "git does not know who commits: git config user.name and user.email, then try again."
             )
-    if not files:
-        return
-    names = tuple(files)
-    if git(where, "ls-files", "--error-unmatch", "--", *names).returncode != 0:
-        raise TreeError(f"git does not track all files to change in {where}: leave out --commit.")
-    changed = git(where, "diff-index", "--name-only", "HEAD", "--", *names).stdout.decode(errors="replace")
-    really = git(where, "diff", "--name-only", "HEAD", "--", *names, personal=True).stdout
-    if changed and really:
+
+
+def _has(tree: CheckoutTree, name: str) -> bool:
+    place = git(tree.package, "rev-parse", "--git-path", name).stdout.rstrip(b"\n")
+    return (tree.package / os.fsdecode(place)).exists()
+
+
+def _require_committed(tree: CheckoutTree, plan: Plan) -> None:
+    """Raise TreeError unless git has every file that the plan changes as it stands, and none that it makes."""
+    files = {change.file: change.before for change in plan.changes}
+    old = tuple(file for file, text in files.items() if text is not None)
+    if old and git(tree.package, "ls-files", "--error-unmatch", "--", *old).returncode != 0:
+        raise TreeError(f"git does not track all files to change in {tree.package}: leave out --commit.")
+    places = checked(tree, {change.file: (change.before, change.after) for change in plan.changes}).places
+    dirty = uncommitted(tree.package, {f: (places[f], text) for f, text in files.items() if text is not None})
+    new = [file for file, text in files.items() if text is None]
+    if new:
+        checkout = Checkout(tree.package)
+        dirty += sorted({*checkout.committed(new), *checkout.staged(new)})
+    if dirty:
         raise TreeError(
-            f"{', '.join(changed.split())}: uncommitted changes, patchkit's own included; commit or stash "
-            "them first."
+            f"{', '.join(dirty)}: uncommitted changes, patchkit's own included; commit or stash them first."
         )
-
-
-def _commit(tree: CheckoutTree, files: Sequence[str], status: PatchStatus) -> str:
-    where = tree.package
-    options = ("--quiet", "--only", "--message", message(status.patch), "--", *files)
-    done = git(where, "commit", *options, personal=True)
-    if done.returncode != 0:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        raise RefusedCommitError(f"git refused the commit ({said[0] if said else 'it did not say why'})")
-    return git(where, "rev-parse", "HEAD").stdout.decode().strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,66 +14,121 @@ from patchkit.series.message import message
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchkit.plan.status import Stage
     from patchkit.tree.git import GitTree
 
 
 def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, ...]:
-    """Write one file a stage to ``folder`` and return them in order.
+    """Write one file a stage to ``folder``, all of them or none, and return them in order.
 
-    The commits are made in a temporary object store, so that git itself writes the files. UsageError if
-    ``folder`` has a series already, TreeError if git does not know who commits.
+    The commits are made in a temporary repository, so that git itself writes the files and nobody's settings say
+    how. UsageError if ``folder`` has a series already, TreeError if it cannot be written or nobody knows who commits.
     """
     if folder.is_dir() and any(folder.glob("*.patch")):
         raise UsageError(f"{folder} holds a series already: remove it or name another folder with -o.")
     if not stages:
         return ()
-    path = tree.repository.path
-    with tempfile.TemporaryDirectory(prefix="patchkit-") as scratch:
-        store = _Scratch(path, Path(scratch))
-        base = parent = store.run("rev-parse", f"{tree.ref}^{{commit}}")
-        store.run("read-tree", base)
-        for stage in stages:
-            for change in stage.changes:
-                name = f"{tree.place}/{change.file}"
-                if change.after is None:
-                    store.run("update-index", "--force-remove", "--", name)
-                    continue
-                content = Path(scratch, "content")
-                content.write_bytes(change.after)
-                blob = store.run("hash-object", "-w", "--no-filters", "--", str(content))
-                mode = store.run("ls-files", "--stage", "--", name)[:6] or "100644"
-                store.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
-            written = store.run("write-tree")
-            parent = store.run("commit-tree", written, "-p", parent, "-m", message(stage.patch))
-        prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
-        signature = f"--signature=patchkit {__version__}"
-        target = str(folder.absolute())
-        said = store.run("format-patch", *prefixes, signature, "-o", target, f"{base}..{parent}")
-    return tuple(map(Path, said.splitlines()))
+    try:
+        with tempfile.TemporaryDirectory(prefix="patchkit-") as scratch:
+            return _placed(_written(tree, stages, Path(scratch)), folder)
+    except OSError as error:
+        raise TreeError(
+            f"{error.filename or folder}: {error.strerror}: nothing was written; mend that or name another folder "
+            "with -o."
+        ) from error
+
+
+def _written(tree: GitTree, stages: Sequence[Stage], scratch: Path) -> list[Path]:
+    repository = _Scratch(tree, scratch)
+    repository.run("read-tree", _answer(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
+    base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
+    for stage in stages:
+        for change in stage.changes:
+            name = f"{tree.place}/{change.file}"
+            if change.after is None:
+                repository.run("update-index", "--force-remove", "--", name)
+                continue
+            content = scratch / "content"
+            content.write_bytes(change.after)
+            blob = repository.run("hash-object", "-w", "--no-filters", "--", str(content))
+            mode = repository.run("ls-files", "--stage", "--", name)[:6] or "100644"
+            repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
+        written = repository.run("write-tree")
+        parent = repository.run("commit-tree", written, "-p", parent, "-m", message([stage.patch]))
+    prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
+    signature = f"--signature=patchkit {__version__}"
+    target = str(scratch / "series")
+    said = repository.run("format-patch", *prefixes, signature, "-o", target, f"{base}..{parent}")
+    return [Path(line) for line in said.splitlines()]
+
+
+def _placed(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
+    """Copy files to a folder under other names, and give them theirs when all are there."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    placed: list[Path] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".patchkit-", dir=folder) as waiting:
+            copies = [Path(shutil.copy(file, waiting)) for file in files]
+            for copy in copies:
+                placed.append(folder / copy.name)
+                copy.rename(placed[-1])
+    except BaseException:
+        for file in placed:
+            file.unlink(missing_ok=True)
+        for place in missing:
+            if place.is_dir():
+                place.rmdir()
+        raise
+    return tuple(placed)
 
 
 class _Scratch:
-    """Git on a repository, with an index and new objects of its own."""
+    """A repository with the objects of another, and with the name of its person alone of all its settings."""
 
-    def __init__(self, path: Path, scratch: Path) -> None:
-        self._path = path
-        objects = git(path, "rev-parse", "--path-format=absolute", "--git-path", "objects").stdout
-        (scratch / "objects").mkdir()
+    def __init__(self, tree: GitTree, scratch: Path) -> None:
+        source = tree.repository.path
+        self._path = scratch / "git"
         self._settings = {
-            "GIT_INDEX_FILE": str(scratch / "index"),
-            "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(objects).strip(),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_COUNT": "0",
+            "GIT_CONFIG_PARAMETERS": "",
         }
+        self._settings |= _identity(source, "AUTHOR") | _identity(source, "COMMITTER")
+        kind = _answer(source, "rev-parse", "--show-object-format")
+        made = ("--quiet", "--bare", "--template=", f"--object-format={kind}", str(self._path))
+        _answer(scratch, "init", *made, settings=self._settings)
+        objects = _answer(source, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+        alternates = self._path / "objects" / "info" / "alternates"
+        alternates.parent.mkdir(exist_ok=True)
+        alternates.write_bytes(os.fsencode(f"{_quoted(objects)}\n"))
 
     def run(self, *arguments: str) -> str:
-        done = git(self._path, *arguments, settings=self._settings, named=True)
-        if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            raise TreeError(
-                f"git {arguments[0]} failed in {self._path} ({said[0] if said else 'it did not say why'}): "
-                "mend that and try again."
-            )
-        return os.fsdecode(done.stdout).strip()
+        return _answer(self._path, *arguments, settings=self._settings)
+
+
+def _quoted(path: str) -> str:
+    for plain, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n")):
+        path = path.replace(plain, written)
+    return f'"{path}"'
+
+
+def _identity(repository: Path, who: str) -> dict[str, str]:
+    """Return the variables in which git takes a name that a person's settings gave it."""
+    name, _, rest = _answer(repository, "var", f"GIT_{who}_IDENT").rpartition(" <")
+    address, _, date = rest.partition("> ")
+    return {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": address, f"GIT_{who}_DATE": date}
+
+
+def _answer(folder: Path, *arguments: str, settings: Mapping[str, str] | None = None) -> str:
+    done = git(folder, *arguments, settings=settings, named=True)
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise TreeError(
+            f"git {arguments[0]} failed in {folder} ({said[0] if said else 'it did not say why'}): mend that and "
+            "try again."
+        )
+    return os.fsdecode(done.stdout).removesuffix("\n")

@@ -6,23 +6,34 @@ import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from patchkit.patchset.patch import Patch
 
 TRAILER = "Patchkit-Patch"
 _WIDTH = 72
 
 
-def message(patch: Patch) -> str:
-    """Return the commit message of a patch."""
-    paragraphs = [_filled(patch.why)]
-    if patch.risk:
-        paragraphs.append(_filled(f"Risk: {patch.risk}"))
-    if patch.upstream:
-        paragraphs.append(patch.upstream)
-    trailers = [f"{TRAILER}: {patch.id}"]
-    if patch.upstream_commit:
-        trailers.append(f"Upstream-Commit: {patch.upstream_commit}")
-    return "\n\n".join([" ".join(patch.title.split()), *paragraphs, "\n".join(trailers)]) + "\n"
+def message(patches: Sequence[Patch]) -> str:
+    """Return the message of the commit of a patch, or of several that cannot be committed one by one."""
+    first, *others = patches
+    title = " ".join(first.title.split())
+    paragraphs = _paragraphs(first)
+    for patch in others:
+        paragraphs += [_filled(f"With it {patch.id}: {patch.title}"), *_paragraphs(patch)]
+    trailers = [line for patch in patches for line in _trailers(patch)]
+    more = f" (and {len(others)} more)" if others else ""
+    return "\n\n".join([title + more, *paragraphs, "\n".join(trailers)]) + "\n"
+
+
+def _paragraphs(patch: Patch) -> list[str]:
+    risk = [_filled(f"Risk: {patch.risk}")] if patch.risk else []
+    return [_filled(patch.why), *risk, *([patch.upstream] if patch.upstream else [])]
+
+
+def _trailers(patch: Patch) -> list[str]:
+    commit = [f"Upstream-Commit: {patch.upstream_commit}"] if patch.upstream_commit else []
+    return [f"{TRAILER}: {patch.id}", *commit]
 
 
 def _filled(text: str) -> str:

@@ -296,21 +296,24 @@ def git(
     settings: Mapping[str, str] | None = None,
     personal: bool = False,
     named: bool = False,
+    apart: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in ``folder`` on the repository that the folder is in, taking no lock that it can do without.
 
     ``settings`` are environment variables of git's. It runs nobody's programs, unless it is ``personal``: what
     the person who types would do, with their name, hooks, filters and signature; where it is ``named``, with
-    their name alone.
+    their name alone. What is run ``apart`` goes on to its end where the terminal interrupts the process that runs it.
     """
-    environment = _environment()
+    # Hooks inherit the environment: what a person's git is not told, theirs are not.
+    environment = _environment({} if personal else _GIT_SET)
     if personal or named:
         environment |= {key: value for key, value in os.environ.items() if key.startswith(_GIT_PERSON)}
     if not personal:
         environment |= _GIT_NOWHERE
         if arguments[0] not in _PLAIN:
             environment = _with(environment, _programs_off(folder))
-    return _run(_command(folder, *arguments, personal=personal), {**environment, **(settings or {})}, folder)
+    command = _command(folder, *arguments, personal=personal)
+    return _run(command, {**environment, **(settings or {})}, folder, apart=apart)
 
 
 def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> list[str]:
@@ -322,8 +325,7 @@ def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> 
         rest = (*rest[:end], *(f":(literal){name}" for name in rest[end:]))
     return [
         "git",
-        "--no-optional-locks",
-        *(() if personal else ("--literal-pathspecs",)),
+        *(() if personal else ("--no-optional-locks", "--literal-pathspecs")),
         *(word for setting in settings for word in ("-c", setting)),
         "-C",
         str(folder),
@@ -334,11 +336,16 @@ def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> 
 
 
 def _run(
-    command: Sequence[str], environment: Mapping[str, str], folder: Path
+    command: Sequence[str], environment: Mapping[str, str], folder: Path, *, apart: bool = False
 ) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
-            command, capture_output=True, check=False, env=environment, stdin=subprocess.DEVNULL
+            command,
+            capture_output=True,
+            check=False,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=apart,
         )
     except OSError:
         raise TreeError(f"git is needed to read {folder} and is not on PATH: install git.") from None
@@ -370,13 +377,13 @@ def _with(environment: dict[str, str], settings: Mapping[str, str]) -> dict[str,
     return environment | pairs | {"GIT_CONFIG_COUNT": str(first + len(settings))}
 
 
-def _environment() -> dict[str, str]:
+def _environment(told: Mapping[str, str] = _GIT_SET) -> dict[str, str]:
     kept = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith("GIT_") or key.startswith(_GIT_KEPT)
     }
-    return kept | _GIT_SET
+    return {**kept, **told}
 
 
 def tag_version(folder: Path, ref: str) -> str | None:

@@ -5,14 +5,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from support.toys import ABRUPT, MIRROR, git
+from support.repositories import committing, hook, patched_states, whole
+from support.toys import ABRUPT, CRLF, MIRROR, add_patch, attribute, edit, git, rewriting
 
 from patchkit import api
 from patchkit.cli import main
-from patchkit.errors import ConflictError, TreeError, UsageError
+from patchkit.errors import ConflictError, PatchkitError, TreeError, UsageError
 from patchkit.patchset import load
+from patchkit.series.worktree import RefusedCommitError
+from patchkit.transaction.revert import recorded
+from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from patchkit.tree.tree import CheckoutTree
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
@@ -21,9 +27,7 @@ pytestmark = pytest.mark.usefixtures("patch_folder")
 @pytest.fixture
 def fork(checkout: CheckoutTree) -> CheckoutTree:
     """A vendor's branch on an old release; the new release moved a method and is patched too."""
-    root = checkout.root
-    git(root, "config", "user.name", "A Maintainer")
-    git(root, "config", "user.email", "maintainer@example.com")
+    root = committing(checkout).root
     git(root, "branch", "-M", "vendor")
     git(root, "checkout", "-qb", "release")
     text = (checkout.package / MIRROR).read_text()
@@ -72,25 +76,26 @@ def test_git_alone_conflicts_where_merging_without_patches_does_not(fork: Checko
         git(fork.root, "merge", "release")
     git(fork.root, "merge", "--abort")
     merged = api.merge(fork, load.patches(), "release")
-    assert merged.merged == git(fork.root, "rev-parse", "plain").strip()
+    assert merged.merged == git(fork.root, "rev-parse", "release").strip()
+    assert git(fork.root, "branch", "--merged").split() == ["plain", "release", "*", "vendor"]
     assert {status.state.value for status in api.status(fork, load.patches())} == {"applied"}
     assert b"pages = 64" in (fork.read(MIRROR) or b"")
     assert git(fork.root, "status", "--porcelain") == ""
 
 
-def test_a_merge_that_conflicts_without_patches_is_a_persons(fork: CheckoutTree) -> None:
+def test_a_merge_that_conflicts_without_patches_changes_nothing_and_has_a_way(fork: CheckoutTree) -> None:
     patched(fork, "vendor")
-    api.revert(fork, load.patches())
-    text = (fork.package / MIRROR).read_text()
-    (fork.package / MIRROR).write_text(text.replace("    copies = 0", "    pages = 16\n    copies = 0"))
+    edit(fork, MIRROR, b"    copies = 0", b"    pages = 16\n    copies = 0")
     git(fork.root, "commit", "-qam", "The vendor's own")
-    api.commit(fork, load.patches())
-    with pytest.raises(ConflictError, match="also without any patch"):
-        api.merge(fork, load.patches(), "release")
-    (fork.package / MIRROR).write_text(text.replace("    copies = 0", "    pages = 32\n    copies = 0"))
+    leaves(fork, ConflictError, f"also without any patch, in python/sglang/{MIRROR}, so nothing was changed")
+    api.revert(fork, load.patches())
+    git(fork.root, "commit", "-qam", "Take them back")
+    with pytest.raises(Exception, match="merge"):
+        git(fork.root, "merge", "release")
+    git(fork.root, "checkout", "-q", "--theirs", "--", f"python/sglang/{MIRROR}")
     git(fork.root, "commit", "-qam", "merged")
     api.commit(fork, load.patches())
-    assert {status.state.value for status in api.status(fork, load.patches())} == {"applied"}
+    assert set(patched_states(fork).values()) == {"applied"}
 
 
 def test_uncommitted_changes_are_refused(fork: CheckoutTree) -> None:
@@ -105,3 +110,201 @@ def test_a_ref_that_is_none_is_refused(fork: CheckoutTree) -> None:
     with pytest.raises(UsageError, match="no commit"):
         api.merge(fork, load.patches(), "nowhere")
     assert {status.state.value for status in api.status(fork, load.patches())} == {"applied"}
+
+
+# ---- nothing is lost, and nothing changes unless all succeeds ------------------------------------------------------
+
+
+def merged(tree: CheckoutTree, ref: str = "release") -> set[str]:
+    """Merge, and return the patches that are applied then."""
+    api.merge(tree, load.patches(), ref)
+    assert git(tree.root, "status", "--porcelain") == ""
+    found = {name for name, state in patched_states(tree).items() if state == "applied"}
+    assert set(recorded(tree)) == found
+    return found
+
+
+def leaves(tree: CheckoutTree, kind: type[PatchkitError], match: str, ref: str = "release") -> None:
+    """Assert that a merge is refused in one sentence and changes nothing."""
+    before = whole(tree)
+    with pytest.raises(kind, match=match) as caught:
+        api.merge(tree, load.patches(), ref)
+    assert "\n" not in str(caught.value)
+    assert whole(tree) == before
+
+
+def own(tree: CheckoutTree, name: str = "own.txt") -> None:
+    (tree.root / name).write_text("own\n")
+    git(tree.root, "add", name)
+
+
+def test_what_a_person_amended_to_a_patchs_commit_is_merged(fork: CheckoutTree) -> None:
+    patched(fork, "release")
+    own(fork)
+    edit(fork, MIRROR, b"depth = 1", b"depth = 4")
+    git(fork.root, "commit", "-qa", "--amend", "--no-edit")
+    patched(fork, "vendor")
+    assert merged(fork) == {"t-flag", "t-guard", "t-stop"}
+    assert (fork.root / "own.txt").read_text() == "own\n"
+    assert b"depth = 4" in (fork.read(MIRROR) or b"")
+
+
+def test_what_was_squashed_with_patches_is_merged(fork: CheckoutTree) -> None:
+    patched(fork, "release")
+    own(fork)
+    git(fork.root, "commit", "-qm", "Own")
+    message = git(fork.root, "log", "--format=%B", "plain..")
+    git(fork.root, "reset", "-q", "--soft", "plain")
+    git(fork.root, "commit", "-qm", f"Squash\n\n{message}")
+    patched(fork, "vendor")
+    assert merged(fork) == {"t-flag", "t-guard", "t-stop"}
+    assert (fork.root / "own.txt").is_file()
+
+
+def test_a_branch_without_patches_gets_those_of_what_it_merges_alone(fork: CheckoutTree) -> None:
+    git(fork.root, "checkout", "-q", "vendor")
+    own(fork)
+    git(fork.root, "commit", "-qm", "Own")
+    assert merged(fork, "plain") == set()
+    git(fork.root, "checkout", "-q", "release")
+    api.commit(fork, load.patches(), ("t-flag",), only=True)
+    git(fork.root, "checkout", "-q", "vendor")
+    assert merged(fork) == {"t-flag"}
+
+
+def test_patches_of_both_sides_are_there_afterwards_and_no_other(fork: CheckoutTree) -> None:
+    git(fork.root, "checkout", "-q", "release")
+    api.commit(fork, load.patches(), ("t-flag",), only=True)
+    git(fork.root, "checkout", "-q", "vendor")
+    api.commit(fork, load.patches(), ("t-stop",), only=True)
+    assert merged(fork) == {"t-flag", "t-stop"}
+
+
+def test_a_branch_that_is_merged_already_is_left_as_it_is(fork: CheckoutTree) -> None:
+    patched(fork, "release", "vendor")
+    merged(fork)
+    before = whole(fork)
+    ran = CliRunner().invoke(main, ["rebase-check", str(fork.root), "--onto", "release", "--merge"])
+    assert (ran.exit_code, "Nothing to merge" in ran.output) == (0, True)
+    assert whole(fork) == before
+
+
+def test_work_on_top_of_patches_is_merged_too(fork: CheckoutTree) -> None:
+    patched(fork, "release")
+    edit(fork, CRLF, b"stride = 1", b"stride = 2")
+    git(fork.root, "commit", "-qam", "Work on top")
+    patched(fork, "vendor")
+    assert merged(fork) == {"t-flag", "t-guard", "t-stop"}
+    assert b"stride = 2" in (fork.read(CRLF) or b"")
+    edit(fork, ABRUPT, b"steps = 3", b"steps = 5")
+    git(fork.root, "commit", "-qam", "More of ours")
+    git(fork.root, "checkout", "-q", "release")
+    edit(fork, CRLF, b"stride = 2", b"stride = 3")
+    git(fork.root, "commit", "-qam", "More of theirs")
+    git(fork.root, "checkout", "-q", "vendor")
+    assert merged(fork) == {"t-flag", "t-guard", "t-stop"}
+    assert b"stride = 3" in (fork.read(CRLF) or b"")
+    assert b"steps = 5" in (fork.read(ABRUPT) or b"")
+
+
+def test_a_merge_without_a_ledger_takes_what_was_there_from_git(fork: CheckoutTree, tmp_path: Path) -> None:
+    patched(fork, "release", "vendor")
+    git(tmp_path, "clone", "-q", str(fork.root), "clone")
+    tree = committing(open_tree(tmp_path / "clone"))
+    assert merged(tree, "origin/release") == {"t-flag", "t-guard", "t-stop"}
+
+
+def test_a_runtime_inside_the_tree_stays_there(fork: CheckoutTree, patch_folder: Path) -> None:
+    imports = '["from patchkit.runtime import api_1 as patchkit_api"]'
+    add_patch(
+        patch_folder, "t-most", attribute(ABRUPT, "Worker", "most = patchkit_api.longest"), imports=imports
+    )
+    for branch in ("release", "vendor"):
+        git(fork.root, "checkout", "-q", branch)
+        api.commit(fork, load.patches(), runtime="vendored")
+    assert merged(fork) == {"t-flag", "t-guard", "t-stop", "t-most"}
+    assert b"from sglang._patchkit.runtime" in (fork.read(ABRUPT) or b"")
+    assert fork.read("_patchkit/runtime/__init__.py") is not None
+
+
+def test_a_hook_that_refuses_a_merge_is_no_conflict(fork: CheckoutTree) -> None:
+    patched(fork, "release", "vendor")
+    friday = "echo 'no merges on a Friday' >&2; exit 1"
+    hook(fork, "pre-commit", f"git rev-parse -q --verify MERGE_HEAD >/dev/null || exit 0; {friday}")
+    leaves(fork, RefusedCommitError, "no merges on a Friday.*nothing was changed")
+
+
+def test_a_history_of_its_own_is_no_conflict(fork: CheckoutTree) -> None:
+    patched(fork, "vendor")
+    git(fork.root, "checkout", "-q", "--orphan", "alien")
+    git(fork.root, "commit", "-qm", "Another beginning")
+    git(fork.root, "checkout", "-q", "vendor")
+    leaves(fork, TreeError, "unrelated histories.*nothing was changed", "alien")
+
+
+def test_a_formatter_that_runs_as_a_hook_is_heard_in_a_merge(fork: CheckoutTree) -> None:
+    patched(fork, "release", "vendor")
+    file = f"python/sglang/{MIRROR}"
+    fix = f"grep -q 'pages = 64$' {file} || exit 0; sed -i 's/pages = 64$/pages = (64)/' {file}"
+    hook(fork, "pre-commit", f"{fix}; exit 1")
+    assert merged(fork) == {"t-flag", "t-guard", "t-stop"}
+    assert b"pages = (64)" in (fork.read(MIRROR) or b"")
+
+
+def test_an_edit_that_git_overlooks_is_not_lost_in_a_merge(fork: CheckoutTree) -> None:
+    patched(fork, "release", "vendor")
+    git(fork.root, "update-index", "--assume-unchanged", f"python/sglang/{MIRROR}")
+    edit(fork, MIRROR, b"depth = 1", b"depth = 5")
+    leaves(fork, TreeError, f"{MIRROR}.*nothing was changed")
+    assert b"depth = 5" in (fork.read(MIRROR) or b"")
+
+
+def test_an_untracked_file_that_a_merge_brings_is_kept(fork: CheckoutTree) -> None:
+    git(fork.root, "checkout", "-q", "release")
+    own(fork)
+    git(fork.root, "commit", "-qm", "Own")
+    patched(fork, "release", "vendor")
+    (fork.root / "own.txt").write_text("mine\n")
+    leaves(fork, TreeError, r"own\.txt.*nothing was changed")
+
+
+def test_a_patch_that_conflicts_with_what_is_merged_stops_it(fork: CheckoutTree) -> None:
+    git(fork.root, "checkout", "-q", "release")
+    (fork.package / ABRUPT).write_text("x = 1\n")
+    git(fork.root, "commit", "-qam", "Nothing left")
+    patched(fork, "vendor")
+    leaves(fork, ConflictError, "t-stop conflicts .*release")
+
+
+def test_a_conflict_of_what_nobody_asked_for_fails_nothing(fork: CheckoutTree, patch_folder: Path) -> None:
+    nowhere = rewriting("nowhere", f"{ABRUPT}::Worker", "stop = 5", "stop = 6")
+    add_patch(patch_folder, "t-optional", nowhere, default="false")
+    patched(fork, "release", "vendor")
+    for option in ((), ("--merge",)):
+        ran = CliRunner().invoke(
+            main, ["rebase-check", str(fork.root), "--onto", "release", *option, "--json"]
+        )
+        assert ran.exit_code == 0, ran.output
+    assert next(p for p in json.loads(ran.stdout)["patches"] if p["id"] == "t-optional")["then"] == "conflict"
+
+
+def test_settings_of_merges_change_nothing(fork: CheckoutTree) -> None:
+    patched(fork, "release", "vendor")
+    settings = {
+        "merge.ff": "only",
+        "merge.autoStash": "true",
+        "branch.vendor.mergeOptions": "--squash",
+        "submodule.recurse": "true",
+        "diff.noprefix": "true",
+    }
+    for name, value in settings.items():
+        git(fork.root, "config", name, value)
+    assert merged(fork) == {"t-flag", "t-guard", "t-stop"}
+    assert len(git(fork.root, "log", "--merges", "--format=%H", "-1").split()) == 1
+
+
+def test_a_detached_head_is_merged_to(fork: CheckoutTree) -> None:
+    patched(fork, "release", "vendor")
+    git(fork.root, "checkout", "-q", "--detach")
+    assert merged(fork) == {"t-flag", "t-guard", "t-stop"}
+    assert git(fork.root, "rev-parse", "vendor") != git(fork.root, "rev-parse", "HEAD")

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from support.repositories import committing, hook, whole
+from support.repositories import patched_states as states
 from support.toys import CRLF, MIRROR, everything, git, write_package
 
 from patchkit import api
 from patchkit.errors import PatchkitError, TreeError, UsageError
 from patchkit.patchset import load
-from patchkit.series.commit import RefusedCommitError
+from patchkit.series.worktree import RefusedCommitError
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
@@ -19,25 +24,11 @@ pytestmark = pytest.mark.usefixtures("patch_folder")
 
 @pytest.fixture
 def fork(checkout: CheckoutTree) -> CheckoutTree:
-    """A checkout in which git knows who commits."""
-    git(checkout.root, "config", "user.name", "A Maintainer")
-    git(checkout.root, "config", "user.email", "maintainer@example.com")
-    return checkout
-
-
-def states(tree: CheckoutTree) -> dict[str, str]:
-    return {status.patch.id: status.state.value for status in api.status(tree, load.patches())}
+    return committing(checkout)
 
 
 def log(tree: CheckoutTree, form: str = "%s") -> list[str]:
     return git(tree.root, "log", "--reverse", f"--format={form}", "start..HEAD").strip().splitlines()
-
-
-def hook(tree: CheckoutTree, name: str, text: str) -> None:
-    path = tree.root / ".git" / "hooks" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 def committed(tree: CheckoutTree, *ids: str) -> list[str]:
@@ -93,18 +84,17 @@ def test_patchkit_revert_leaves_status_true_and_the_first_bytes(fork: CheckoutTr
     assert {file: fork.read(file) for file in fork.files("")} == before
 
 
-def test_a_hook_that_refuses_takes_its_patch_back_and_keeps_those_before(fork: CheckoutTree) -> None:
+def test_a_hook_that_refuses_one_commit_leaves_everything_as_it_was(fork: CheckoutTree) -> None:
     hook(
         fork,
         "pre-commit",
         "git diff --cached | grep -q limit && { echo 'no limits here' >&2; exit 1; } || exit 0",
     )
-    git(fork.root, "tag", "start")
-    with pytest.raises(RefusedCommitError, match=r"t-stop: .*no limits here.*t-flag, t-guard"):
+    before = whole(fork)
+    with pytest.raises(RefusedCommitError, match=r"^t-stop: git refused the commit \(no limits here\)"):
         api.commit(fork, load.patches())
-    assert log(fork) == ["Toy t-flag", "Toy t-guard"]
-    assert states(fork) == {"t-flag": "applied", "t-guard": "applied", "t-stop": "pending"}
-    assert git(fork.root, "status", "--porcelain") == ""
+    assert whole(fork) == before
+    assert set(states(fork).values()) == {"pending"}
 
 
 def test_a_hook_sees_the_files_that_its_own_pattern_names(fork: CheckoutTree) -> None:
@@ -260,3 +250,91 @@ def test_a_conflict_exports_nothing(fork: CheckoutTree, tmp_path: Path) -> None:
 def test_export_without_git_is_refused(tree: CheckoutTree, tmp_path: Path) -> None:
     with pytest.raises(TreeError, match="not a git repository"):
         exported(tree, tmp_path / "series")
+
+
+SETTINGS = {
+    "format.coverLetter": "true",
+    "format.suffix": ".txt",
+    "format.useAutoBase": "true",
+    "format.attach": "true",
+    "format.numbered": "true",
+    "format.signOff": "true",
+    "format.thread": "true",
+    "format.to": "list@example.com",
+    "format.noprefix": "true",
+    "format.outputDirectory": "elsewhere",
+    "format.pretty": "oneline",
+    "diff.context": "0",
+    "diff.interHunkContext": "9",
+    "diff.noprefix": "true",
+    "diff.algorithm": "patience",
+    "diff.suppressBlankEmpty": "true",
+    "i18n.logOutputEncoding": "latin1",
+    "i18n.commitEncoding": "latin1",
+    "color.ui": "always",
+    "core.abbrev": "40",
+    "core.fsmonitor": "touch ../ran; false",
+}
+
+
+def test_nobodys_settings_say_how_a_series_is_written(
+    fork: CheckoutTree, tmp_path: Path, patch_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = patch_folder / "t-flag" / "patch.toml"
+    path.write_text(path.read_text().replace("To see.", "To see it café.", 1))
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_DATE", "2026-01-01T00:00:00Z")
+    plain = exported(fork, tmp_path / "plain")
+    for name, value in SETTINGS.items():
+        git(fork.root, "config", name, value)
+    hook(fork, "post-index-change", f"touch {tmp_path}/ran")
+    (fork.root / ".git" / "info").mkdir(exist_ok=True)
+    (fork.root / ".git" / "info" / "attributes").write_text("*.py -diff\n")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "format.subjectPrefix")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "OTHER")
+    told = exported(fork, tmp_path / "told")
+    assert [path.name for path in told] == [path.name for path in plain]
+    assert [path.read_bytes() for path in told] == [path.read_bytes() for path in plain]
+    assert "café" in plain[0].read_text(encoding="utf-8")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["a:b", 'a"b', "a b ", "c\\d"])
+def test_a_series_is_made_wherever_the_repository_is(fork: CheckoutTree, tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    fork.root.rename(place)
+    assert len(exported(open_tree(place), place / "out:put")) == 3
+
+
+def test_a_shallow_clone_exports_too(fork: CheckoutTree, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{fork.root}", "clone")
+    tree = committing(open_tree(tmp_path / "clone"))
+    assert len(exported(tree, tmp_path / "series")) == 3
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["into-a-folder", "into-a-new-one"])
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_a_series_that_finds_no_space_is_not_there_in_part(
+    fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool, call: int
+) -> None:
+    folder = tmp_path / "above" / "series"
+    if there:
+        folder.mkdir(parents=True)
+        (folder / "notes.md").write_text("mine")
+    before = everything(tmp_path / "above") if there else None
+    calls = 0
+    copy = shutil.copy
+
+    def full(source: Path, target: str) -> str:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        return copy(source, target)
+
+    monkeypatch.setattr(shutil, "copy", full)
+    with pytest.raises(TreeError, match=r"No space left on device: nothing was written"):
+        exported(fork, folder)
+    assert (everything(tmp_path / "above") if there else None) == before
+    assert (tmp_path / "above").exists() == there

@@ -11,8 +11,8 @@ from patchkit.cli.answers.base import Answer, Made, TreeAnswer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from patchkit.commands.merge import Merged
     from patchkit.commands.rebase_check import Move
-    from patchkit.series.merge import Merged
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -50,5 +50,5 @@ class RebaseCheck(Answer, frozen=True, kw_only=True):
             onto=ref,
             patches=tuple(map(MovedPatch.of, moves)),
             merged=merged.merged if merged else UNSET,
-            commits=tuple(map(Made.of, merged.committed.commits)) if merged else UNSET,
+            commits=tuple(map(Made.of, merged.commits)) if merged else UNSET,
         )

@@ -1,0 +1,103 @@
+"""A ledger learns of what was done in a linked worktree of its checkout, at once and when it has come here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError, UnfinishedError
+from patchkit.transaction.holding import holding
+from patchkit.transaction.ledger import AppliedFile, Journal, Ledger, Record
+from patchkit.transaction.store import Store
+from patchkit.transaction.swap import digest_or_none
+from patchkit.transaction.write import checked, locked, refusing, write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from patchkit.tree.tree import CheckoutTree
+
+
+def copy(source: CheckoutTree, target: CheckoutTree) -> None:
+    """Give ``target`` the ledger of ``source``, as far as its contents can be read."""
+    known = Store(source.package)
+    _replace(target, known.read(), known)
+
+
+def forget(tree: CheckoutTree) -> None:
+    """Leave a tree without a ledger."""
+    _replace(tree, Ledger(), Store(tree.package))
+
+
+def as_left(tree: CheckoutTree) -> dict[str, bytes | None]:
+    """Return the bytes of the files that stand as the tree's ledger says that patchkit left them."""
+    store = Store(tree.package)
+    record = holding(store.read(), tree.read, store.get) or Record()
+    stands = {file: tree.read(file) for file in record.files}
+    return {
+        file: stands[file] for file, k in record.files.items() if digest_or_none(stands[file]) == k.applied
+    }
+
+
+def note_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> None:
+    """Record that files, which were ``before`` as patchkit left them, were then rewritten with its patches."""
+    now = {file: tree.read(file) for file in before}
+    changed = {
+        file: AppliedFile(digest_or_none(stood), digest_or_none(now[file]), ())
+        for file, stood in before.items()
+        if stood != now[file]
+    }
+    if not changed:
+        return
+    with locked(tree) as store:
+        ledger = store.read()
+        record = holding(ledger, lambda file: before[file] if file in before else tree.read(file), store.get)
+        record = record or Record()
+        after = ledger.with_record(record, record.with_applied(changed, (), record.layers[-1].digest))
+        _write(tree, store, after, (text for file in changed if (text := now[file]) is not None))
+
+
+def adopt(tree: CheckoutTree, store: Store, other: CheckoutTree, move: Callable[[], None]) -> None:
+    """Take over the records of ``other``, a worktree whose last commit ``move`` brings to ``tree``.
+
+    Everything that can fail is written before ``move``; where that raises, the ledger is what it was. ``store``
+    is that of ``tree``, which the caller holds the lock of.
+    """
+    before, source = store.read(), Store(other.package)
+    after = before
+    for record in source.read().records:
+        if record not in before.records:
+            after = after.with_record(Record(), record)
+    journal = Journal({}, after)
+    try:
+        store.begin(journal)
+        for text in _contents(source, after.contents - before.contents):
+            store.put(text)
+        store.stage(after)
+        move()
+    except BaseException as error:
+        with refusing(tree, f"the ledger is half written; run patchkit recover {tree.root}", UnfinishedError):
+            store.unstage()
+            store.end()
+        if isinstance(error, OSError):
+            raise TreeError(
+                f"{error.filename or tree.package}: {error.strerror}: nothing was changed; mend that and try again."
+            ) from error
+        raise
+    advice = f"everything is committed; run patchkit recover {tree.root}, which writes the ledger"
+    with refusing(tree, advice, UnfinishedError):
+        store.publish()
+        store.end()
+
+
+def _replace(tree: CheckoutTree, ledger: Ledger, known: Store) -> None:
+    if Store(tree.package).read() != ledger:
+        with locked(tree) as store:
+            _write(tree, store, ledger, _contents(known, ledger.contents))
+
+
+def _contents(store: Store, digests: Iterable[str]) -> list[bytes]:
+    return [store.get(digest) for digest in sorted(digests) if store.holds(digest)]
+
+
+def _write(tree: CheckoutTree, store: Store, after: Ledger, contents: Iterable[bytes]) -> None:
+    write_all(tree, store, checked(tree, {}), before=store.read(), after=after, kept=tuple(contents))

@@ -1,0 +1,209 @@
+"""Hooks judge each commit where it is made, and what they make of a file becomes part of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ruff.__main__ import find_ruff_bin
+from support.repositories import committing, hook, patched_states, whole
+from support.toys import ABRUPT, MIRROR, add_patch, attribute, contents, git, making
+
+from patchkit import api
+from patchkit.errors import TreeError
+from patchkit.patchset import load
+from patchkit.plan.vendor import runtime_files
+from patchkit.series.worktree import RefusedCommitError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
+
+pytestmark = pytest.mark.usefixtures("patch_folder")
+
+
+@pytest.fixture
+def fork(checkout: CheckoutTree) -> CheckoutTree:
+    return committing(checkout)
+
+
+def subjects(tree: CheckoutTree) -> list[str]:
+    return git(tree.root, "log", "--reverse", "--format=%s").splitlines()[1:]
+
+
+def refuses(tree: CheckoutTree, match: str, *ids: str) -> None:
+    before = whole(tree)
+    with pytest.raises(RefusedCommitError, match=match) as caught:
+        api.commit(tree, load.patches(), ids)
+    assert "nothing was changed" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert whole(tree) == before
+
+
+def test_a_hook_that_asks_git_by_a_pattern_gets_its_files(fork: CheckoutTree) -> None:
+    hook(fork, "pre-commit", "git diff --cached --name-only -- '*.py' | grep -q . || exit 1")
+    api.commit(fork, load.patches())
+    assert subjects(fork) == ["Toy t-flag", "Toy t-guard", "Toy t-stop"]
+
+
+def test_a_hook_gets_a_persons_environment(
+    fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("GIT_DIR", "elsewhere")
+    hook(fork, "pre-commit", f"env > {tmp_path}/told")
+    api.commit(fork, load.patches(), ("t-flag",), only=True)
+    monkeypatch.delenv("GIT_DIR")
+    told = dict(line.partition("=")[::2] for line in (tmp_path / "told").read_text().splitlines())
+    assert told["LC_ALL"] == "C.UTF-8"
+    assert "elsewhere" not in told.values()
+    assert not {"GIT_LITERAL_PATHSPECS", "GIT_NO_REPLACE_OBJECTS", "GIT_TERMINAL_PROMPT"} & told.keys()
+
+
+FORMAT = f"""\
+file=python/sglang/{MIRROR}
+grep -q 'needs_host = False$' $file || exit 0
+sed -i 's/needs_host = False$/needs_host = (False)/; s/^depth = 1$/depth = (1)/' $file
+"""
+
+
+@pytest.mark.parametrize("ending", ["exit 1", "git add $file", "exit 0"], ids=["refuses", "adds", "goes-on"])
+def test_what_a_formatter_makes_of_a_file_is_what_is_committed(fork: CheckoutTree, ending: str) -> None:
+    before = contents(fork)
+    hook(fork, "pre-commit", FORMAT + ending)
+    api.commit(fork, load.patches())
+    assert subjects(fork) == ["Toy t-flag", "Toy t-guard", "Toy t-stop"]
+    assert git(fork.root, "status", "--porcelain") == ""
+    first = git(fork.root, "show", f"HEAD~2:python/sglang/{MIRROR}")
+    assert "needs_host = (False)" in first
+    assert "depth = (1)" in first
+    assert set(patched_states(fork).values()) == {"applied"}
+    api.revert(fork, load.patches())
+    assert contents(fork) == before
+
+
+def test_a_formatter_that_is_never_content_is_refused(fork: CheckoutTree) -> None:
+    hook(fork, "pre-commit", f"echo '#' >> python/sglang/{MIRROR}; exit 1")
+    refuses(fork, "change files anew")
+
+
+def test_another_file_that_a_hook_writes_is_committed_with_it(fork: CheckoutTree) -> None:
+    hook(fork, "pre-commit", "git diff --cached --name-only > list.txt; git add list.txt")
+    (fork.root / "list.txt").write_text("nothing\n")
+    git(fork.root, "add", "list.txt")
+    git(fork.root, "commit", "-qnm", "A list")
+    api.commit(fork, load.patches(), ("t-stop",), only=True)
+    assert "abrupt.py" in (fork.root / "list.txt").read_text()
+    assert git(fork.root, "status", "--porcelain") == ""
+
+
+def test_another_file_that_a_hook_writes_is_not_taken_from_who_edits_it(fork: CheckoutTree) -> None:
+    (fork.root / "list.txt").write_text("nothing\n")
+    git(fork.root, "add", "list.txt")
+    git(fork.root, "commit", "-qm", "A list")
+    hook(fork, "pre-commit", "git diff --cached --name-only > list.txt; git add list.txt")
+    (fork.root / "list.txt").write_text("mine\n")
+    before = whole(fork)
+    with pytest.raises(TreeError, match=r"list\.txt.*nothing was changed"):
+        api.commit(fork, load.patches())
+    assert whole(fork) == before
+
+
+def test_a_patch_that_is_refused_without_its_hardening_shares_its_commit(fork: CheckoutTree) -> None:
+    hook(
+        fork,
+        "pre-commit",
+        f"file=python/sglang/{MIRROR}; ! grep -q needs_host $file || grep -q guard $file || exit 1",
+    )
+    made = api.commit(fork, load.patches()).commits
+    assert [one.patch for one in made] == ["t-flag", "t-guard", "t-stop"]
+    assert made[0].commit == made[1].commit
+    assert subjects(fork) == ["Toy t-flag (and 1 more)", "Toy t-stop"]
+    trailers = git(
+        fork.root, "log", "--format=%(trailers:key=Patchkit-Patch,valueonly,separator=%x2C)"
+    ).split()
+    assert trailers == ["t-stop", "t-flag,t-guard"]
+    assert set(patched_states(fork).values()) == {"applied"}
+
+
+def test_a_hook_that_takes_the_set_alone_gets_one_commit(fork: CheckoutTree) -> None:
+    before = contents(fork)
+    hook(fork, "pre-commit", f"grep -q limit python/sglang/{ABRUPT} && grep -q guard python/sglang/{MIRROR}")
+    made = api.commit(fork, load.patches()).commits
+    assert len({one.commit for one in made}) == 1
+    assert set(patched_states(fork).values()) == {"applied"}
+    api.revert(fork, load.patches())
+    assert contents(fork) == before
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["in-git", "untracked"])
+def test_a_relative_folder_of_hooks_is_found(fork: CheckoutTree, kept: bool) -> None:
+    folder = fork.root / ".hooks"
+    folder.mkdir()
+    (folder / "pre-commit").write_text("#!/bin/sh\necho 'seen'; exit 1\n")
+    (folder / "pre-commit").chmod(0o755)
+    if kept:
+        git(fork.root, "add", ".hooks")
+        git(fork.root, "commit", "-qm", "Hooks")
+    git(fork.root, "config", "core.hooksPath", ".hooks")
+    refuses(fork, "seen")
+
+
+def test_a_hook_that_lacks_an_untracked_file_is_told_of(fork: CheckoutTree) -> None:
+    (fork.root / "node_modules").mkdir()
+    (fork.root / "node_modules" / "lint").write_text("exit 0")
+    hook(fork, "pre-commit", "sh node_modules/lint")
+    refuses(fork, "hooks run in a worktree of its own, which has no untracked files")
+
+
+def test_a_file_that_a_refused_commit_would_have_made_is_not_in_the_index(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
+    add_patch(patch_folder, "t-make", making("srt/fresh/new.py", "made = 1"))
+    hook(fork, "pre-commit", "exit 1")
+    refuses(fork, "t-make", "t-make")
+
+
+def test_a_signature_that_cannot_be_made_is_a_refusal(fork: CheckoutTree) -> None:
+    git(fork.root, "config", "commit.gpgSign", "true")
+    git(fork.root, "config", "gpg.program", "false")
+    refuses(fork, "gpg failed")
+
+
+def test_hooks_of_a_checkout_or_a_merge_are_not_run(fork: CheckoutTree, tmp_path: Path) -> None:
+    for name in ("post-checkout", "post-merge", "post-rewrite", "post-index-change"):
+        hook(fork, name, f"case $PWD in {fork.root}*) echo {name} >> {tmp_path}/ran;; esac")
+    hook(fork, "post-checkout", f"echo post-checkout >> {tmp_path}/ran")
+    api.commit(fork, load.patches())
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_later_patch_and_a_revert_follow_a_formatter(fork: CheckoutTree) -> None:
+    hook(fork, "pre-commit", FORMAT + "exit 1")
+    api.commit(fork, load.patches(), ("t-flag",), only=True)
+    api.commit(fork, load.patches())
+    assert set(patched_states(fork).values()) == {"applied"}
+    api.revert(fork, load.patches(), ("t-stop",))
+    assert patched_states(fork)["t-stop"] == "pending"
+    assert b"guard = 1" in (fork.read(MIRROR) or b"")
+
+
+def test_the_runtime_inside_a_tree_stays_as_it_is_under_a_forks_formatters(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
+    imports = '["from patchkit.runtime import api_1 as patchkit_api"]'
+    most = attribute(ABRUPT, "Worker", "most = patchkit_api.longest")
+    add_patch(patch_folder, "t-most", most, imports=imports)
+    sorting = "check --select I,F401,UP037 --fix --config 'lint.isort.force-single-line = true'"
+    options = "--quiet --isolated --no-cache --config 'line-length = 60'"
+    tool = f"'{find_ruff_bin()}'"
+    hook(
+        fork,
+        "pre-commit",
+        f"{tool} {sorting} {options} python; {tool} format {options} python; git diff --quiet",
+    )
+    api.commit(fork, load.patches(), runtime="vendored")
+    assert {file: fork.read(file) for file in runtime_files()} == runtime_files()
+    assert api.apply(fork, load.patches()).files == ()
+    assert set(patched_states(fork).values()) == {"applied"}

@@ -1,0 +1,49 @@
+"""Checkouts in which a person commits, and all that a command which changes nothing leaves as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit import api
+from patchkit.patchset import load
+from support.toys import everything, git
+
+if TYPE_CHECKING:
+    from patchkit.tree.tree import CheckoutTree
+
+_ASKED = {
+    "index": ("ls-files", "--stage", "-v"),
+    "refs": ("for-each-ref",),
+    "HEAD": ("log", "-1", "--format=%H %D"),
+    "reflog": ("reflog",),
+    "worktrees": ("worktree", "list"),
+    "status": ("status", "--porcelain"),
+}
+
+
+def committing(tree: CheckoutTree) -> CheckoutTree:
+    """Return a checkout in which git knows who commits."""
+    git(tree.root, "config", "user.name", "A Maintainer")
+    git(tree.root, "config", "user.email", "maintainer@example.com")
+    return tree
+
+
+def hook(tree: CheckoutTree, name: str, text: str) -> None:
+    """Let git run a script, which begins in the top folder."""
+    path = tree.root / ".git" / "hooks" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def whole(tree: CheckoutTree) -> dict[str, object]:
+    """Return files, ledger, index, refs, worktrees and what lies in git's folder beside objects."""
+    found: dict[str, object] = {name: git(tree.root, *words) for name, words in _ASKED.items()}
+    folder = git(tree.root, "rev-parse", "--path-format=absolute", "--git-dir").strip()
+    kept = git(tree.root, "-c", f"alias.names=!ls -A '{folder}'", "names").split()
+    return found | {"files": everything(tree.root), "git": kept}
+
+
+def patched_states(tree: CheckoutTree) -> dict[str, str]:
+    """Return each patch's state."""
+    return {status.patch.id: status.state.value for status in api.status(tree, load.patches())}
