@@ -71,6 +71,14 @@ class Resolved:
 
 
 @dataclass(frozen=True)
+class SharedResolutions:
+    """The files written, and why each resolution that is in none of them was left out."""
+
+    files: tuple[Path, ...]
+    left: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class DraftedPatch:
     """A drafted patch's file, how many edits it has, what a person has to do, and whether they make the diff."""
 
@@ -288,8 +296,9 @@ def _resolved(tree: CheckoutTree, planned: Plan, plan: Callable[[Contents], Plan
     """
     from patchkit.plan.resolutions import recalled, with_recalled
     from patchkit.plan.status import State
+    from patchkit.transaction.remembered import Remembered
 
-    found = recalled(tree, conflicts(planned))
+    found = recalled(tree, conflicts(planned), Remembered(tree).get)
     while found:
         made = plan({file: known.text for file, known in found.items()})
         stuck = {s.patch.id for s in made.patches if s.state is State.CONFLICT and not (certain and s.edits)}
@@ -308,8 +317,10 @@ def _resolved(tree: CheckoutTree, planned: Plan, plan: Callable[[Contents], Plan
 def _offer(tree: CheckoutTree, planned: Plan) -> str:
     """Say how many conflicts of a plan a person resolved elsewhere, as the end of a sentence."""
     from patchkit.plan.resolutions import recalled
+    from patchkit.transaction.remembered import Remembered
 
-    count = sum(len(known.edits) for known in recalled(tree, conflicts(planned)).values())
+    found = recalled(tree, conflicts(planned), Remembered(tree).get)
+    count = sum(len(known.edits) for known in found.values())
     return f"; {count} of them you resolved elsewhere, and --resolved writes the same here" if count else ""
 
 
@@ -323,9 +334,10 @@ def resolve(
     the person's word counts for the code, and a comment there says so.
     """
     from patchkit.plan.conflict import at_site
-    from patchkit.plan.resolutions import dropped, remember
+    from patchkit.plan.resolutions import dropped, resolution
     from patchkit.plan.status import accepted_note
     from patchkit.transaction import resolve as resolving
+    from patchkit.transaction.remembered import Remembered
     from patchkit.transaction.unfinished import advice, before_markers, unfinished
     from patchkit.transaction.write import require_settled
     from patchkit.tree.tree import OverlayTree
@@ -377,7 +389,9 @@ def resolve(
         return Resolved(recorded=True, remembered=False, accepted=bool(missing))
     conflict = at_site(OverlayTree(tree, {status.file: found.original}), named, status)
     text = b"%s\n%s" % (word.note.encode(), found.text) if word else found.text
-    return Resolved(True, remember(conflict, found.original, text), bool(missing))
+    kept = resolution(conflict, found.original, text)
+    remembered = kept is not None and Remembered(tree).put(*kept)
+    return Resolved(recorded=True, remembered=remembered, accepted=bool(missing))
 
 
 def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str:
@@ -389,6 +403,28 @@ def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str
 
     _require_edit(patches.get(patch), edit)
     return resolving.give_up(tree, patch, edit)
+
+
+def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> SharedResolutions:
+    """Write what a person made of conflicts in the repository of ``tree`` to ``folder``, for ``--patches``.
+
+    UsageError, and nothing written, if a patch has a folder there already, or if there is nothing to write.
+    """
+    from patchkit.drafting.extension import extensions
+    from patchkit.transaction.remembered import Remembered
+
+    texts, left = extensions(Remembered(tree), patches)
+    files = {folder / name / "patch.toml": text for name, text in sorted(texts.items())}
+    taken = next((file for file in files if file.exists()), None)
+    if taken is not None:
+        raise UsageError(f"{taken} is there already: name another folder.")
+    if not files:
+        why = f" ({'; '.join(left)})" if left else ""
+        raise UsageError(f"no resolution of {tree.root} can be written as a patch folder{why}.")
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return SharedResolutions(tuple(files), left)
 
 
 def _require_edit(patch: Patch, name: str) -> None:

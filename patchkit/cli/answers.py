@@ -114,16 +114,19 @@ class Apply(_States, frozen=True):
 class Resolve(_Answer, frozen=True):
     """``resolve``: ``recorded`` is false where it was before, ``remembered`` true where it is offered elsewhere.
 
-    ``accepted`` where the edit is in place on a person's word, ``given_up`` with ``--give-up``.
+    ``accepted`` where the edit is in place on a person's word, ``given_up`` with ``--give-up``. With ``--export`` there
+    are only ``files``, those written, and ``left``, what could not be.
     """
 
     tree: TreeAnswer
-    patch: str
-    edit: str
-    recorded: bool
-    remembered: bool
+    patch: str = ""
+    edit: str = ""
+    recorded: bool = False
+    remembered: bool = False
     accepted: bool = False
     given_up: bool = False
+    files: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 class Left(_Answer, frozen=True):
