@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Resolution(msgspec.Struct, frozen=True):
     """The lines that took the place of what was ``found``, which were indented by ``indent``.
 
-    Version 0.2 did not keep what was found.
+    One that was kept before does not say what was found.
     """
 
     patch: str

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FOLDER = "resolutions"
 _FORMER = "resolutions"
-"""The area of the cache in which version 0.2 kept them."""
+"""The area of the cache in which they were kept before."""
 
 
 class Remembered:
