@@ -27,6 +27,7 @@ class Decorator(Kind, frozen=True, kw_only=True, tag="decorator", forbid_unknown
     find: str = ""
 
     looks_inside: ClassVar[bool] = False
+    is_of_headers: ClassVar[bool] = True
 
     def codemod(self) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""

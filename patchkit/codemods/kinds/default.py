@@ -30,7 +30,13 @@ class Default(Kind, frozen=True, kw_only=True, tag="default", forbid_unknown_fie
     old: str
     new: str
 
+    is_of_headers: ClassVar[bool] = True
     writes: ClassVar[tuple[str, ...]] = ("new",)
+
+    @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """The assignment with the old value, and with the new one."""
+        return ((f"{self.name} = {self.old}", f"{self.name} = {self.new}"),)
 
     def codemod(self) -> Codemod:
         """Build the codemod; ValueError names the key that is wrong."""
