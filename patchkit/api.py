@@ -333,7 +333,7 @@ def resolve(
     does not have what the edit is for, if it lost something of the tree's own, or if patchkit made it. With ``accept``
     the person's word counts for the code, and a comment there says so.
     """
-    from patchkit.plan.conflict import at_site
+    from patchkit.plan.conflict import at_site, short_of
     from patchkit.plan.resolutions import dropped, resolution
     from patchkit.plan.status import accepted_note
     from patchkit.transaction import resolve as resolving
@@ -359,6 +359,8 @@ def resolve(
     status = _status_of(tree, patches, before, patch, edit)
     missing = _missing(patch, status)
     if missing and not accept:
+        short = short_of(OverlayTree(tree, before), named, status)
+        missing = f"{missing.partition(': expected')[0]}: {short}" if short else missing
         raise ConflictError(
             f"{missing}; patchkit diff shows what it is for, and resolve --accept takes your word for it."
         )
@@ -495,12 +497,12 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
 
     try:
         return KeptGoing(revert(tree, patches, ids), {})
-    except ConflictError:
-        there = recorded(tree)
+    except ConflictError as error:
+        there, refusal = recorded(tree), str(error)
         if not there:
             raise
     named = [name for name in there if not ids or name in ids]
-    return revert_each(named, lambda name: revert(tree, patches, (name,)))
+    return revert_each(named, lambda name: revert(tree, patches, (name,)), refusal)
 
 
 def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Reverted:

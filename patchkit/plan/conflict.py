@@ -9,11 +9,11 @@ import libcst as cst
 import msgspec
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from patchkit.codemods.language import syntax
+from patchkit.codemods.language import syntax, texts
 from patchkit.codemods.language.nearness import is_like
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
-from patchkit.codemods.language.sites import closest, nearest_of, statement_at
+from patchkit.codemods.language.sites import closest, nearest_of, statement_at, unmatched
 from patchkit.codemods.language.statements import statement_path
 from patchkit.plan.status import State
 from patchkit.tree.modules import Modules
@@ -73,6 +73,15 @@ def conflicts(tree: Tree, statuses: Iterable[PatchStatus]) -> tuple[Conflict, ..
 def at_site(tree: Tree, patch: Patch, edit: EditStatus) -> Conflict:
     """Return how an edit conflicts with its site in ``tree``."""
     return _conflict(Modules(tree), patch, edit)
+
+
+def short_of(tree: Tree, patch: Patch, status: EditStatus) -> str:
+    """Say which line of what an edit writes is not in its site, and what comes closest; nothing where none is there."""
+    spec = next(edit for edit in patch.edits if edit.name == status.name)
+    module = Modules(tree).get(status.file)
+    scopes = resolve(module, status.site) if module is not None else []
+    made = [Pattern.compile(texts.in_place(find, code)) for find, code in spec.kind.ways if code.strip()]
+    return unmatched(scopes[0], made) if len(scopes) == 1 and nearest_of(scopes[0], made) else ""
 
 
 def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:

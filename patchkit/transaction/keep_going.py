@@ -18,8 +18,11 @@ class KeptGoing(NamedTuple):
     left: Mapping[str, str]
 
 
-def revert_each(names: Sequence[str], take_back: Callable[[str], Reverted]) -> KeptGoing:
-    """Take back each patch that can be, the one that came last first, until no further one can."""
+def revert_each(names: Sequence[str], take_back: Callable[[str], Reverted], refusal: str) -> KeptGoing:
+    """Take back each patch that can be, the one that came last first, until no further one can.
+
+    ``refusal`` is why not all could be at once, which is the reason too for a patch that it names.
+    """
     done: list[Reverted] = []
     ahead = list(reversed(names))
     while True:
@@ -31,7 +34,7 @@ def revert_each(names: Sequence[str], take_back: Callable[[str], Reverted]) -> K
             try:
                 done.append(take_back(name))
             except (ConflictError, UsageError) as error:
-                left[name] = str(error)
+                left[name] = refusal if name in refusal.split() else str(error)
             else:
                 gone.update(done[-1].patches)
         if not left or len(left) == len(ahead):

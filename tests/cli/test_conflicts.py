@@ -225,7 +225,8 @@ def test_resolve_refuses_what_is_not_what_the_edit_is_for(checkout: CheckoutTree
     finish(checkout)
     before = everything(checkout.root)
     said = run("resolve", checkout.root, "t-copy", "copy", code=3).stderr
-    assert "copy is not in place: expected `return self.copies.cpu()`" in said
+    assert "copy is not in place: expected `return self.copies.cpu() if self.sure else None`" in said
+    assert "the nearest line is `return self.copies if self.sure else None`" in said
     assert everything(checkout.root) == before
     assert state(checkout)["state"] == "conflict"
 
@@ -499,8 +500,9 @@ def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
     marked(lending, "t-many")
     finish(lending, RIGHT)
     said = run("resolve", lending.root, "t-many", "together", code=3).stderr
-    assert "(line 3 of 5)" in said or "is not in place" in said
-    assert "resolve --accept" in said
+    assert "together is not in place: expected `copy([" in said
+    assert f"the nearest line is `{RIGHT.decode().splitlines()[0].strip()}`" in said
+    assert "resolve --accept takes your word for it" in said
     answer = asked("resolve", lending.root, "t-many", "together", "--accept")
     msgspec.convert(answer, answers.ANSWERS["resolve"])
     assert (answer["recorded"], answer["accepted"], answer["remembered"]) == (True, True, True)
