@@ -376,8 +376,12 @@ def resolve(
     check = None if missing else holds
     made = resolving.written_for(tree, named, status, check)
     spec = next(each for each in named.edits if each.name == edit)
-    lost = dropped(made.found, [find for find, _ in spec.kind.ways], made.text) if made else []
-    if made is not None and lost and not accept:
+    finds, now = (
+        [find for find, _ in spec.kind.ways],
+        before.get(status.file) or tree.read(status.file) or b"",
+    )
+    lost = dropped(made.found, finds, made.text, (made.original, now)) if made and not accept else []
+    if made is not None and lost:
         raise ConflictError(
             f"{status.file}:{made.line}: {patch}: {edit}: {', '.join(lost)} was found there and is not in what you "
             "wrote: put it back, or say with resolve --accept that it is to go."

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -65,10 +66,14 @@ def resolution(conflict: Conflict, source: bytes, text: bytes) -> tuple[str, Res
     return name, Resolution(conflict.patch, conflict.edit, indent, "\n".join(lines), conflict.found)
 
 
-def dropped(found: bytes, expected: Iterable[str], text: bytes) -> list[str]:
-    """Return what the lines that were found call or look up, no pattern expects, and the lines in their place lack."""
-    known = set(re.findall(r"\w+", " ".join(expected)))
-    return sorted(_asked(found) - known - set(re.findall(r"\w+", text.decode(errors="replace"))))
+def dropped(found: bytes, expected: Iterable[str], text: bytes, files: tuple[bytes, bytes]) -> list[str]:
+    """Return what the lines that were found call or look up, no pattern expects, and the lines in their place lack.
+
+    ``files`` are the whole file before and after: what went elsewhere in it is not lost.
+    """
+    before, after = (Counter(re.findall(r"\w+", file.decode(errors="replace"))) for file in files)
+    known = set(re.findall(r"\w+", f"{' '.join(expected)} {text.decode(errors='replace')}"))
+    return sorted(name for name in _asked(found) - known if after[name] < before[name])
 
 
 def _asked(code: bytes) -> set[str]:

@@ -493,6 +493,18 @@ def test_a_resolution_that_drops_what_the_fork_had_is_refused(lending: CheckoutT
     assert (lending.package / MIRROR).read_text() == LENDING
 
 
+def test_what_the_fork_had_may_go_elsewhere_in_the_file(lending: CheckoutTree) -> None:
+    marked(lending, "t-many")
+    finish(lending, WRONG)
+    edit(
+        lending,
+        MIRROR,
+        b"        note(book)\n",
+        b"        note(book)\n        book.days = book.days.clamp(0, 1)\n",
+    )
+    assert asked("resolve", lending.root, "t-many", "together")["recorded"]
+
+
 def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
     lending: CheckoutTree, tmp_path: Path
 ) -> None:
