@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from patchkit.commands.rebase_check import Move, rebase_check
     from patchkit.commands.recover import recover
     from patchkit.commands.report import report
-    from patchkit.commands.resolve import Resolved, give_up, resolve
+    from patchkit.commands.resolve import Resolved, SharedResolutions, export_resolutions, give_up, resolve
     from patchkit.commands.revert import revert, revert_what_can_be
     from patchkit.commands.status import standing, status
     from patchkit.commands.test import test
@@ -52,7 +52,9 @@ _HOMES = {
     "report": "patchkit.commands.report",
     "Resolved": "patchkit.commands.resolve",
     "resolve": "patchkit.commands.resolve",
+    "export_resolutions": "patchkit.commands.resolve",
     "give_up": "patchkit.commands.resolve",
+    "SharedResolutions": "patchkit.commands.resolve",
     "revert": "patchkit.commands.revert",
     "revert_what_can_be": "patchkit.commands.revert",
     "standing": "patchkit.commands.status",
@@ -70,6 +72,7 @@ __all__ = [
     "Move",
     "PlanConflictError",
     "Resolved",
+    "SharedResolutions",
     "apply",
     "audit",
     "audit_rules",
@@ -80,6 +83,7 @@ __all__ = [
     "diff",
     "doctor",
     "export",
+    "export_resolutions",
     "give_up",
     "matrix",
     "merge",

@@ -376,7 +376,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     one_runtime_of_few_files()
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["XDG_CACHE_HOME"] = folder  # What a person resolved is remembered there.
+        # What a person resolved is remembered there.
+        os.environ |= {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}
         matrix = Matrix(Path(folder))
         for act in ACTS:
             matrix.run(act, options.every, options.doubled)

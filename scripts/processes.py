@@ -37,7 +37,7 @@ def timed(command: Sequence[object], home: Path, **environment: str) -> tuple[fl
 
     SystemExit if the command fails.
     """
-    own = {"HOME": str(home), "XDG_CACHE_HOME": str(home)}
+    own = {"HOME": str(home), "XDG_CACHE_HOME": str(home), "XDG_DATA_HOME": str(home)}
     before, started = os.times(), time.perf_counter()
     done = subprocess.run(
         list(map(str, command)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +13,6 @@ from patchkit.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 
 @click.command("resolve")
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     click.option(
         "--give-up", "giving_up", is_flag=True, help="Put back what was found, and leave the edit out."
     ),
+    click.option(
+        "--export",
+        "folder",
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Write all that you resolved to DIR, as patch folders for --patches.",
+    ),
     options.installed,
     options.folders,
     options.as_json,
@@ -34,6 +42,7 @@ def command(
     words: Sequence[str],
     accept: bool,
     giving_up: bool,
+    folder: Path | None,
     installed: bool,
     folders: Sequence[Path],
     as_json: bool,
@@ -49,6 +58,11 @@ def command(
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
 
+    if folder is not None:
+        if len(words) > 1 or accept or giving_up:
+            raise UsageError("--export writes every resolution: name a TREE and nothing else beside it.")
+        _export(options.Words(words[0] if words else None, installed, folders), folder, as_json=as_json)
+        return
     if len(words) not in (2, 3):
         raise UsageError("which edit? Name its patch and then the edit: patchkit resolve [TREE] PATCH EDIT.")
     if accept and giving_up:
@@ -80,3 +94,22 @@ def command(
     if done.remembered:
         console.say("Where the same code stands, patchkit apply --resolved writes the same.")
     console.say_next((f"apply{asked.tail}", "applies the rest"))
+
+
+def _export(words: options.Words, folder: Path, *, as_json: bool) -> None:
+    from patchkit.cli import console
+    from patchkit.cli.answers.resolve import Resolve
+    from patchkit.commands.resolve import export_resolutions
+    from patchkit.findings.printable import escaped
+    from patchkit.patchset import load
+
+    tree = words.open()
+    done = export_resolutions(tree, load.patches(words.folders), folder)
+    if as_json:
+        console.emit(Resolve.of_export(tree, done))
+        return
+    for file in done.files:
+        console.say(escaped(str(file)))
+    for left in done.left:
+        console.say(f"left out: {escaped(left)}")
+    console.say_next((f"apply --patches {shlex.quote(str(folder))}", "takes them along"))

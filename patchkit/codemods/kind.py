@@ -81,6 +81,8 @@ class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fie
     """Whether it looks at statements in the scope, not only at what the scope defines."""
     is_for_modules: ClassVar[bool] = False
     """Whether its place is a whole file."""
+    is_of_headers: ClassVar[bool] = False
+    """Whether it changes the header of a function or class, not what is in it."""
     makes_file: ClassVar[bool] = False
     """Whether the file is made where the tree has none."""
     writes: ClassVar[tuple[str, ...]] = ("code",)

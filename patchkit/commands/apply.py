@@ -13,6 +13,7 @@ from patchkit.plan.resolutions import recalled, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.origin import origin
+from patchkit.transaction.remembered import Remembered
 from patchkit.transaction.whole import require_whole
 from patchkit.tree.backends import heirs_of
 from patchkit.tree.tree import OverlayTree
@@ -76,7 +77,7 @@ def _resolved(
     A file in which that does not bring the edits into place is left out; unless what is ``certain`` of a patch in
     conflict is written, so is one with an edit of such a patch.
     """
-    found = recalled(tree, conflicts(planned.tree, planned.patches))
+    found = recalled(tree, conflicts(planned.tree, planned.patches), Remembered(tree).get)
     while found:
         contents = {file: known.text for file, known in found.items()}
         made = planner.plan(ids, only=only, closely=True, certain=certain, contents=contents)
@@ -95,7 +96,7 @@ def _resolved(
 
 def _offer(tree: CheckoutTree, planned: Plan) -> str:
     """Say how many conflicts of a plan a person resolved elsewhere, as the end of a sentence."""
-    found = recalled(tree, conflicts(planned.tree, planned.patches))
+    found = recalled(tree, conflicts(planned.tree, planned.patches), Remembered(tree).get)
     count = sum(len(known.edits) for known in found.values())
     return f"; {count} of them you resolved elsewhere, and --resolved writes the same here" if count else ""
 

@@ -6,18 +6,21 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchkit.drafting.extension import extensions
 from patchkit.errors import ConflictError, PatchkitError, UsageError
-from patchkit.plan.conflict import at_site
+from patchkit.plan.conflict import at_site, short_of
 from patchkit.plan.planner import Planner
-from patchkit.plan.resolutions import dropped, remember
+from patchkit.plan.resolutions import dropped, resolution
 from patchkit.plan.status import State, accepted_note
 from patchkit.transaction import resolve as resolving
+from patchkit.transaction.remembered import Remembered
 from patchkit.transaction.unfinished import advice, before_markers, unfinished
 from patchkit.transaction.write import require_settled
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
@@ -35,6 +38,14 @@ class Resolved:
     remembered: bool
     accepted: bool = False
     """Whether it is in place on the person's word alone."""
+
+
+@dataclass(frozen=True)
+class SharedResolutions:
+    """The files written, and why each resolution that is in none of them was left out."""
+
+    files: tuple[Path, ...]
+    left: tuple[str, ...]
 
 
 def resolve(
@@ -63,6 +74,8 @@ def resolve(
     status = _status_of(tree, patches, before, patch, edit)
     missing = _missing(patch, status)
     if missing and not accept:
+        short = short_of(OverlayTree(tree, before), named, status)
+        missing = f"{missing.partition(': expected')[0]}: {short}" if short else missing
         raise ConflictError(
             f"{missing}; patchkit diff shows what it is for, and resolve --accept takes your word for it."
         )
@@ -78,8 +91,10 @@ def resolve(
     check = None if missing else holds
     made = resolving.written_for(tree, named, status, check)
     spec = next(each for each in named.edits if each.name == edit)
-    lost = dropped(made.found, [find for find, _ in spec.kind.ways], made.text) if made else []
-    if made is not None and lost and not accept:
+    finds = [find for find, _ in spec.kind.ways]
+    now = before.get(status.file) or tree.read(status.file) or b""
+    lost = dropped(made.found, finds, made.text, (made.original, now)) if made and not accept else []
+    if made is not None and lost:
         raise ConflictError(
             f"{status.file}:{made.line}: {patch}: {edit}: {', '.join(lost)} was found there and is not in what you "
             "wrote: put it back, or say with resolve --accept that it is to go."
@@ -93,7 +108,9 @@ def resolve(
         return Resolved(recorded=True, remembered=False, accepted=bool(missing))
     conflict = at_site(OverlayTree(tree, {status.file: found.original}), named, status)
     text = b"%s\n%s" % (word.note.encode(), found.text) if word else found.text
-    return Resolved(True, remember(conflict, found.original, text), bool(missing))
+    kept = resolution(conflict, found.original, text)
+    remembered = kept is not None and Remembered(tree).put(*kept)
+    return Resolved(recorded=True, remembered=remembered, accepted=bool(missing))
 
 
 def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str:
@@ -103,6 +120,25 @@ def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str
     """
     _require_edit(patches.get(patch), edit)
     return resolving.give_up(tree, patch, edit)
+
+
+def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> SharedResolutions:
+    """Write what a person made of conflicts in the repository of ``tree`` to ``folder``, for ``--patches``.
+
+    UsageError, and nothing written, if a patch has a folder there already, or if there is nothing to write.
+    """
+    texts, left = extensions(Remembered(tree), patches)
+    files = {folder / name / "patch.toml": text for name, text in sorted(texts.items())}
+    taken = next((file for file in files if file.exists()), None)
+    if taken is not None:
+        raise UsageError(f"{taken} is there already: name another folder.")
+    if not files:
+        why = f" ({'; '.join(left)})" if left else ""
+        raise UsageError(f"no resolution of {tree.root} can be written as a patch folder{why}.")
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return SharedResolutions(tuple(files), left)
 
 
 def _require_edit(patch: Patch, name: str) -> None:

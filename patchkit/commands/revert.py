@@ -59,8 +59,8 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     """
     try:
         return KeptGoing(revert(tree, patches, ids), {})
-    except ConflictError:
-        there = reverting.recorded(tree)
+    except ConflictError as error:
+        there, refusal = reverting.recorded(tree), str(error)
         if not there:
             raise
     done: list[Reverted] = []
@@ -74,7 +74,7 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
             try:
                 done.append(revert(tree, patches, (name,)))
             except (ConflictError, UsageError) as error:
-                left[name] = str(error)
+                left[name] = refusal if name in refusal.split() else str(error)
             else:
                 gone.update(done[-1].patches)
         if not left or len(left) == len(ahead):

@@ -33,7 +33,7 @@ def text(identifier: str, title: str, edits: Sequence[Drafted], left: Sequence[s
             'why = "todo: why this line is as it is"',
             f"at = {json.dumps(edit.at)}",
         ]
-        lines += [f"{key} = {_toml(value)}" for key, value in edit.keys.items()]
+        lines += [f"{key} = {toml(value)}" for key, value in edit.keys.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -48,9 +48,10 @@ def _name(edit: Drafted, used: set[str]) -> str:
     return name
 
 
-def _toml(value: str | Sequence[str]) -> str:
+def toml(value: str | Sequence[str]) -> str:
+    """Return a text or a list of them as TOML has it."""
     if not isinstance(value, str):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml, value))}]"
     if "\n" not in value:
         return json.dumps(value)
     return f"'''\n{value}\n'''" if "'''" not in value else json.dumps(value)

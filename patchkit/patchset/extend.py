@@ -47,14 +47,15 @@ def extended(patch: PatchFile, extension: ExtensionFile) -> PatchFile:
         if name not in edits:
             raise ValueError(f"edit.{name}: {patch.id} has no edit of that name")
         try:
-            edits[name] = _grown(edits[name], addition)
+            edits[name] = grown(edits[name], addition)
         except ValueError as error:
             raise ValueError(f"edit.{name}: {error}") from None
     imports = tuple(dict.fromkeys((*patch.imports, *extension.imports)))
     return msgspec.structs.replace(patch, edit=edits, imports=imports)
 
 
-def _grown(kind: Kind, addition: Addition) -> Kind:
+def grown(kind: Kind, addition: Addition) -> Kind:
+    """Return an edit with what is added to it; ValueError names the key that cannot be."""
     more: dict[str, Any] = {}
     if addition.at:
         if kind.at is None:

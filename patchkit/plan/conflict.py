@@ -9,11 +9,11 @@ import libcst as cst
 import msgspec
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from patchkit.codemods.language import syntax
+from patchkit.codemods.language import syntax, texts
 from patchkit.codemods.language.nearness import is_like
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
-from patchkit.codemods.language.sites import closest, nearest_of, statement_at
+from patchkit.codemods.language.sites import closest, nearest_of, statement_at, unmatched
 from patchkit.codemods.language.statements import statement_path
 from patchkit.plan.status import State
 from patchkit.tree.modules import Modules
@@ -21,6 +21,7 @@ from patchkit.tree.modules import Modules
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from patchkit.codemods.kind import Kind
     from patchkit.codemods.language.pattern import Match
     from patchkit.codemods.language.scope import Scope
     from patchkit.codemods.language.syntax import Path
@@ -74,6 +75,15 @@ def at_site(tree: Tree, patch: Patch, edit: EditStatus) -> Conflict:
     return _conflict(Modules(tree), patch, edit)
 
 
+def short_of(tree: Tree, patch: Patch, status: EditStatus) -> str:
+    """Say which line of what an edit writes is not in its site, and what comes closest; nothing where none is there."""
+    spec = next(edit for edit in patch.edits if edit.name == status.name)
+    module = Modules(tree).get(status.file)
+    scopes = resolve(module, status.site) if module is not None else []
+    made = [Pattern.compile(texts.in_place(find, code)) for find, code in spec.kind.ways if code.strip()]
+    return unmatched(scopes[0], made) if len(scopes) == 1 and nearest_of(scopes[0], made) else ""
+
+
 def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
     spec = next(edit for edit in patch.edits if edit.name == status.name)
     kind = str(type(spec.kind).__struct_config__.tag)
@@ -84,7 +94,7 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
         return Conflict(*said, expected=ways[0][0].strip(), wanted=ways[0][1].strip())
     # Bytes break into lines where Python's own do.
     lines = source.splitlines(keepends=True)
-    start, end, meant = _lines(module, status.site, ways, len(lines))
+    start, end, meant = _lines(module, status.site, spec.kind, ways, len(lines))
     found = b"".join(lines[start:end]).decode(module.encoding)
     if meant is None:
         meant = max(ways, key=lambda each: difflib.SequenceMatcher(None, each[0], found).ratio())
@@ -99,11 +109,14 @@ class _Place(NamedTuple):
     way: _Way
 
 
-def _lines(module: cst.Module, site: str, ways: Sequence[_Way], end: int) -> tuple[int, int, _Way | None]:
+def _lines(
+    module: cst.Module, site: str, kind: Kind, ways: Sequence[_Way], end: int
+) -> tuple[int, int, _Way | None]:
     """Return the lines, from 0, of all the statements that an edit looks for, and the way in which it does.
 
     Where it matches nowhere they are those of which the most is there. They are empty where none is: at the first
-    statement of the scope, behind the class where that lacks the scope, or else at ``end``.
+    statement of the scope, behind the class where that lacks the scope, or else at ``end``. An edit of a header looks
+    for that.
     """
     scopes = resolve(module, site)
     positions = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
@@ -112,14 +125,17 @@ def _lines(module: cst.Module, site: str, ways: Sequence[_Way], end: int) -> tup
         behind = positions[outer[0].node].end.line if len(outer) == 1 else end
         return behind, behind, None
     (scope,) = scopes
-    place = _place(scope, [way for way in ways if way[0].strip()])
+    node = scope.node
+    is_in_header = kind.is_of_headers and isinstance(node, cst.FunctionDef)
+    place = None if is_in_header else _place(scope, [way for way in ways if way[0].strip()])
     if place is not None:
         first, last = (positions[syntax.node_at(module, path)] for path in place[:2])
         return first.start.line - 1, last.end.line, place.way
-    if not scope.body:
-        return end, end, None
     # The statements of a function on one line have no line of their own.
-    top = positions.get(scope.body[0], positions[scope.node]).start.line - 1
+    top = positions.get(scope.body[0], positions[node]).start.line - 1 if scope.body else end
+    if kind.is_of_headers and isinstance(node, cst.FunctionDef | cst.ClassDef):
+        first = positions[node.decorators[0] if node.decorators else node]
+        return first.start.line - 1, max(top, positions[node].start.line), None
     return top, top, None
 
 

@@ -6,13 +6,14 @@ import ast
 import hashlib
 import re
 import textwrap
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 import msgspec
 
-from patchkit import cache
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.scope import resolve
 from patchkit.plan.markers import indent_of, newline_of
@@ -25,17 +26,22 @@ if TYPE_CHECKING:
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import Tree
 
-_AREA = "resolutions"
-_KEPT = 10_000
-
 
 class Resolution(msgspec.Struct, frozen=True):
-    """The lines that took the place of what was found, which were indented by ``indent``."""
+    """The lines that took the place of what was ``found``, which were indented by ``indent``.
+
+    One that was kept before does not say what was found.
+    """
 
     patch: str
     edit: str
     indent: str
     text: str
+    found: str = ""
+
+
+Known = Callable[[str], Resolution | None]
+"""Returns what a person wrote that is kept under a name."""
 
 
 class Recalled(NamedTuple):
@@ -45,26 +51,29 @@ class Recalled(NamedTuple):
     edits: tuple[tuple[str, str], ...]
 
 
-def remember(conflict: Conflict, source: bytes, text: bytes) -> bool:
-    """Keep what a person wrote for a conflict in ``source``; False where there is nothing to know it by.
+def resolution(conflict: Conflict, source: bytes, text: bytes) -> tuple[str, Resolution] | None:
+    """Return what a person wrote for a conflict in ``source`` with the name to keep it under; None if it has none.
 
     What was found and left as it was is no answer: the person wrote elsewhere.
     """
     name = _name(conflict, source)
     if name and conflict.found.strip():
         name = name if _meaning(conflict.found) != _meaning(text.decode(errors="surrogateescape")) else ""
-    if name:
-        lines = text.decode(errors="surrogateescape").splitlines()
-        indent = indent_of(next((line for line in lines if line.strip()), "").encode()).decode()
-        kept = Resolution(conflict.patch, conflict.edit, indent, "\n".join(lines))
-        cache.save(_AREA, name, kept, kept=_KEPT)
-    return bool(name) and cache.load(_AREA, name, Resolution) is not None
+    if not name:
+        return None
+    lines = text.decode(errors="surrogateescape").splitlines()
+    indent = indent_of(next((line for line in lines if line.strip()), "").encode()).decode()
+    return name, Resolution(conflict.patch, conflict.edit, indent, "\n".join(lines), conflict.found)
 
 
-def dropped(found: bytes, expected: Iterable[str], text: bytes) -> list[str]:
-    """Return what the lines that were found call or look up, no pattern expects, and the lines in their place lack."""
-    known = set(re.findall(r"\w+", " ".join(expected)))
-    return sorted(_asked(found) - known - set(re.findall(r"\w+", text.decode(errors="replace"))))
+def dropped(found: bytes, expected: Iterable[str], text: bytes, files: tuple[bytes, bytes]) -> list[str]:
+    """Return what the lines that were found call or look up, no pattern expects, and the lines in their place lack.
+
+    ``files`` are the whole file before and after: what went elsewhere in it is not lost.
+    """
+    before, after = (Counter(re.findall(r"\w+", file.decode(errors="replace"))) for file in files)
+    known = set(re.findall(r"\w+", f"{' '.join(expected)} {text.decode(errors='replace')}"))
+    return sorted(name for name in _asked(found) - known if after[name] < before[name])
 
 
 def _asked(code: bytes) -> set[str]:
@@ -79,7 +88,7 @@ def _asked(code: bytes) -> set[str]:
     return called | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
-def recalled(tree: Tree, conflicts: Iterable[Conflict]) -> dict[str, Recalled]:
+def recalled(tree: Tree, conflicts: Iterable[Conflict], known: Known) -> dict[str, Recalled]:
     """Return the files of ``tree`` with what a person wrote before for the conflicts in them."""
     found: dict[str, Recalled] = {}
     top: dict[str, int] = {}
@@ -89,7 +98,7 @@ def recalled(tree: Tree, conflicts: Iterable[Conflict]) -> dict[str, Recalled]:
         if source is None or conflict.end > top.get(conflict.file, conflict.end):
             continue
         text, edits = found.get(conflict.file, Recalled(source, ()))
-        written = _recall(conflict, source, text)
+        written = _recall(conflict, source, text, known)
         if written is not None:
             found[conflict.file] = Recalled(written, (*edits, (conflict.patch, conflict.edit)))
             top[conflict.file] = conflict.line
@@ -120,10 +129,10 @@ def _pending(status: PatchStatus, made: Collection[tuple[str, str]]) -> PatchSta
     return replace(status, state=state, edits=edits)
 
 
-def _recall(conflict: Conflict, source: bytes, text: bytes) -> bytes | None:
+def _recall(conflict: Conflict, source: bytes, text: bytes, known: Known) -> bytes | None:
     """Return ``text``, which is ``source`` up to the conflict, with what a person wrote for it; None if nobody did."""
     name = _name(conflict, source)
-    found = cache.load(_AREA, name, Resolution) if name else None
+    found = known(name) if name else None
     if found is None or (found.patch, found.edit) != (conflict.patch, conflict.edit):
         return None
     lines = text.splitlines(keepends=True)

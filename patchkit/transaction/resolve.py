@@ -293,10 +293,12 @@ def _replaced(text: bytes, hunks: Iterable[_Hunk]) -> bytes:
 
 
 def _above_line(text: bytes, line: int, note: str) -> bytes:
-    """Return a text with a comment above a line, from 1."""
-    lines = _lines(text)
-    indent = indent_of(lines[line - 1]) if 0 < line <= len(lines) else b""
-    lines.insert(max(line - 1, 0), indent + note.encode() + newline_of(text))
+    """Return a text with a comment above a line, from 1, or at its end."""
+    lines, newline = _lines(text), newline_of(text)
+    if line > len(lines):
+        gap = newline if lines and not lines[-1].endswith((b"\n", b"\r")) else b""
+        return b"".join([*lines, gap, note.encode(), newline])
+    lines.insert(line - 1, indent_of(lines[line - 1]) + note.encode() + newline)
     return b"".join(lines)
 
 

@@ -23,7 +23,7 @@ from support.toys import (
 
 from patchkit.cli import main, schemas
 from patchkit.plan.conflict import Conflict
-from patchkit.plan.resolutions import remember
+from patchkit.plan.resolutions import resolution
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
@@ -225,7 +225,8 @@ def test_resolve_refuses_what_is_not_what_the_edit_is_for(checkout: CheckoutTree
     finish(checkout)
     before = everything(checkout.root)
     said = run("resolve", checkout.root, "t-copy", "copy", code=3).stderr
-    assert "copy is not in place: expected `return self.copies.cpu()`" in said
+    assert "copy is not in place: expected `return self.copies.cpu() if self.sure else None`" in said
+    assert "the nearest line is `return self.copies if self.sure else None`" in said
     assert everything(checkout.root) == before
     assert state(checkout)["state"] == "conflict"
 
@@ -345,13 +346,19 @@ def test_a_file_with_crlf_gets_crlf(checkout: CheckoutTree, patch_folder: Path) 
     assert (checkout.package / CRLF).read_bytes() == SOURCES[CRLF]
 
 
+def sibling(tree: CheckoutTree, folder: Path) -> CheckoutTree:
+    """Return a worktree of the same repository, on a branch of its own."""
+    git(tree.root, "worktree", "add", "-q", "-b", "sibling", str(folder / "sibling"), "HEAD")
+    return open_tree(folder / "sibling")
+
+
 def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked(
     checkout: CheckoutTree, tmp_path: Path
 ) -> None:
     marked(checkout)
     finish(checkout, DONE)
     run("resolve", checkout.root, "t-copy", "copy")
-    other = open_tree(write_package(tmp_path / "sibling" / "sglang"))
+    other = sibling(checkout, tmp_path)
     edit(
         other,
         MIRROR,
@@ -359,6 +366,7 @@ def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked
         b"        # of this branch\n        return (self.copies)\n",
     )
     edit(other, MIRROR, b"copies = 0", b"copies = 0\n    more = 0")
+    git(other.root, "commit", "-qam", "Of this branch")
     before = everything(other.root)
     said = run("apply", other.root, "t-copy", code=3).stderr
     assert "1 of them you resolved elsewhere, and --resolved writes the same here" in said
@@ -375,16 +383,17 @@ def test_lines_that_mean_what_was_found_are_no_resolution(checkout: CheckoutTree
     said = ("t-copy", "copy", "rewrite", "", MIRROR, "Mirror.host", "")
     conflict = Conflict(*said, line=5, end=6, found="        return self.copies\n")
     source = checkout.read(MIRROR) or b""
-    assert not remember(conflict, source, b"        # as it was\n        return (self.copies)\n")
-    assert remember(conflict, source, DONE)
+    assert not resolution(conflict, source, b"        # as it was\n        return (self.copies)\n")
+    assert resolution(conflict, source, DONE)
 
 
 def test_a_resolution_is_not_offered_for_other_code(checkout: CheckoutTree, tmp_path: Path) -> None:
     marked(checkout)
     finish(checkout, DONE)
     run("resolve", checkout.root, "t-copy", "copy")
-    other = open_tree(write_package(tmp_path / "sibling" / "sglang"))
+    other = sibling(checkout, tmp_path)
     edit(other, MIRROR, b"return self.copies", b"return self.copies + 1")
+    git(other.root, "commit", "-qam", "Of this branch")
     before = everything(other.root)
     assert "--resolved" not in run("apply", other.root, "t-copy", code=3).stderr
     run("apply", other.root, "t-copy", "--resolved", code=3)
@@ -484,6 +493,18 @@ def test_a_resolution_that_drops_what_the_fork_had_is_refused(lending: CheckoutT
     assert (lending.package / MIRROR).read_text() == LENDING
 
 
+def test_what_the_fork_had_may_go_elsewhere_in_the_file(lending: CheckoutTree) -> None:
+    marked(lending, "t-many")
+    finish(lending, WRONG)
+    edit(
+        lending,
+        MIRROR,
+        b"        note(book)\n",
+        b"        note(book)\n        book.days = book.days.clamp(0, 1)\n",
+    )
+    assert asked("resolve", lending.root, "t-many", "together")["recorded"]
+
+
 def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
     lending: CheckoutTree, tmp_path: Path
 ) -> None:
@@ -491,8 +512,9 @@ def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
     marked(lending, "t-many")
     finish(lending, RIGHT)
     said = run("resolve", lending.root, "t-many", "together", code=3).stderr
-    assert "(line 3 of 5)" in said or "is not in place" in said
-    assert "resolve --accept" in said
+    assert "together is not in place: expected `copy([" in said
+    assert f"the nearest line is `{RIGHT.decode().splitlines()[0].strip()}`" in said
+    assert "resolve --accept takes your word for it" in said
     answer = asked("resolve", lending.root, "t-many", "together", "--accept")
     msgspec.convert(answer, schemas.ANSWERS["resolve"])
     assert (answer["recorded"], answer["accepted"], answer["remembered"]) == (True, True, True)
@@ -613,6 +635,43 @@ def test_two_conflicts_side_by_side_that_were_finished_together_are_recorded_one
     assert everything(checkout.root) == before
 
 
+HEADERS = {
+    "a parameter": (
+        'kind = "default"\nat = "MIRROR::Mirror.host"\nname = "n"\nold = "1"\nnew = "2"',
+        b"    def host(self):\n",
+        "    def host(\n        self,\n        n=3,\n    ):\n",
+    ),
+    "a class's own value": (
+        'kind = "default"\nat = "MIRROR::Mirror"\nname = "copies"\nold = "1"\nnew = "2"',
+        b"    copies = 0\n",
+        "    copies: int = 0\n",
+    ),
+    "a decorator": (
+        'kind = "decorator"\nat = "MIRROR::Mirror.host"\nfind = "cached(size=1)"\ncode = "kept"',
+        b"    def host(self):\n",
+        "    @own(size=1)\n    def host(self):\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HEADERS)
+def test_markers_of_an_edit_of_a_header_enclose_the_header(
+    checkout: CheckoutTree, patch_folder: Path, what: str
+) -> None:
+    keys, usual, own = HEADERS[what]
+    add_patch(patch_folder, "t-head", '[edit.head]\nwhy = "toy"\n' + keys.replace("MIRROR", MIRROR))
+    edit(checkout, MIRROR, usual, own.encode())
+    git(checkout.root, "commit", "-qam", "A fork's own")
+    marked(checkout, "t-head")
+    assert left(checkout) == [line.strip() for line in own.splitlines()]
+
+
+def test_a_method_that_is_gone_is_shown_where_its_class_ends(checkout: CheckoutTree) -> None:
+    edit(checkout, MIRROR, b"def host", b"def own")
+    (conflict,) = asked("diff", checkout.root, "t-copy", code=3)["conflicts"]
+    assert (conflict["line"], conflict["found"]) == (6, "")
+
+
 # ---- a conflict that is given up -------------------------------------------------------------------------------
 
 
@@ -709,3 +768,109 @@ def test_revert_that_keeps_going_takes_all_back_at_once_where_it_can(checkout: C
     run("apply", checkout.root, "t-stop")
     assert asked("revert", checkout.root, "--keep-going")["reverted"] == ["t-flag", "t-guard", "t-stop"]
     assert everything(checkout.root) == before
+
+
+# ---- where a resolution is kept --------------------------------------------------------------------------------
+
+
+def resolved(tree: CheckoutTree) -> None:
+    """Finish the conflict of t-copy in a tree."""
+    marked(tree, "t-copy")
+    finish(tree, DONE)
+    run("resolve", tree.root, "t-copy", "copy")
+
+
+def test_a_resolution_is_kept_in_the_repository_and_not_in_a_cache(
+    checkout: CheckoutTree, own_cache: Path, tmp_path: Path
+) -> None:
+    resolved(checkout)
+    (kept,) = (checkout.root / ".git" / "patchkit" / "resolutions").iterdir()
+    assert kept.suffix == ".json"
+    assert not (own_cache / "resolutions").exists()
+    assert git(checkout.root, "status", "--short") == " M python/sglang/srt/managers/mirror.py\n"
+    git(tmp_path, "clone", "-q", str(checkout.root), "clone")
+    said = run("apply", tmp_path / "clone", "t-copy", code=3).stderr
+    assert "--resolved" not in said, "another repository is another person's"
+
+
+def test_a_resolution_of_a_tree_without_git_is_kept_in_the_users_data_folder(
+    tree: CheckoutTree, tmp_path: Path
+) -> None:
+    resolved(tree)
+    other = open_tree(write_package(tmp_path / "other" / "sglang"))
+    assert asked("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
+
+
+def test_resolutions_of_an_earlier_version_are_moved_out_of_the_cache_once(
+    checkout: CheckoutTree, own_cache: Path, tmp_path: Path
+) -> None:
+    resolved(checkout)
+    (kept,) = (checkout.root / ".git" / "patchkit" / "resolutions").iterdir()
+    said = json.loads(kept.read_text())
+    del said["found"]
+    former = own_cache / "resolutions"
+    former.mkdir()
+    (former / kept.name).write_text(json.dumps(said))
+    (former / "broken.json").write_text("{")
+    kept.unlink()
+    other = sibling(checkout, tmp_path)
+    assert asked("apply", other.root, "t-copy", "--resolved", "--dry-run")["changed_files"] == [MIRROR]
+    assert not former.exists()
+    assert asked("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
+
+
+def test_a_repository_that_cannot_be_written_remembers_nothing_and_records_all_the_same(
+    checkout: CheckoutTree,
+) -> None:
+    marked(checkout, "t-copy")
+    finish(checkout, DONE)
+    (checkout.root / ".git" / "patchkit").write_text("in the way")
+    answer = asked("resolve", checkout.root, "t-copy", "copy")
+    assert (answer["recorded"], answer["remembered"]) == (True, False)
+
+
+def test_resolutions_are_shared_as_a_folder_that_extends_the_patches(
+    checkout: CheckoutTree, patch_folder: Path, tmp_path: Path
+) -> None:
+    behind = COPY.replace("edit.copy", "edit.behind").replace("rewrite", "insert-after")
+    behind = behind.replace("return self.copies.cpu()", "depth: int = 3").replace("::Mirror.host", "")
+    behind = behind.replace("depth: int = 3 if self.sure else None", "height = 1")
+    add_patch(patch_folder, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), COPY, behind)
+    shared = tmp_path / "shared"
+    assert "no resolution of" in run("resolve", checkout.root, "--export", shared, code=2).stderr
+    marked(checkout, "t-copy")
+    finish(checkout, b"        # patchkit t-copy: no copy where nobody asks\n" + DONE)
+    finish(checkout, b"depth = 1\nheight = 1\n")
+    for name in ("copy", "behind"):
+        run("resolve", checkout.root, "t-copy", name)
+    answer = asked("resolve", checkout.root, "--export", shared)
+    msgspec.convert(answer, schemas.ANSWERS["resolve"])
+    assert answer["files"] == [str(shared / "t-copy" / "patch.toml")]
+    assert "patchkit t-copy:" not in (shared / "t-copy" / "patch.toml").read_text()
+    run("resolve", checkout.root, "--export", shared, code=2)
+
+    git(tmp_path, "clone", "-q", str(checkout.root), "clone")
+    clone = tmp_path / "clone"
+    run("apply", clone, "t-copy", code=3)
+    run("apply", clone, "t-copy", "--patches", shared)
+    (path,) = clone.rglob(MIRROR)
+    assert DONE in path.read_bytes()
+    assert b"depth = 1\n# patchkit t-copy: no copy where nobody asks\nheight = 1\n" in path.read_bytes()
+    said = asked("status", clone, "--patches", shared)["patches"]
+    assert {each["state"] for each in said if each["id"] == "t-copy"} == {"applied"}
+
+
+def test_a_word_taken_by_hand_is_shared_as_a_way_that_can_be_checked(
+    lending: CheckoutTree, tmp_path: Path
+) -> None:
+    marked(lending, "t-many")
+    finish(lending, RIGHT)
+    run("resolve", lending.root, "t-many", "together", "--accept")
+    run("resolve", lending.root, "--export", tmp_path / "shared")
+    git(tmp_path, "clone", "-q", str(lending.root), "clone")
+    run("apply", tmp_path / "clone", "t-many", "--patches", tmp_path / "shared")
+    said = asked("status", tmp_path / "clone", "--patches", tmp_path / "shared")["patches"]
+    (told,) = (each for each in said if each["id"] == "t-many")
+    assert (told["state"], told["reason"]) == ("applied", "")
+    run("revert", tmp_path / "clone", "--patches", tmp_path / "shared")
+    assert git(tmp_path / "clone", "status", "--short") == ""

@@ -56,6 +56,7 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
 
 RUNNER = "srt/speculative/eagle_draft_cuda_graph_runner.py"
 TOPK = "forward_batch.spec_info.topk_p"
+FOUND = f"draft is not in place: expected `$batch.spec_info.topk_p`, found `{TOPK}.clamp(0, 1)`"
 LAUNCH = """\
         patchkit_api.copy_together(
             [
@@ -88,7 +89,7 @@ def test_the_copies_of_a_fork_that_clamps_one_are_enclosed_and_its_own_launch_is
     assert lines[-1].strip() == "buffers.req_pool_indices[:raw_bs].copy_(forward_batch.req_pool_indices)"
     between = "".join(lines[lines.index("        maybe_detect_nan(\n") : -1])
     left = "".join(line for line in between.splitlines(keepends=True) if "buffers.topk" not in line)
-    for topk, missing in ((TOPK, "clamp was found there"), (f"{TOPK}.clamp(0, 1)", "is not in place")):
+    for topk, missing in ((TOPK, "clamp was found there"), (f"{TOPK}.clamp(0, 1)", FOUND)):
         path.write_text(head + LAUNCH.format(topk=topk) + left + tail)
         assert missing in run("resolve", root, "28465", "draft", code=3).stderr
     assert answer("resolve", root, "28465", "draft", "--accept")["accepted"]

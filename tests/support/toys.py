@@ -280,8 +280,10 @@ def add_patch(folder: Path, name: str, *edits: str, **keys: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep what commands remember out of the user's cache folder."""
-    folder = tmp_path_factory.mktemp("cache")
+    """Keep what commands remember out of the user's cache and data folders."""
+    folder, data = tmp_path_factory.mktemp("cache"), tmp_path_factory.mktemp("data")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    monkeypatch.setenv("XDG_DATA_HOME", str(data))
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(folder))
+    monkeypatch.setattr("platformdirs.user_data_dir", lambda _name: str(data))
     return folder

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.faults import killed
-from support.toys import MIRROR, SOURCES, add_patch, attribute, everything, rewriting, write_package
+from support.toys import ABRUPT, MIRROR, SOURCES, add_patch, attribute, everything, rewriting, write_package
 
 from patchkit import api
 from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import load
 from patchkit.transaction.recover import recover
 from patchkit.transaction.resolve import by_hand
-from patchkit.transaction.revert import recorded
+from patchkit.transaction.revert import Reverted, recorded
 from patchkit.transaction.store import Store
 from patchkit.tree.tree import open_tree
 
@@ -121,3 +121,74 @@ def test_a_resolution_that_is_not_recorded_is_not_taken_back(tmp_path: Path, pat
     with pytest.raises(ConflictError, match="run patchkit resolve t-copy copy"):
         api.revert(tree, patches)
     assert everything(tree.root) == before
+
+
+OWN = b"        return self.copies.own()\n"
+
+
+def accept(tree: CheckoutTree, patches: PatchSet) -> object:
+    return api.resolve(tree, patches, "t-copy", "copy", accept=True)
+
+
+def give_up(tree: CheckoutTree, patches: PatchSet) -> object:
+    return api.give_up(tree, patches, "t-copy", "copy")
+
+
+@pytest.mark.parametrize(("act", "line"), [(accept, OWN), (give_up, b"")])
+def test_a_word_or_giving_up_killed_anywhere_is_there_whole_or_can_be_done_again(
+    tmp_path: Path, patches: PatchSet, act: Callable[[CheckoutTree, PatchSet], object], line: bytes
+) -> None:
+    def prepare(tree: CheckoutTree) -> None:
+        mark(tree, patches)
+        if line:
+            path = tree.package / MIRROR
+            head, _, rest = path.read_bytes().partition(b"<<<<<<<")
+            path.write_bytes(head + line + rest.partition(b">>>>>>>")[2].partition(b"\n")[2])
+
+    whole = open_tree(write_package(tmp_path / "whole" / "sglang"))
+    prepare(whole)
+    began = source(whole)
+    act(whole, patches)
+    seen = set()
+    for number, tree in trees(tmp_path, prepare):
+        ended = not killed(partial(act, tree, patches), number)
+        recover(tree)
+        is_new = source(tree) == source(whole)
+        seen.add(is_new)
+        assert is_new or source(tree) == began
+        if not is_new:
+            act(tree, patches)
+            assert source(tree) == source(whole)
+        api.revert(tree, patches)
+        assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
+        if ended:
+            break
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_word_for_what_has_no_place_stands_at_the_end_of_the_file(
+    tmp_path: Path, patches: PatchSet, end: bytes
+) -> None:
+    tree = open_tree(write_package(tmp_path / "sglang"))
+    (tree.package / MIRROR).write_bytes(b"depth = 1" + end)
+    before = everything(tree.package)
+    accept(tree, patches)
+    assert (tree.package / MIRROR).read_bytes() == (b"depth = 1\n# patchkit t-copy: accepted by hand: copy\n")
+    api.revert(tree, patches)
+    assert everything(tree.package) == before
+
+
+def test_revert_that_keeps_going_leaves_what_is_in_the_file_of_a_half_finished_conflict(
+    tmp_path: Path, patches: PatchSet
+) -> None:
+    tree = open_tree(write_package(tmp_path / "sglang"))
+    mark(tree, patches)
+    finish(tree)
+    done = api.revert_what_can_be(tree, patches)
+    assert set(done.left) == {"t-copy", "t-flag", "t-guard"}
+    assert "run patchkit resolve t-copy copy" in done.left["t-copy"]
+    assert done.reverted == Reverted(("t-stop",), (ABRUPT,))
+    resolve(tree, patches)
+    api.revert(tree, patches)
+    assert source(tree) == SOURCES

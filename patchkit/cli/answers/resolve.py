@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
+
 from patchkit.cli.answers.base import Answer, TreeAnswer
 
 if TYPE_CHECKING:
-    from patchkit.commands.resolve import Resolved
+    from patchkit.commands.resolve import Resolved, SharedResolutions
     from patchkit.tree.tree import CheckoutTree
 
 
 class Resolve(Answer, frozen=True, kw_only=True):
     """``resolve``: ``recorded`` is false where it was before, ``remembered`` true where it is offered elsewhere.
 
-    ``accepted`` where the edit is in place on a person's word, ``given_up`` with ``--give-up``.
+    ``accepted`` where the edit is in place on a person's word, ``given_up`` with ``--give-up``. With ``--export`` there
+    are only ``files``, those written, and ``left``, what could not be.
     """
 
     tree: TreeAnswer
-    patch: str
-    edit: str
-    recorded: bool
-    remembered: bool
-    accepted: bool
+    patch: str | UnsetType = UNSET
+    edit: str | UnsetType = UNSET
+    recorded: bool | UnsetType = UNSET
+    remembered: bool | UnsetType = UNSET
+    accepted: bool | UnsetType = UNSET
     given_up: bool = False
+    files: tuple[str, ...] | UnsetType = UNSET
+    left: tuple[str, ...] | UnsetType = UNSET
 
     @classmethod
     def of(cls, tree: CheckoutTree, patch: str, edit: str, resolved: Resolved) -> Resolve:
@@ -49,3 +54,8 @@ class Resolve(Answer, frozen=True, kw_only=True):
             accepted=False,
             given_up=True,
         )
+
+    @classmethod
+    def of_export(cls, tree: CheckoutTree, shared: SharedResolutions) -> Resolve:
+        """Return the answer for resolutions that were written as patch folders."""
+        return cls(tree=TreeAnswer.of(tree), files=tuple(map(str, shared.files)), left=shared.left)

@@ -24,6 +24,7 @@ class BaseClass(Kind, frozen=True, kw_only=True, tag="base-class", forbid_unknow
     base: str
 
     looks_inside: ClassVar[bool] = False
+    is_of_headers: ClassVar[bool] = True
     writes: ClassVar[tuple[str, ...]] = ("base",)
 
     def codemod(self) -> Codemod:

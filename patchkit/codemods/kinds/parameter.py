@@ -25,6 +25,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
     code: str
 
     looks_inside: ClassVar[bool] = False
+    is_of_headers: ClassVar[bool] = True
 
     def codemod(self) -> Codemod:
         """Return the edit; ValueError if ``code`` is not one parameter with a default."""

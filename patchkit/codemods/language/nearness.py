@@ -29,7 +29,8 @@ class Near(NamedTuple):
 
     ``share`` is how much of the pattern is there, at most 1. ``missing`` is its first line that does not match, and
     ``closest`` the statement that comes closest to that; where each line matches, ``missing`` is empty and
-    ``closest`` the first statement that stands between two and that the pattern does not pass over.
+    ``closest`` the first statement that stands between two and that the pattern does not pass over. Of a statement of
+    several lines, ``missing`` is the smallest part that does not match, and ``instead`` is what ``closest`` has there.
     """
 
     block: Path
@@ -38,6 +39,7 @@ class Near(NamedTuple):
     share: float
     missing: str
     closest: Path | None
+    instead: str = ""
 
 
 class _Chain(NamedTuple):
@@ -65,13 +67,35 @@ def nearest_run(scope: Scope, pattern: Pattern) -> Near | None:
         return None
     chain, block, body = best
     start, end = chain.pairs[0][1], chain.pairs[-1][1] + 1
+    share = chain.score / whole
     unmatched = _first_unmatched(wanted, chain, body, block)
-    missing, closest = ("", _between(pattern, chain, block)) if unmatched is None else _told(*unmatched)
-    return Near(block, start, end, chain.score / whole, missing, closest)
+    if unmatched is None:
+        return Near(block, start, end, share, "", _between(pattern, chain, block))
+    missing, closest = unmatched
+    node = syntax.node_at(scope.module, closest) if closest is not None else None
+    is_long = isinstance(missing, cst.SimpleStatementLine) and "\n" in syntax.code_of(missing).strip()
+    if is_long and isinstance(node, cst.SimpleStatementLine):
+        part, instead = map(_brief, _parted(missing, node))
+        return Near(block, start, end, share, decoded(part), closest, instead)
+    return Near(block, start, end, share, decoded(first_line_of(missing)), closest)
 
 
-def _told(missing: cst.CSTNode, closest: Path | None) -> tuple[str, Path | None]:
-    return decoded(first_line_of(missing)), closest
+def _parted(wanted: cst.CSTNode, node: cst.CSTNode) -> tuple[cst.CSTNode, cst.CSTNode]:
+    """Return the smallest part of a pattern's statement that does not match, and what stands in its place."""
+    while type(wanted) is type(node):
+        parts = [
+            pair
+            for left, right in zip(syntax.children(wanted), syntax.children(node), strict=False)
+            if match_node(*(pair := (left[1], right[1])), {}) is None
+        ]
+        if len(parts) != 1 or len(list(syntax.children(wanted))) != len(list(syntax.children(node))):
+            break
+        wanted, node = parts[0]
+    return wanted, node
+
+
+def _brief(node: cst.CSTNode) -> str:
+    return " ".join(syntax.code_of(node).split()).strip(", ")
 
 
 def _between(pattern: Pattern, chain: _Chain, block: Path) -> Path | None:

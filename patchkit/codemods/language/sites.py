@@ -70,6 +70,8 @@ def unmatched(scope: Scope, finds: Sequence[Pattern]) -> str:
             if closest
             else f"expected `{brief(find)}`"
         )
+    if near.instead:
+        return f"expected `{near.missing}`, found `{near.instead}`; {_nearest_is(closest)}"
     lines = lines_of(find)
     if len(lines) == 1:
         return f"expected `{brief(find)}`; {_nearest_is(closest)}"

@@ -125,6 +125,18 @@ def test_a_line_that_the_fork_has_in_a_block_belongs_to_it() -> None:
     assert "(line 1 of 3); the nearest line is `desk.take(book, now=True)`" in told(code, find)
 
 
+def test_of_a_statement_of_several_lines_the_part_that_does_not_match_is_named() -> None:
+    find = "copy(\n    [\n        ($shelf.days, $desk.days),\n        ($shelf.fines, 1),\n    ]\n)\n$desk.close($book)"
+    code = """
+    def lend(desk, shelf, book):
+        copy([(shelf.days, desk.days.clamp(0, 1)), (shelf.fines, 1)])
+        desk.close(book)
+    """
+    assert told(code, find).startswith(
+        "expected `$desk.days`, found `desk.days.clamp(0, 1)`; the nearest line is `copy("
+    )
+
+
 def test_of_several_ways_the_one_of_which_most_is_there_is_meant() -> None:
     assert "`$desk.close($book)`" not in told(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
     assert "(line 3 of 7)" in told(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)

@@ -1,0 +1,87 @@
+"""What a person made of conflicts becomes a folder that others add to the patches: a further way to find each site."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.codemods.kinds.insert_after import InsertAfter
+from patchkit.codemods.kinds.insert_before import InsertBefore
+from patchkit.codemods.language.variants import TargetVariant
+from patchkit.drafting.write import toml
+from patchkit.patchset.extend import Addition, grown
+from patchkit.plan.status import marker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from patchkit.codemods.kind import Kind
+    from patchkit.patchset.patch import Patch
+    from patchkit.patchset.select import PatchSet
+    from patchkit.plan.resolutions import Resolution
+
+
+class Extensions(NamedTuple):
+    """The text of a ``patch.toml`` for each patch, and why each resolution that is in none of them is left out."""
+
+    texts: dict[str, str]
+    left: tuple[str, ...]
+
+
+def extensions(resolutions: Iterable[Resolution], patches: PatchSet) -> Extensions:
+    """Return what says the same as the resolutions of the patches at hand."""
+    ways: dict[str, dict[str, list[TargetVariant]]] = {}
+    left: list[str] = []
+    for each in resolutions:
+        patch = patches.get(each.patch) if each.patch in patches.ids else None
+        name = each.edit.partition(".")[0]
+        try:
+            way = _way(patch, each)
+        except ValueError as error:
+            left.append(f"{each.patch} {each.edit}: {error}")
+            continue
+        known = ways.setdefault(each.patch, {}).setdefault(name, [])
+        known += [way] if way not in known else []
+    return Extensions({name: _text(name, edits) for name, edits in ways.items()}, tuple(left))
+
+
+def _way(patch: Patch | None, resolution: Resolution) -> TargetVariant:
+    """Return a resolution as a way to find its site; ValueError says why it is none."""
+    kind = next((edit.kind for edit in patch.edits if edit.name == resolution.edit), None) if patch else None
+    if patch is None or kind is None:
+        raise ValueError("no patch at hand has that edit")
+    found = textwrap.dedent(resolution.found).strip("\n")
+    if not found:
+        raise ValueError("what was found there is not known")
+    sign = f"# {marker(patch)}"
+    lines = (line for line in resolution.text.splitlines() if not line.strip().startswith(sign))
+    code = textwrap.dedent("\n".join(lines)).strip("\n")
+    if "$" in found or "$" in code:
+        raise ValueError("a $ in code is a name in a pattern")
+    way = TargetVariant(find=found, code=_added(kind, found, code))
+    if not way.code.strip():
+        raise ValueError("nothing was written")
+    grown(kind, Addition(variants=(way,))).codemod()
+    return way
+
+
+def _added(kind: Kind, found: str, code: str) -> str:
+    """Return what an edit writes itself: one that puts statements beside others leaves those as they are."""
+    if isinstance(kind, InsertAfter):
+        if not code.startswith(f"{found}\n"):
+            raise ValueError("the edit puts code behind what was found, and that was changed")
+        return code.removeprefix(found).strip("\n")
+    if isinstance(kind, InsertBefore):
+        if not code.endswith(f"\n{found}"):
+            raise ValueError("the edit puts code in front of what was found, and that was changed")
+        return code.removesuffix(found).strip("\n")
+    return code
+
+
+def _text(patch: str, edits: dict[str, list[TargetVariant]]) -> str:
+    lines = ["schema = 1", f"extends = {toml(patch)}", 'why = "Resolved by hand."']
+    for name, ways in sorted(edits.items()):
+        for way in ways:
+            lines += ["", f"[[edit.{toml(name)}.variants]]"]
+            lines += [f"find = {toml(str(way.find))}", f"code = {toml(way.code)}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,89 @@
+"""What a person wrote for conflicts is kept where no cleaner takes it: with the repository, else with the user's data.
+
+As with ``git rerere``, all branches and worktrees of a repository share what was written in one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import platformdirs
+
+from patchkit import cache
+from patchkit.errors import TreeError
+from patchkit.plan.resolutions import Resolution
+from patchkit.tree.git import git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.tree.tree import CheckoutTree
+
+_FOLDER = "resolutions"
+_FORMER = "resolutions"
+"""The area of the cache in which they were kept before."""
+
+
+class Remembered:
+    """The resolutions that are known for a tree, each in a file under the name of its conflict."""
+
+    def __init__(self, tree: CheckoutTree) -> None:
+        users = Path(platformdirs.user_data_dir("patchkit")) / _FOLDER
+        shared = _common_folder(tree.root)
+        self._places = (users,) if shared is None else (shared / "patchkit" / _FOLDER, users)
+        _move(cache.folder(_FORMER), users)
+
+    def get(self, name: str) -> Resolution | None:
+        """Return what is known under a name, None if nothing is or it is not a whole resolution."""
+        return next((found for place in self._places if (found := _read(place / f"{name}.json"))), None)
+
+    def put(self, name: str, resolution: Resolution) -> bool:
+        """Keep a resolution; False if that cannot be written."""
+        return _write(self._places[0] / f"{name}.json", msgspec.json.encode(resolution))
+
+    def __iter__(self) -> Iterator[Resolution]:
+        """Yield every resolution, one for each name."""
+        files = {path.name: path for place in reversed(self._places) for path in place.glob("*.json")}
+        yield from (found for _, path in sorted(files.items()) if (found := _read(path)))
+
+
+def _common_folder(root: Path) -> Path | None:
+    """Return the folder that all worktrees of the repository around a tree share."""
+    with suppress(TreeError):  # A tree without git needs none.
+        answer = git(root, "rev-parse", "--git-common-dir")
+        said = answer.stdout.rstrip(b"\n")
+        return root / os.fsdecode(said) if said and not answer.returncode else None
+    return None
+
+
+def _read(path: Path) -> Resolution | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Resolution)
+    except (OSError, ValueError, RecursionError):  # What msgspec refuses is a ValueError.
+        return None
+
+
+def _write(path: Path, content: bytes) -> bool:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+            file.write(content)
+        Path(file.name).replace(path)
+    except OSError:
+        return False
+    return True
+
+
+def _move(former: Path, users: Path) -> None:
+    """Move what an earlier version kept in the cache; what cannot be moved stays."""
+    with suppress(OSError):
+        for path in sorted(former.glob("*.json")):
+            if (users / path.name).exists() or _write(users / path.name, path.read_bytes()):
+                path.unlink()
+        if former.is_dir():
+            former.rmdir()
