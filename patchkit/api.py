@@ -511,10 +511,11 @@ def matrix(
     is told what is being done, how much of it is done and of how much. UsageError for a pattern that names
     nothing, TreeError if ``repository`` is none.
     """
-    from patchkit.matrix.refs import refs
+    from patchkit.matrix.refs import left_out, refs
     from patchkit.matrix.survey import survey
 
-    return survey(repository, refs(repository, patterns), patches, tasks=tasks, jobs=jobs, watch=watch)
+    found = survey(repository, refs(repository, patterns), patches, tasks=tasks, jobs=jobs, watch=watch)
+    return replace(found, notes=left_out(repository, patterns))
 
 
 def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move, ...]:
