@@ -204,7 +204,7 @@ def main() -> None:
         figures = map(str, (row.refs, row.states, row.examined))
         took = (f"{row.wall_s:.2f}", f"{row.cpu_s:.2f}", f"{row.peak_mb:.0f}")
         table.add_row(row.kind, row.run, *figures, *took, f"at most {TARGETS[row.run]}, {MOST_MB} MB")
-    Console().print(table)
+    Console(width=110).print(table)
     print(
         f"A further ref: {1000 * told['median_s']:.1f} ms, at most {1000 * told['most_s']:.1f} ms "
         f"({told['refs']} refs; target: at most {TARGET})"
