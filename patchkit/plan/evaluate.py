@@ -218,7 +218,7 @@ def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) 
 
 
 def _is_signed(space: Workspace, files: Iterable[str], sign: bytes) -> bool:
-    return any(sign in (space.modules.source(file) or b"") for file in files)
+    return any(sign in (space.modules.source(file) or b"") for file in sorted(files))
 
 
 def _assumed(space: Workspace, patch: Patch) -> frozenset[str]:
