@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.errors import PatchkitError
+from patchkit.errors import PatchkitError, TreeError
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ def trial(path: Path, steps: Steps) -> Trial:
     files: tuple[str, ...] = ()
     state = ""
     with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
-        place = Path(folder) / "sglang"
-        ignore = shutil.ignore_patterns(".patchkit", "__pycache__", ".git")
-        shutil.copytree(tree.package, place, ignore=ignore, symlinks=True)
+        _copy(tree, Path(folder) / "sglang")
         copy = open_tree(Path(folder))
         before = {file: copy.read(file) for file in copy.files("", "")}
         try:
@@ -69,3 +67,18 @@ def trial(path: Path, steps: Steps) -> Trial:
         except PatchkitError as error:
             problems.append(str(error))
     return Trial(str(path), tree.version, state, files, tuple(problems))
+
+
+def _copy(tree: CheckoutTree, place: Path) -> None:
+    """Copy the package folder, but for ledger, caches and git's own; TreeError where it cannot be read."""
+
+    def copy(source: str, target: str) -> None:
+        Path(target).write_bytes(tree.read(Path(source).relative_to(tree.package).as_posix()) or b"")
+        shutil.copymode(source, target)
+
+    ignored = shutil.ignore_patterns(".patchkit", "__pycache__", ".git")
+    try:
+        shutil.copytree(tree.package, place, ignore=ignored, symlinks=True, copy_function=copy)
+    except OSError as error:
+        said = error.args[0][0][2] if isinstance(error, shutil.Error) else error
+        raise TreeError(f"{tree.package} cannot be copied ({said}): mend that and try again.") from None
