@@ -26,8 +26,8 @@ def sparse(path: Path, size: int = SPARSE) -> None:
 
 def packaged(place: Path, sources: dict[str, bytes] | None = None) -> Path:
     """Write a package folder in site-packages."""
-    write_package(place / "site" / "sglang", SOURCES | SERVER if sources is None else sources)
-    return place / "site"
+    write_package(place / "site-packages" / "sglang", SOURCES | SERVER if sources is None else sources)
+    return place / "site-packages"
 
 
 def committed(place: Path, sources: dict[str, bytes] | None = None) -> Path:
@@ -149,7 +149,7 @@ def linked_out(file: str) -> Callable[[Path], Path]:
 
 def unborn(place: Path) -> Path:
     root = packaged(place)
-    git(place, "init", "-q", "site")
+    git(place, "init", "-q", "site-packages")
     return root
 
 
@@ -272,6 +272,9 @@ ODD: dict[str, Callable[[Path], Path]] = {
     "a project file has no end": beside("pyproject.toml", sparse),
     "a path file is a pipe": beside("x.pth", os.mkfifo),
     "a path file is a folder": beside("x.pth", lambda path: path.mkdir()),
+    "a path file of no characters": beside("x.pth", b"/\xff\n\0\n" + b"x" * 6000),
+    "a path file is a loop": beside("x.pth", loop),
+    "a path file has no end": beside("x.pth", sparse),
     "a file without end": at("srt/big.py", sparse),
     "a file without end at a site": at(MIRROR, sparse),
     "a file of 100 MB": at(MIRROR, lambda path: path.write_bytes(b"# " + b"x" * 10**8)),

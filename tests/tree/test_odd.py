@@ -15,6 +15,8 @@ from support.odd import ODD
 from support.toys import MIRROR, add_patch, attribute
 
 from patchkit.cli import main
+from patchkit.tree.tree import open_tree
+from patchkit.verify.runtime import runtime_of
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
 
@@ -124,3 +126,14 @@ def test_an_odd_tree_is_a_sentence_at_worst_and_what_lies_beside_it_stays(
     if odd != "a package elsewhere":  # There the package itself lies beside the tree.
         assert around(short_tmp, tree) == before
     assert list((tmp_path / "passing").iterdir()) == []
+
+
+@pytest.mark.parametrize("odd", [name for name in ODD if name.startswith("a path file")])
+def test_a_runtime_is_looked_for_behind_odd_path_files(short_tmp: Path, odd: str) -> None:
+    site = ODD[odd](short_tmp)
+    (short_tmp / "editable" / "patchkit").mkdir(parents=True)
+    (short_tmp / "editable" / "patchkit" / "__init__.py").touch()
+    (short_tmp / "editable" / "patchkit" / "runtime.py").write_text("api_1 = 1\n")
+    assert not runtime_of(open_tree(site)).present
+    (site / "y.pth").write_text("\n../editable\n")
+    assert runtime_of(open_tree(site)).present
