@@ -14,7 +14,7 @@ from patchkit.codemods.examination import Examination, Standing, absent, ambiguo
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
-from patchkit.patchset.patch import Address
+from patchkit.patchset.patch import Address, Converted
 from patchkit.plan.locate import about_of
 from patchkit.plan.recollection import Found
 from patchkit.plan.status import ACCEPTED, EditStatus, PatchStatus, State, is_accepted, marker
@@ -31,11 +31,15 @@ if TYPE_CHECKING:
     from patchkit.plan.recollection import Recollection
 
 
+def _about(patch: Patch, spec: Edit) -> str:
+    return about_of(patch.id, msgspec.structs.replace(spec, change=Converted(spec.kind, spec.imports)))
+
+
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
     """Return where an edit goes, as a status that is still to be decided, and the examination that decides it."""
     if space.recollection is None:
         return _examine_now(space, patch, spec)
-    about = about_of(patch.id, spec)
+    about = _about(patch, spec)
     found = space.recollection.find(about, space.answer)
     if found is None:
         return _examine_first(space, space.recollection, patch, spec)
@@ -65,7 +69,7 @@ def _examine_first(
     """Examine an edit where the like was never seen, and remember what that comes to."""
     asking = space.snapshot(asking=True)
     status, examined = _examine_now(asking, patch, spec)
-    about, asked = about_of(patch.id, spec), asking.asked
+    about, asked = _about(patch, spec), asking.asked
     found = Found(status.file, status.site, examined.standing.value, examined.brings)
     recollection.keep(about, asked, found)
 
@@ -291,7 +295,7 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
         elif examined.standing is Standing.READY and examined.rewrite is not None:
             status = replace(status, state=State.PENDING)
             undone = dict(space.edited)
-            space.make(status.file, examined.rewrite, about_of(patch.id, spec), status.site, *examined.brings)
+            space.make(status.file, examined.rewrite, _about(patch, spec), status.site, *examined.brings)
             _, again = _examine(space, patch, spec)
             if again.standing is not Standing.PRESENT:
                 why = again.reason or "it matches once more"
