@@ -15,8 +15,8 @@ from patchkit.codemods.language.scope import Scope
 from patchkit.patchset.load import codemod_of
 from patchkit.patchset.patch import Address
 from patchkit.plan.locate import Workspace
+from patchkit.plan.marks import SIGN
 from patchkit.plan.status import EditStatus, PatchStatus, State, marker
-from patchkit.runtime.marks import SIGN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
