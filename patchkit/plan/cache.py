@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit import cache
+from patchkit.plan.marks import signers
 from patchkit.plan.status import EditStatus, PatchStatus, Standing, State
-from patchkit.runtime.marks import signers
 from patchkit.tree.sglang import SERVING, serves
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from patchkit.audit import engine
 from patchkit.errors import TreeError
 from patchkit.plan.build import inspect
+from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.status import State
-from patchkit.runtime.marks import SIGN, signers
 from patchkit.transaction.holding import holding
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.store import Store
