@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support.odd import ODD
+from support.odd import ODD, packaged
+from support.releases import run
 from support.toys import MIRROR, add_patch, attribute
 
 from patchkit.cli import main
@@ -137,3 +138,18 @@ def test_a_runtime_is_looked_for_behind_odd_path_files(short_tmp: Path, odd: str
     assert not runtime_of(open_tree(site)).present
     (site / "y.pth").write_text("\n../editable\n")
     assert runtime_of(open_tree(site)).present
+
+
+def test_a_patch_is_tried_on_no_tree_with_a_file_that_may_not_be_read(
+    short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, opened = packaged(short_tmp), os.open
+
+    def denied(path: object, *arguments: int, **named: object) -> int:
+        if str(path).endswith("version.py"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", denied)
+    refused = run("test", "t-flag", "--on", site, code=4).stderr
+    assert "version.py cannot be read: Permission denied" in refused
