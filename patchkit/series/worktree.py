@@ -11,7 +11,7 @@ import shutil
 import signal
 import tempfile
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -171,32 +171,32 @@ def sweep(tree: CheckoutTree) -> None:
 def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
     head, branch = asked(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), _branch(tree)
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-    except OSError as error:
-        raise TreeError(f"{error.filename}: {error.strerror}: free some space or set TMPDIR.") from error
-    place = folder / top.name
-    try:
-        with _held(folder):
-            # What lies in LFS is no source, and would be fetched.
-            told = {"GIT_LFS_SKIP_SMUDGE": "1"}
-            made = git(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=told)
-            if made.returncode != 0:
-                raise TreeError(
-                    f"git worktree add failed in {place} ({said(made)}): nothing was changed; mend that, or let "
-                    "TMPDIR name a folder with space for the files of a checkout."
-                )
-            # What differs from its commit as soon as it is checked out, as its line ends may, no hook has rewritten.
-            differing = asked(place, "diff", "--name-only").splitlines()
-            if differing:
-                asked(place, "update-index", "--assume-unchanged", "--", *differing)
-            package = place / tree.package.relative_to(top)
-            root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
-            settings = (*_AT_ONCE, *_hooks(top, place))
-            yield Linked(CheckoutTree(root, package), place, settings, head, branch)
-    finally:
-        with _uninterrupted():
-            _remove(tree, place)
+    with ExitStack() as stack:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+            place = folder / top.name
+            stack.callback(_remove_for_good, tree, place)
+            stack.enter_context(_held(folder))
+        except OSError as error:
+            raise TreeError(
+                f"{error.filename}: {error.strerror}: nothing was changed; free some space there or set TMPDIR."
+            ) from error
+        # What lies in LFS is no source, and would be fetched.
+        told = {"GIT_LFS_SKIP_SMUDGE": "1"}
+        made = git(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=told)
+        if made.returncode != 0:
+            raise TreeError(
+                f"git worktree add failed in {place} ({said(made)}): nothing was changed; mend that, or let "
+                "TMPDIR name a folder with space for the files of a checkout."
+            )
+        # What differs from its commit as soon as it is checked out, as its line ends may, no hook has rewritten.
+        differing = asked(place, "diff", "--name-only").splitlines()
+        if differing:
+            asked(place, "update-index", "--assume-unchanged", "--", *differing)
+        package = place / tree.package.relative_to(top)
+        root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
+        settings = (*_AT_ONCE, *_hooks(top, place))
+        yield Linked(CheckoutTree(root, package), place, settings, head, branch)
 
 
 @contextmanager
@@ -210,9 +210,15 @@ def _held(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def _remove_for_good(tree: CheckoutTree, place: Path) -> None:
+    with _uninterrupted():
+        _remove(tree, place)
+
+
 def _remove(tree: CheckoutTree, place: Path) -> None:
-    # Twice: one that git was killed in the middle of making is locked.
-    git(tree.root, "worktree", "remove", "--force", "--force", str(place), apart=True)
+    # Twice: one that git was killed in the middle of making is locked. What is left is swept next time.
+    with suppress(TreeError):
+        git(tree.root, "worktree", "remove", "--force", "--force", str(place), apart=True)
     shutil.rmtree(place.parent, ignore_errors=True)
 
 
