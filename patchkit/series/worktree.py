@@ -216,9 +216,12 @@ def _remove_for_good(tree: CheckoutTree, place: Path) -> None:
 
 
 def _remove(tree: CheckoutTree, place: Path) -> None:
-    # Twice: one that git was killed in the middle of making is locked. What is left is swept next time.
+    # What is left here is swept next time.
     with suppress(TreeError):
+        # Twice: one that git was killed in the middle of making is locked.
         git(tree.root, "worktree", "remove", "--force", "--force", str(place), apart=True)
+        # Where git gave up making one, its folder is left, with nothing of anybody's.
+        git(tree.root, "worktree", "prune", "--expire=never", apart=True)
     shutil.rmtree(place.parent, ignore_errors=True)
 
 
