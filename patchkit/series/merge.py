@@ -126,9 +126,9 @@ def _unpatched(
         adopt.forget(there.tree)
         reverted = take_back(there.tree)
     there.add(reverted.files)
-    tree = asked(there.top, "write-tree")
+    written = asked(there.top, "write-tree")
     there.become("HEAD")
-    return _Unpatched(tree, reverted.patches, runtime)
+    return _Unpatched(written, reverted.patches, runtime)
 
 
 def _bases(there: Linked, ref: str, other: str) -> list[str]:

@@ -312,5 +312,5 @@ def _uninterrupted() -> Iterator[None]:
         for number, handler in before.items():
             if handler is not None:  # None stands for one that is not Python's, which cannot be put back.
                 signal.signal(number, handler)
-        for number in came:
-            signal.raise_signal(number)
+        for came_in in came:
+            signal.raise_signal(came_in)

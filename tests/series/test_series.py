@@ -13,7 +13,7 @@ from support.toys import CRLF, MIRROR, everything, git, write_package
 from patchkit import api
 from patchkit.errors import PatchkitError, TreeError, UsageError
 from patchkit.patchset import load
-from patchkit.series.commit import RefusedCommitError
+from patchkit.series.worktree import RefusedCommitError
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:

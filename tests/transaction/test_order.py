@@ -29,7 +29,7 @@ from support.toys import (
 from patchkit import api
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.status import State
-from patchkit.series.commit import RefusedCommitError
+from patchkit.series.worktree import RefusedCommitError
 from patchkit.transaction.revert import recorded
 from patchkit.tree.tree import open_tree
 
