@@ -148,8 +148,6 @@ def linked(tree: CheckoutTree, why: str) -> Iterator[Linked]:
                 f"{error}, so nothing was changed: mend what refused it, then try again; hooks run in a worktree of "
                 "its own, which has no untracked files."
             ) from None
-        if there.head == there.base:
-            return
         with _uninterrupted():
             adopt.adopt(tree, store, there.tree, lambda: _move(tree, there, why))
 
@@ -242,6 +240,8 @@ def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
     """Bring branch, index and files of ``tree`` to the commit of ``there``; TreeError, and no change, if it cannot."""
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
     base, last = there.base, there.head
+    if last == base:
+        return
     if asked(top, "rev-parse", "HEAD") != base or _branch(tree) != there.branch:
         raise TreeError(f"HEAD of {top} moved while patchkit was at work: nothing was changed; try again.")
     # The index of a checkout has times of its files, which a copy may bring up to date.
