@@ -153,15 +153,19 @@ def linked(tree: CheckoutTree, why: str) -> Iterator[Linked]:
 
 
 def sweep(tree: CheckoutTree) -> None:
-    """Remove the worktrees that a patchkit which was killed has left in the repository of ``tree``."""
-    listed = git(tree.root, "worktree", "list", "--porcelain")
-    for line in os.fsdecode(listed.stdout).splitlines():
-        place = Path(line.partition(" ")[2])
-        if line.startswith("worktree ") and place.parent.name.startswith(_PREFIX):
-            if not place.parent.exists():
+    """Remove what a patchkit that was killed has left: worktrees in the repository of ``tree``, temporary folders."""
+    listed = os.fsdecode(git(tree.root, "worktree", "list", "--porcelain").stdout).splitlines()
+    named = (Path(line.partition(" ")[2]) for line in listed if line.startswith("worktree "))
+    ours = {place.parent: place for place in named if place.parent.name.startswith(_PREFIX)}
+    # One that was killed early has a folder, and no worktree in it that git knows of.
+    for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
+        ours.setdefault(folder, folder / tree.root.name)
+    for folder, place in ours.items():
+        with suppress(OSError):
+            if not folder.exists():
                 _remove(tree, place)
-            elif (place.parent / _LOCK).exists():
-                with suppress(BlockingIOError), _held(place.parent):
+            elif (folder / _LOCK).exists() and folder.lstat().st_uid == os.geteuid():
+                with _held(folder):
                     _remove(tree, place)
 
 
@@ -218,9 +222,10 @@ def _remove(tree: CheckoutTree, place: Path) -> None:
     with suppress(TreeError):
         # Twice: one that git was killed in the middle of making is locked.
         git(tree.root, "worktree", "remove", "--force", "--force", str(place), apart=True)
+        shutil.rmtree(place.parent, ignore_errors=True)
+    with suppress(TreeError):
         # Where git gave up making one, its folder is left, with nothing of anybody's.
         git(tree.root, "worktree", "prune", "--expire=never", apart=True)
-    shutil.rmtree(place.parent, ignore_errors=True)
 
 
 def _hooks(top: Path, place: Path) -> tuple[str, ...]:
