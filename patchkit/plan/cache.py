@@ -65,6 +65,10 @@ class _Snapshot:
         return self.tree.version
 
     @property
+    def name(self) -> str:
+        return self.tree.name
+
+    @property
     def line_length(self) -> int:
         return self.tree.line_length
 
