@@ -5,11 +5,11 @@ Nothing here prints, asks or exits. Trees come from ``tree.tree.open_tree``, pat
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.errors import ConflictError, PatchkitError, TreeError, UsageError
+from patchkit.errors import ConflictError, PatchkitError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from patchkit.series.merge import Merged
     from patchkit.transaction.apply import Applied
     from patchkit.transaction.recover import Recovery
-    from patchkit.transaction.revert import Inferred, Reverted
+    from patchkit.transaction.revert import Reverted
     from patchkit.tree.backends import Heir
     from patchkit.tree.tree import CheckoutTree, Tree
     from patchkit.verify.result import Verdict
@@ -122,13 +122,12 @@ def status(tree: CheckoutTree, patches: PatchSet) -> tuple[PatchStatus, ...]:
 
 
 def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
-    """Return each patch's status on ``tree``, and which patches it or its ledger names that are not at hand.
+    """Return each patch's status on ``tree``, and which patches its comments name that are not at hand.
 
     TreeError if a write to it is pending or a file is no Python.
     """
     from patchkit.plan import cache
     from patchkit.transaction.resolve import by_hand
-    from patchkit.transaction.revert import recorded
     from patchkit.transaction.unfinished import as_left, before_markers, unfinished
     from patchkit.transaction.write import require_settled
     from patchkit.tree.tree import OverlayTree
@@ -136,13 +135,8 @@ def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
     require_settled(tree)
     before = before_markers(tree)
     found = cache.standing(OverlayTree(tree, before) if before else tree, patches)
-    hands: frozenset[tuple[str, str]] = frozenset()
-    unknown = list(found.unknown)
-    with suppress(TreeError):  # What is wrong with a ledger is for verify to say.
-        hands = by_hand(tree)
-        unknown += [name for name in recorded(tree) if name not in {*patches.ids, *found.unknown}]
-    left = as_left(found.patches, hands, unfinished(tree) if before else {})
-    return replace(found, patches=left, unknown=tuple(unknown))
+    left = as_left(found.patches, by_hand(tree), unfinished(tree) if before else {})
+    return replace(found, patches=left)
 
 
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
@@ -411,27 +405,14 @@ def describe_conflicts(statuses: Sequence[PatchStatus]) -> str:
 
 
 def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Reverted:
-    """Take back ``ids`` (none: all that the ledger records); edits that a person made since stay.
+    """Take back ``ids`` (none: all that the code has); edits that a person made since stay.
 
-    Where no ledger is true of the tree, what git has from before the patches takes its place. ConflictError,
-    and nothing written, if neither is there, or if edits cannot be told apart.
+    ConflictError, and nothing written, if what stood before is not known, or if edits cannot be told apart.
     """
     from patchkit.plan.at_hand import PatchesAtHand
     from patchkit.transaction import revert as reverting
-    from patchkit.transaction.write import require_settled
 
-    require_settled(tree)
-    recorded = reverting.recorded(tree)
-    inferred = None if recorded else _inferred(tree, patches)
-    if inferred is not None:
-        recorded = tuple(inferred.record.patches)
-    unrecorded = [name for name in ids or patches.ids if name not in recorded]
-    if unrecorded and (ids or not recorded):
-        _refuse_unrecorded(tree, patches, unrecorded, named=bool(ids))
-    named = frozenset(ids).intersection(recorded)
-    if ids and not named:
-        return reverting.Reverted((), ())
-    return reverting.revert(tree, named or None, PatchesAtHand(tree, patches), inferred)
+    return reverting.revert(tree, frozenset(ids) or None, PatchesAtHand(tree, patches))
 
 
 def recover(tree: CheckoutTree) -> Recovery:
@@ -461,7 +442,6 @@ def report(
     from patchkit.findings.finding import Confidence
     from patchkit.series.backports import IN_TREE, backports
     from patchkit.transaction.resolve import by_hand
-    from patchkit.transaction.revert import recorded_files
     from patchkit.verify.result import Outcome
     from patchkit.verify.subject import Terms
 
@@ -473,7 +453,7 @@ def report(
     made = sum(each.outcome is not Outcome.SKIPPED for each in verdict.results)
     said = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"
     told = f"{said} (patchkit {__version__} verify)"
-    return backports(statuses, recorded_files(tree), by_hand(tree), told)
+    return backports(statuses, by_hand(tree), told)
 
 
 def audit(
@@ -721,68 +701,3 @@ def _vendored(tree: CheckoutTree, patches: PatchSet, runtime: str) -> bool:
     files = sorted({file for patch in patches for edit in patch.edits for file in edit.files})
     vendor.require_one_runtime(tree, files, vendored=vendored)
     return vendored
-
-
-def _inferred(tree: CheckoutTree, patches: PatchSet) -> Inferred | None:
-    """Work out what a ledger would say, from git's history; None if the tree has nothing that patchkit wrote.
-
-    ConflictError if git does not have what was there before, or the patches at hand do not make what is there.
-    """
-    from patchkit.plan import vendor
-    from patchkit.plan.at_hand import PatchesAtHand
-    from patchkit.plan.build import inspect
-    from patchkit.plan.status import State
-    from patchkit.transaction.apply import with_plan
-    from patchkit.transaction.history import before_patches, signed
-    from patchkit.transaction.ledger import Record
-    from patchkit.transaction.revert import Inferred
-    from patchkit.transaction.swap import digest_of
-
-    files = signed(tree)
-    if not files:
-        return None
-    statuses = inspect(tree, tuple(patches))
-    ids = [s.patch.id for s in statuses if any(edit.state is State.APPLIED for edit in s.edits)]
-    originals = before_patches(tree, files)
-    folders = []
-    if vendor.is_vendored(tree):
-        originals |= dict.fromkeys(tree.files(vendor.FOLDER, ""))
-        folders.append(vendor.FOLDER)
-    planned = PatchesAtHand(tree, patches).plan(originals, ids)
-    unexplained = sorted(set(files).difference(change.file for change in planned.changes))
-    if unexplained:
-        raise ConflictError(
-            f"{unexplained[0]}: the patches at hand do not make what is there: name the folder that they came "
-            "from with --patches DIR, or undo them with git revert."
-        )
-    record = with_plan(Record(), planned, patches.digest, folders)
-    texts = (text for change in planned.changes for text in (change.before, change.after))
-    return Inferred(record, {digest_of(text): text for text in texts if text is not None})
-
-
-def _refuse_unrecorded(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str], *, named: bool) -> None:
-    """Raise ConflictError if the tree has a patch although no ledger records it."""
-    from patchkit.plan.build import inspect
-    from patchkit.plan.status import State
-    from patchkit.transaction.revert import recorded_nameless
-
-    statuses = inspect(tree, tuple(map(patches.get, ids)))
-    ours = [s.patch.id for s in statuses if any(edit.state is State.APPLIED for edit in s.edits)]
-    theirs = [s.patch.id for s in statuses if s.state is State.UPSTREAM]
-    if ours:
-        raise ConflictError(
-            f"{', '.join(ours)}: in the code of {tree.package}, but its ledger (.patchkit) does not say what "
-            "was there before: undo it with git revert or git checkout."
-        )
-    lost = recorded_nameless(tree) if theirs else {}
-    for name in theirs:
-        if name in lost:
-            file, comment = lost[name]
-            raise ConflictError(
-                f"{file}: {name}: its code is there and no comment of a patch is, so nothing tells it from upstream's "
-                f"own: put `{comment}` back above it and revert again, or undo it with git."
-            )
-    if theirs and named:
-        raise ConflictError(
-            f"{', '.join(theirs)}: upstream's own in {tree.package}: git revert takes it out."
-        )

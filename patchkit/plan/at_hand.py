@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
 from patchkit.plan import vendor
+from patchkit.plan.cache import statuses
 from patchkit.plan.status import State
 from patchkit.tree.tree import OverlayTree
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import Plan
+    from patchkit.plan.status import PatchStatus, Plan
     from patchkit.tree.tree import Tree
 
 
@@ -24,6 +25,15 @@ class PatchesAtHand:
     def __init__(self, tree: Tree, patches: PatchSet) -> None:
         self._tree = tree
         self._patches = patches
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the patches, in order of application."""
+        return self._patches.ids
+
+    def statuses(self, contents: Mapping[str, bytes | None]) -> tuple[PatchStatus, ...]:
+        """Return each patch's status on the tree with other contents of these files."""
+        return statuses(OverlayTree(self._tree, contents) if contents else self._tree, self._patches)
 
     def replay(self, contents: Mapping[str, bytes | None], ids: Sequence[str]) -> Mapping[str, bytes | None]:
         """Return what the files become under these patches; UsageError if one of them is not at hand."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.errors import TreeError, UsageError
+from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan.status import FileChange, State
-from patchkit.transaction.holding import holding
-from patchkit.transaction.store import Store
+from patchkit.transaction.origin import Origins
 from patchkit.transaction.swap import digest_or_none
 
 if TYPE_CHECKING:
@@ -28,31 +27,32 @@ def at_once(tree: CheckoutTree, plan: Plan, at_hand: PatchesAtHand) -> Plan:
     """Return a plan whose files are what the tree's patches and the plan's make of the originals together.
 
     It is the plan itself where a person has edited one of the files or an edit, where a patch conflicts, or
-    where the patches at hand no longer make what stands. So it is where the ledger cannot be read: to refuse
-    that is for who writes.
+    where the patches at hand no longer make what stands. So it is where what stood before them is not known, or the
+    ledger cannot be read: to refuse that is for who writes.
     """
     try:
         return _at_once(tree, plan, at_hand)
-    except (TreeError, UsageError):
+    except (ConflictError, TreeError, UsageError):
         return plan
 
 
 def _at_once(tree: CheckoutTree, plan: Plan, at_hand: PatchesAtHand) -> Plan:
-    store = Store(tree.package)
-    record = holding(store.read(), tree.read, store.get)
-    if record is None or len(record.layers) != 1 or record.by_hand or plan.by_hand:
+    origins = Origins(tree, at_hand)
+    conflicts = any(status.state is State.CONFLICT for status in plan.patches)
+    if plan.by_hand or conflicts or not (origins.signed or origins.uncommitted):
+        return plan
+    origin = next(iter(origins))
+    record = origin.record
+    if not origin.sure or len(record.layers) != 1 or record.by_hand:
         return plan
     had, made = tuple(record.patches), {status.patch.id for status in plan.made}
     ids = tuple(s.patch.id for s in plan.patches if s.patch.id in made or s.patch.id not in had)
     stands = {file: tree.read(file) for file in record.files}
     edited = any(digest_or_none(stands[file]) != known.applied for file, known in record.files.items())
-    if not ids or edited or any(status.state is State.CONFLICT for status in plan.patches):
+    if not ids or edited:
         return plan
     originals: dict[str, bytes | None] = {c.file: c.before for c in plan.changes if c.file not in stands}
-    originals |= {
-        file: None if known.original is None else store.get(known.original)
-        for file, known in record.files.items()
-    }
+    originals |= origin.originals
     together = at_hand.plan(originals, (*had, *ids))
     known = {status.patch.id: status for status in together.patches}
     fresh = {name for name in ids if name in known and known[name].state in _MADE and name not in made}
