@@ -39,7 +39,7 @@ _OWN_FILES = ("-c", "submodule.recurse=false")
 # fails then is a disk; files go back as the index, which is written last, has them.
 _MOVE = r"""!move() {
     base=$1 last=$2 why=$3
-    git update-index -q --refresh
+    git update-index -q --really-refresh
     if ! git read-tree -m -u "$base" "$last"; then
         git diff-tree -r -z --no-renames --name-only --diff-filter=A "$base" "$last" | xargs -0 rm -f -- &&
         git diff-tree -r -z --no-renames --name-only --diff-filter=a "$base" "$last" |
@@ -235,10 +235,11 @@ def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
     base, last = there.base, there.head
     if asked(top, "rev-parse", "HEAD") != base or _branch(tree) != there.branch:
         raise TreeError(f"HEAD of {top} moved while patchkit was at work: nothing was changed; try again.")
-    # The index of a checkout has times of its files, which a copy may bring up to date.
+    # The index of a checkout has times of its files, which a copy may bring up to date. Git looks into a file that
+    # changed when its index was written, so that a copy has to be of the same time.
     index = asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
-    settings = {"GIT_INDEX_FILE": str(shutil.copy(index, there.top.parent / "index"))}
-    git(top, "update-index", "-q", "--refresh", settings=settings)
+    settings = {"GIT_INDEX_FILE": str(shutil.copy2(index, there.top.parent / "index"))}
+    git(top, "update-index", "-q", "--really-refresh", settings=settings)
     tried = git(top, *_OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
     if tried.returncode != 0:
         raise TreeError(
@@ -248,7 +249,8 @@ def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
     _require_free(top, base, last)
     _require_space(tree, top, base, last)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
-    done = git(top, *_OWN_FILES, *alias, "patchkit-move", base, last, why, apart=True)
+    # Files come to a person's checkout through their own filters, as git merge would bring them.
+    done = git(top, *_OWN_FILES, *alias, "patchkit-move", base, last, why, personal=True, apart=True)
     if done.returncode == 3:
         raise UnfinishedError(
             f"{top} has files of two commits ({said(done)}): mend that; git status names them, and git checkout "
