@@ -12,7 +12,7 @@ from patchkit.plan.refusal import PlanConflictError, describe_conflicts
 from patchkit.plan.resolutions import recalled, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
-from patchkit.transaction.origin import origin
+from patchkit.transaction.origins import origin
 from patchkit.transaction.remembered import Remembered
 from patchkit.transaction.whole import require_whole
 from patchkit.tree.backends import heirs_of
@@ -63,7 +63,7 @@ def apply(
             f"to finish{offer}.",
             planned,
         )
-    planned = with_markers(planned) if markers else planner.together(planned, origin(tree))
+    planned = with_markers(planned) if markers else planner.together(planned, origin(tree, planner))
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
     heirs = _new_heirs(planned)
     return replace(transaction.check(planned) if dry_run else transaction.commit(planned), heirs=heirs)

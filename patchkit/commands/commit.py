@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import PlanConflictError, describe_conflicts
 from patchkit.series.commit import commit as committing
-from patchkit.transaction.origin import origin
+from patchkit.transaction.origins import origin
 from patchkit.transaction.whole import require_whole
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def commit(
     """
     require_whole(tree)
     planner = Planner(tree, patches, runtime)
-    planned = planner.together(planner.plan(ids, only=only), origin(tree))
+    planned = planner.together(planner.plan(ids, only=only), origin(tree, planner))
     left = describe_conflicts(planned.patches)
     if left and not keep_going:
         raise PlanConflictError(f"{left}, so nothing was written: --keep-going applies the others.", planned)

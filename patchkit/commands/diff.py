@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.plan import conflict
 from patchkit.plan.planner import Planner
-from patchkit.transaction.origin import origin
+from patchkit.transaction.origins import origin
 from patchkit.transaction.whole import require_whole
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan
     """Return what applying ``ids`` (none: all that are on) with what they need would do; conflicts are states."""
     require_whole(tree)
     planner = Planner(tree, patches)
-    return planner.together(planner.plan(ids, closely=True), origin(tree))
+    return planner.together(planner.plan(ids, closely=True), origin(tree, planner))
 
 
 def conflicts(plan: Plan) -> tuple[Conflict, ...]:

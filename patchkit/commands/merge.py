@@ -17,9 +17,8 @@ from patchkit.plan.refusal import PlanConflictError, describe_conflicts
 from patchkit.series.commit import Commit, commits, require_committable
 from patchkit.series.worktree import asked, linked, said
 from patchkit.transaction import adopt
-from patchkit.transaction.history import signed
-from patchkit.transaction.origin import origin
-from patchkit.transaction.revert import recorded
+from patchkit.transaction.origins import origin
+from patchkit.transaction.revert import in_code
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -114,14 +113,9 @@ def _unpatched(tree: CheckoutTree, there: Linked, commit: str, patches: PatchSet
     there.switch(commit)
     adopt.copy(tree, there.tree)
     runtime = "vendored" if vendor.is_vendored(there.tree) else "import"
-    if not (recorded(there.tree) or signed(there.tree)):
+    if not in_code(there.tree, Planner(there.tree, patches)):
         return _Unpatched(asked(there.top, "rev-parse", "HEAD^{tree}"), (), runtime)
     reverted = revert(there.tree, patches)
-    if signed(there.tree):
-        # The ledger knows a part of it, as where git has merged two branches: then git's history has to know all.
-        there.become("HEAD")
-        adopt.forget(there.tree)
-        reverted = revert(there.tree, patches)
     there.add(reverted.files)
     written = asked(there.top, "write-tree")
     there.become("HEAD")
@@ -139,7 +133,7 @@ def _planned(there: Linked, patches: PatchSet, had: Sequence[str], runtime: str,
             "there, then try again.",
             planned,
         )
-    return planner.together(planned, origin(there.tree))
+    return planner.together(planned, origin(there.tree, planner))
 
 
 def _bases(there: Linked, ref: str, other: str) -> list[str]:

@@ -10,7 +10,6 @@ from patchkit.commands.verify import verify
 from patchkit.findings.finding import Confidence
 from patchkit.series.backports import IN_TREE, backports
 from patchkit.transaction.resolve import by_hand
-from patchkit.transaction.revert import recorded_files
 from patchkit.verify.result import Outcome
 from patchkit.verify.subject import Terms
 
@@ -34,4 +33,4 @@ def report(
     made = sum(each.outcome is not Outcome.SKIPPED for each in verdict.results)
     said = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"
     told = f"{said} (patchkit {__version__} verify)"
-    return backports(statuses, recorded_files(tree), by_hand(tree), told)
+    return backports(statuses, by_hand(tree), told)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError, UsageError
-from patchkit.plan import vendor
+from patchkit.plan import cache, vendor
 from patchkit.plan.status import FileChange, State
 from patchkit.tree.tree import OverlayTree
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus, Plan
+    from patchkit.plan.status import PatchStatus, Plan, Standing
     from patchkit.tree.tree import Tree
 
     Contents = Mapping[str, bytes | None]
@@ -50,6 +50,11 @@ class Planner:
         self._tree = tree
         self._patches = patches
         self._runtime = runtime
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the patches at hand, in order of application."""
+        return self._patches.ids
 
     def plan(
         self,
@@ -109,6 +114,10 @@ class Planner:
 
         there = OverlayTree(self._tree, contents) if contents else self._tree
         return inspect(there, vendor.pointed(patches) if vendor.is_vendored(there) else patches)
+
+    def standing(self, contents: Contents | None = None) -> Standing:
+        """Return how all patches stand, which is remembered, and what ``cache.standing`` says beside it."""
+        return cache.standing(OverlayTree(self._tree, contents) if contents else self._tree, self._patches)
 
     def _named(self, ids: Sequence[str]) -> tuple[Patch, ...]:
         return tuple(patch for patch in self._patches if patch.id in ids)

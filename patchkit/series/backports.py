@@ -9,7 +9,7 @@ import msgspec
 from patchkit.plan.status import ACCEPTED, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import PatchStatus
@@ -39,14 +39,10 @@ class Backport(msgspec.Struct, frozen=True):
 
 def backports(
     statuses: Iterable[PatchStatus],
-    files: Mapping[str, tuple[str, ...]],
     by_hand: Iterable[tuple[str, str]],
     verified: str,
 ) -> tuple[Backport, ...]:
-    """Return a row for each patch that the tree has or had when someone stopped half way.
-
-    ``files`` are those that the tree's ledger lists for a patch; a patch that it does not list has its sites'.
-    """
+    """Return a row for each patch that the tree has or had when someone stopped half way."""
     hands = sorted(by_hand)
     rows = []
     for status in statuses:
@@ -63,7 +59,7 @@ def backports(
                 patch.title,
                 patch.upstream,
                 patch.upstream_commit,
-                files.get(patch.id) or tuple(sorted(set(there))),
+                tuple(sorted(set(there))),
                 _how(status, theirs),
                 theirs,
                 verified,

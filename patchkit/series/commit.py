@@ -12,7 +12,7 @@ from patchkit.plan.status import State
 from patchkit.series.message import message
 from patchkit.series.worktree import RefusedCommitError, linked
 from patchkit.transaction.apply import Applied, Transaction
-from patchkit.transaction.origin import origin
+from patchkit.transaction.origins import origin
 from patchkit.transaction.uncommitted import uncommitted
 from patchkit.transaction.write import checked
 from patchkit.tree.checkout import Checkout
@@ -119,7 +119,7 @@ def _groups(left: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
 def _write(there: Linked, planner: Planner, name: str, digest: str, *, again: bool) -> set[str]:
     """Write one patch to the linked worktree and return the files that it changes; ConflictError if it conflicts."""
     # Planned anew: what stands by now is what the patches before it made.
-    planned = planner.together(planner.plan((name,), only=True), origin(there.tree))
+    planned = planner.together(planner.plan((name,), only=True), origin(there.tree, planner))
     status = next(status for status in planned.patches if status.patch.id == name)
     if status.state is State.CONFLICT:
         raise ConflictError(

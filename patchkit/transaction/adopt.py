@@ -23,11 +23,6 @@ def copy(source: CheckoutTree, target: CheckoutTree) -> None:
     _replace(target, known.read(), known)
 
 
-def forget(tree: CheckoutTree) -> None:
-    """Leave a tree without a ledger."""
-    _replace(tree, Ledger(), Store(tree.package))
-
-
 def as_left(tree: CheckoutTree) -> dict[str, bytes | None]:
     """Return the bytes of the files that stand as the tree's ledger says that patchkit left them."""
     store = Store(tree.package)

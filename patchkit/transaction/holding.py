@@ -23,18 +23,29 @@ def holding(
 ) -> Record | None:
     """Return the record of which most stands in the files that ``read`` gives, and least does not, else None.
 
-    Of equals it is the newest. A file that stands as patchkit left it speaks for its record, and so does one with
-    something of what patchkit wrote, whoever edited it since.
+    Of equals it is the newest.
     """
-    best: tuple[tuple[int, int, int, int], Record] | None = None
-    for record in ledger.records:
+    return next((record for record, _ in ranked(ledger, read, content)), None)
+
+
+def ranked(
+    ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
+) -> list[tuple[Record, bool]]:
+    """Return the records that something in the files speaks for, most first, and whether all files stand as each says.
+
+    A file that stands as patchkit left it speaks for its record, and so does one with something of what patchkit
+    wrote, whoever edited it since.
+    """
+    found: list[tuple[tuple[int, int, int, int], Record, bool]] = []
+    for record in reversed(ledger.records):
         same = {file for file, known in record.files.items() if digest_or_none(read(file)) == known.applied}
         others = (item for item in record.files.items() if item[0] not in same)
         kept = [lines for file, known in others if (lines := _kept(known, read(file), content))]
-        score = (len(same), len(kept), sum(kept), -len(record.files))
-        if (same or kept) and (best is None or score >= best[0]):
-            best = score, record
-    return best[1] if best else None
+        if same or kept:
+            score = (len(same), len(kept), sum(kept), -len(record.files))
+            found.append((score, record, len(same) == len(record.files)))
+    found.sort(key=lambda each: each[0], reverse=True)
+    return [(record, exact) for _, record, exact in found]
 
 
 def _kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], bytes]) -> int:
@@ -57,11 +68,15 @@ def _kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], byt
 
 
 def nameless(
-    ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
+    ledger: Ledger,
+    read: Callable[[str], bytes | None],
+    committed: Callable[[str], bytes | None],
+    content: Callable[[str], bytes],
 ) -> dict[str, tuple[str, str]]:
     """Return the patches of records that nothing in the tree speaks for, although all of their code is in a file.
 
-    With each comes that file and the comment that would say whose the code is.
+    Code that is ``committed`` without a comment is upstream's, as it is in any clone. With each patch comes that file
+    and the comment that would say whose the code is.
     """
     found: dict[str, tuple[str, str]] = {}
     for record in ledger.records:
@@ -75,7 +90,7 @@ def nameless(
                 continue
             signs = sorted(line for line in brought if line.startswith(SIGN.encode()))
             code = brought.difference(signs)
-            if code and code <= _lines(stands):
+            if code and code <= _lines(stands) and not code <= _lines(committed(file) or b""):
                 for name in known.patches:
                     own = [sign.decode() for sign in signs if sign.startswith(f"{SIGN}{name}:".encode())]
                     found |= {name: (file, own[0])} if own else {}

@@ -112,23 +112,6 @@ class Outline:
             inside = tuple(self.deep(below) for below in self._scopes[unit.scope].units)
         return (unit.key, unit.comments, inside)
 
-    @property
-    def meaning(self) -> dict[Name, tuple[object, ...]]:
-        """What each scope means: its code in order, its imports and its comments in any."""
-        return {name: self._meaning(units) for name, units in self.scopes.items()}
-
-    def _meaning(self, units: Sequence[Unit]) -> tuple[object, ...]:
-        code = [unit.key for unit in units if not unit.is_import and not unit.is_comment]
-        brought = Counter(
-            (unit.key[1], name) for unit in units if unit.is_import for name in self.names(unit)
-        )
-        said = Counter(
-            comment
-            for unit in units
-            for comment in ((str(unit.key[1]),) if unit.is_comment else unit.comments)
-        )
-        return code, brought, said
-
     def signs(self, units: Sequence[Unit]) -> dict[str, list[int]]:
         """Return the lines of the comments that a patch left among these units, by what they say."""
         found: dict[str, list[int]] = {}
@@ -259,14 +242,6 @@ def outline_of(source: bytes) -> Outline:
     if is_deep(source):
         raise ValueError(f"more than {MAX_DEPTH} deep")
     return Outline(source)
-
-
-def same_meaning(left: bytes, right: bytes) -> bool:
-    """Tell whether two sources differ by layout alone, the order and joining of imports included."""
-    try:
-        return outline_of(left).meaning == outline_of(right).meaning
-    except (SyntaxError, ValueError, RecursionError):
-        return False
 
 
 def _comments(source: bytes, lines: Sequence[bytes]) -> dict[int, str]:

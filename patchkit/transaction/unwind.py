@@ -55,9 +55,15 @@ class Unwound:
 def going(record: Record, named: frozenset[str]) -> frozenset[str]:
     """Return the patches that go when the ``named`` ones do: those and what hardens nothing that stays.
 
-    ConflictError if a patch that stays requires one that goes.
+    ConflictError if a patch that stays requires one that goes, or if the record does not know one of the ``named``.
     """
     patches = record.patches.values()
+    unknown = named.difference(record.patches)
+    if unknown:
+        raise ConflictError(
+            f"{', '.join(sorted(unknown))}: in the code, and neither a ledger (.patchkit) nor git's history says what "
+            "stood there before: undo it with git revert or git checkout."
+        )
     gone = set(named)
     for patch in patches:
         hardened = record.patches.keys() & set(patch.hardens)

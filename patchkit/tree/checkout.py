@@ -67,18 +67,50 @@ class Checkout:
         known = self._ask("cat-file", "blob", identifier)
         return known.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")
 
-    def touching(self, text: str, names: Iterable[str]) -> dict[str, list[str]]:
-        """Return, for each file, the commits that put ``text`` into it or took it out, newest first."""
+    def having(self, text: str, names: Iterable[str]) -> frozenset[str]:
+        """Return those of the files that have ``text`` in HEAD."""
+        told = ("grep", "-l", "-z", "--no-textconv", "-F", "-e", text, "HEAD", "--", *names)
+        answer = git(self._folder, *told)
+        if answer.returncode > 1:
+            raise self._silent(answer.stderr.decode(errors="replace").partition("\n")[0])
+        found = os.fsdecode(answer.stdout).split("\0")
+        return frozenset(name.removeprefix("HEAD:") for name in found if name)
+
+    def touching(
+        self, text: str, names: Iterable[str], since: str = "HEAD"
+    ) -> dict[str, list[tuple[str, str]]]:
+        """Return, for each file, the commits that put ``text`` into it or took it out, newest first.
+
+        With each commit comes a parent; a merge comes with each, a commit without a known one not at all.
+        """
         with tempfile.TemporaryDirectory(prefix="patchkit-") as empty:
             # Where the index has a file as a commit has it, git would read it from disk, through its filter.
-            told = ("--format=%x00%H", "--name-only", "--relative", f"-S{text}", "--", *names)
-            listing = self._ask("log", *told, settings={"GIT_INDEX_FILE": os.path.join(empty, "index")})
-        found: dict[str, list[str]] = {}
+            told = (
+                "-m",
+                "--format=%x00%H %P",
+                "--name-only",
+                "--no-renames",
+                "--relative",
+                f"-S{text}",
+                since,
+            )
+            settings = {"GIT_INDEX_FILE": os.path.join(empty, "index")}
+            listing = self._ask("log", *told, "--", *names, settings=settings)
+        found: dict[str, list[tuple[str, str]]] = {}
         for entry in os.fsdecode(listing).split("\0"):
-            commit, *files = [line for line in entry.splitlines() if line] or [""]
+            head, *files = [line for line in entry.splitlines() if line] or [""]
+            commit, *parents = head.split() or [""]
             for file in files:
-                found.setdefault(file, []).append(commit)
+                pairs = found.setdefault(file, [])
+                pairs += [(commit, parent) for parent in parents if (commit, parent) not in pairs]
         return found
+
+    def renamed(self, parent: str, commit: str, name: str) -> str | None:
+        """Return the name in ``parent`` of the file that ``commit`` moved to ``name``, None if it moved none there."""
+        told = ("-r", "-z", "-M", "--diff-filter=R", "--name-status", "--relative", parent, commit)
+        words = os.fsdecode(self._ask("diff-tree", *told)).split("\0")
+        moved = dict(zip(words[2::3], words[1::3], strict=False))
+        return moved.get(name)
 
     def at(self, commit: str, name: str) -> bytes | None:
         """Return a file's content in a commit, None where that has no such file; TreeError if it is no commit."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from patchkit import __version__
-from patchkit.errors import TreeError
 from patchkit.findings.printable import in_page
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
@@ -80,19 +79,13 @@ def _commit(root: Path) -> str:
 
 
 def _changes(subject: Subject, statuses: Sequence[PatchStatus]) -> dict[str, tuple[FileChange, ...]]:
-    """Return, by patch, what it changed or would change, made again from what the ledger kept."""
-    try:
-        layers = reversed(subject.ledger.layers)
-        contents = {
-            file: None if known.original is None else subject.store.get(known.original)
-            for layer in layers
-            for file, known in layer.files.items()
-        }
-    except TreeError:
-        return {}
+    """Return, by patch, what it changed or would change, made again from what stood before."""
+    before = subject.before
+    contents = {} if before is None else {file: before.tree.read(file) for file in subject.files}
+    signing = subject.signers if before is not None else frozenset[str]()
     found = {}
     for status in statuses:
-        if status.patch.id in subject.ledger.patches or status.state in {State.PENDING, State.PARTIAL}:
+        if status.patch.id in signing or status.state in {State.PENDING, State.PARTIAL}:
             planned = make_plan(OverlayTree(subject.tree, contents), (status.patch,))
             found[status.patch.id] = planned.changes
             contents |= {change.file: change.after for change in planned.changes}

@@ -1,4 +1,4 @@
-"""What is verified: a tree, the patches and the ledger, each read once and when first asked for."""
+"""What is verified: a tree, the patches and what stood before them, each read once and when first asked for."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.audit import engine
-from patchkit.errors import TreeError
+from patchkit.errors import PatchkitError, TreeError
+from patchkit.patchset.select import PatchSet
+from patchkit.plan import vendor
 from patchkit.plan.build import inspect
 from patchkit.plan.marks import SIGN, signers
+from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
-from patchkit.transaction.holding import holding
-from patchkit.transaction.ledger import Record
+from patchkit.transaction.ledger import Ledger
+from patchkit.transaction.origins import Origins
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import digest_or_none
 from patchkit.tree.backends import Backends
 from patchkit.tree.index import Program
 from patchkit.tree.sglang import serves
@@ -74,15 +76,15 @@ class Subject:
         return Store(self.tree.package)
 
     @cached_property
-    def _read_ledger(self) -> tuple[Record, TreeError | None]:
+    def _read_ledger(self) -> tuple[Ledger, TreeError | None]:
         try:
-            return holding(self.store.read(), self.tree.read, self.store.get) or Record(), None
+            return self.store.read(), None
         except TreeError as error:
-            return Record(), error
+            return Ledger(), error
 
     @property
-    def ledger(self) -> Record:
-        """What the tree's ledger says of the tree as it stands; empty where it has none or a damaged one."""
+    def ledger(self) -> Ledger:
+        """What the tree's ledger keeps, for every state of the tree; empty where it has none or a damaged one."""
         return self._read_ledger[0]
 
     @property
@@ -119,9 +121,8 @@ class Subject:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The patches that the tree or its ledger names and that are not at hand."""
-        named = self.signers.union(self.ledger.patches)
-        return tuple(sorted(named - {patch.id for patch in self.patches}))
+        """The patches that the tree's comments name and that are not at hand."""
+        return tuple(sorted(self.signers - {patch.id for patch in self.patches}))
 
     @cached_property
     def in_place(self) -> tuple[tuple[Patch, EditStatus], ...]:
@@ -135,34 +136,48 @@ class Subject:
 
     @cached_property
     def files(self) -> tuple[str, ...]:
-        """The files that hold a patch's edits, the ledger's and the signed ones included."""
-        recorded = {file for layer in self.ledger.layers for file in layer.files}
+        """The files that hold a patch's edits, the signed ones and those of the runtime included."""
         held = {edit.file for _, edit in self.in_place}
-        return tuple(sorted(file for file in recorded.union(held, self.signed) if file in self.sources))
+        inside = {file for file in self.sources if file.startswith(f"{vendor.FOLDER}/")}
+        return tuple(sorted(file for file in held.union(self.signed, inside) if file in self.sources))
+
+    @property
+    def originals(self) -> Mapping[str, bytes | None]:
+        """The files that patches changed as they were before any; empty where that is not known."""
+        return self._read_originals[0]
+
+    @property
+    def originals_error(self) -> PatchkitError | None:
+        """Why that is not known."""
+        return self._read_originals[1]
+
+    @cached_property
+    def _read_originals(self) -> tuple[Mapping[str, bytes | None], PatchkitError | None]:
+        try:
+            return self._origins.originals, None
+        except PatchkitError as error:
+            return {}, error
 
     @cached_property
     def before(self) -> Subject | None:
-        """The tree as it was before any patch, if a ledger says how."""
-        originals = {}
-        for layer in reversed(self.ledger.layers):
-            originals.update({file: known.original for file, known in layer.files.items()})
-        return self._with(originals) if originals else None
+        """The tree with every patched file as it was before any patch; None where it has none, or that is not known."""
+        return self._with(self.originals) if self.originals else None
 
     @cached_property
     def left(self) -> Subject | None:
-        """The tree with every recorded file as patchkit left it; itself if they all stand so."""
-        applied = {file: known.applied for file, known in self.ledger.files.items()}
-        stands = {file: digest_or_none(self.sources.get(file)) for file in applied}
-        return self if stands == applied else self._with(applied)
-
-    def _with(self, digests: Mapping[str, str | None]) -> Subject | None:
-        """Return the tree with other contents of some files; None if the ledger does not have them."""
+        """The tree with every patched file as patchkit left it; itself where nobody touched one since."""
         try:
-            contents = {
-                file: None if known is None else self.store.get(known) for file, known in digests.items()
-            }
-        except TreeError:
+            applied = self._origins.applied
+        except PatchkitError:
             return None
+        return self if all(self.tree.read(f) == text for f, text in applied.items()) else self._with(applied)
+
+    @cached_property
+    def _origins(self) -> Origins:
+        return Origins(self.tree, Planner(self.tree, PatchSet(self.patches, "")), lambda: self.statuses)
+
+    def _with(self, contents: Mapping[str, bytes | None]) -> Subject:
+        """Return the tree with other contents of some files."""
         tree = _OtherTree(self.tree.root, self.tree.package, contents)
         earlier = Subject(tree, self.patches, self.terms, later=self)
         earlier.__dict__.update(files=self.files, in_place=self.in_place, runtime=self.runtime)

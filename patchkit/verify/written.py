@@ -1,4 +1,4 @@
-"""Which lines patches wrote: those that the ledger's originals lack, or else those below a patch's comment."""
+"""Which lines patches wrote: those that what stood before them lacks, or else those below a patch's comment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIGN = SIGN.encode()
 
 def written(subject: Subject, module: Module) -> tuple[int, ...]:
     """Return the numbers of the lines in a file that patches wrote, in order."""
-    before = subject.before.tree.read(module.file) if subject.before is not None else module.text
+    before = subject.originals.get(module.file, module.text)
     if before is None:
         return tuple(range(1, len(module.lines) + 1))
     if before == module.text:

@@ -12,7 +12,7 @@ from patchkit.errors import UsageError
 from patchkit.patchset import load
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
-from patchkit.transaction.origin import origin
+from patchkit.transaction.origins import origin
 
 if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
@@ -34,19 +34,20 @@ def test_a_later_patch_makes_of_the_files_what_both_make_of_the_origin(
     planner = Planner(tree, load.patches())
     both = {change.file: change.after for change in planner.plan((first, then), only=True).changes}
     api.apply(tree, load.patches(), (first,), only=True)
-    planned = planner.together(planner.plan((then,), only=True), origin(tree))
+    planned = planner.together(planner.plan((then,), only=True), origin(tree, planner))
     stands = {file: tree.read(file) for file in both}
     assert stands | {change.file: change.after for change in planned.changes} == both
 
 
 def test_files_that_a_person_edited_since_have_no_origin(tree: CheckoutTree) -> None:
-    assert origin(tree) is None
+    planner = Planner(tree, load.patches())
+    assert origin(tree, planner) is None
     api.apply(tree, load.patches(), ("t-guard",), only=True)
-    known = origin(tree)
+    known = origin(tree, planner)
     assert known is not None
     assert (known.patches, dict(known.contents)) == (("t-guard",), {MIRROR: SOURCES[MIRROR]})
     edit(tree, MIRROR, b"class Mirror", b"mine = 1\n\n\nclass Mirror")
-    assert origin(tree) is None
+    assert origin(tree, planner) is None
 
 
 def test_patches_that_are_not_at_hand_are_no_plan(tree: CheckoutTree) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from patchkit.patchset.patch import Patch
-    from patchkit.transaction.unwind import AtHand
 
 MIRROR = "srt/managers/mirror.py"
 CRLF = "srt/layers/attention/crlf.py"
@@ -121,7 +120,7 @@ def making(file: str, code: str) -> str:
     return f'[edit.make]\nkind = "new-file"\nwhy = "toy"\nat = "{file}"\ncode = "{code}"'
 
 
-def at_hand(tree: CheckoutTree, patches: Sequence[Patch] = TOYS) -> AtHand:
+def at_hand(tree: CheckoutTree, patches: Sequence[Patch] = TOYS) -> Planner:
     """Return patches as `patchkit.api.revert` has them."""
     return Planner(tree, PatchSet(patches, "toys"))
 

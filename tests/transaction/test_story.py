@@ -1,4 +1,8 @@
-"""Whatever people, git, formatters and patchkit do to a tree in turn: no edit is lost, and ``status`` is true."""
+"""Whatever people, git, formatters and patchkit do to a tree in turn: no edit is lost, and every answer is true.
+
+What is committed is answered for alike where it was patched and in a fresh clone. ``STORIES=500 STEPS=25`` tells more
+and longer stories than the suite does.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,20 +20,25 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec.structs import replace
 from ruff.__main__ import find_ruff_bin
 from support.toys import CRLF, MIRROR, add_patch, attribute, git, write_package
 
 from patchkit import api
 from patchkit.errors import PatchkitError, TreeError
+from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
 from patchkit.plan.status import State
 from patchkit.transaction.outline import Outline
-from patchkit.transaction.revert import recorded
 from patchkit.tree.tree import open_tree
+from patchkit.verify.subject import Terms
 
 if TYPE_CHECKING:
+    from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus
+    from patchkit.tree.tree import CheckoutTree
 
+STORIES, STEPS = int(os.environ.get("STORIES", "10")), int(os.environ.get("STEPS", "14"))
 IDS = ("s-flag", "s-total", "s-limit")
 METHOD = """\
 [edit.total]
@@ -43,6 +54,38 @@ imports = ["from toolbox import numbers"]
 SIGNS = {"s-flag": ("s_flag", "s_other"), "s-total": ("def total",), "s-limit": ("s_limit",)}
 KEPT = re.compile(rb"\bmine_\d+\b")
 files, ids, places = st.integers(0, 1000), st.sets(st.sampled_from(IDS)), st.integers(0, 1000)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What commands answer of a tree: what only reads, what a revert came to, and the files after it."""
+
+    read: tuple[object, ...]
+    known: object
+    refusal: str
+    reverted: tuple[str, ...]
+    left: dict[str, bytes]
+
+    @staticmethod
+    def of(tree: CheckoutTree, patches: PatchSet, names: tuple[str, ...]) -> Asked:
+        standing = api.standing(tree, patches)
+        planned = [(c.file, c.before, c.after) for c in api.diff(tree, patches, IDS).changes]
+        verdict = api.verify(tree, patches, Terms(Confidence.LIKELY))
+        checks = [(r.check, r.outcome, r.findings) for r in verdict.results if r.check != "ledger"]
+        rows = [replace(row, verified="") for row in api.report(tree, patches)]
+        (known,) = [(r.outcome, r.summary) for r in verdict.results if r.check == "ledger"]
+        findings = api.audit(tree).findings
+        refusal = ""
+        reverted: tuple[str, ...] = ()
+        try:
+            reverted = api.revert(tree, patches, names).patches
+        except PatchkitError as error:
+            refusal = str(error).replace(str(tree.root), "TREE")
+        texts = {file: (tree.package / file).read_bytes() for file in tree.files("")}
+        said = [(s.patch.id, s.state, s.edits, s.reason) for s in standing.patches if s.patch.id in IDS]
+        return Asked(
+            (said, standing.unknown, planned, checks, rows, findings), known, refusal, reverted, texts
+        )
 
 
 class Story(RuleBasedStateMachine):
@@ -132,11 +175,9 @@ class Story(RuleBasedStateMachine):
             return
         assert self._kept() == before
         left = self._texts().values()
-        for name in reverted.patches:
+        for name in ids or reverted.patches:
             assert not any(f"patchkit {name}:".encode() in text for text in left)
-        if not ids:
-            assert recorded(self.tree) == ()
-            assert not any(b"patchkit" in text for text in left)
+        assert ids or not any(b"patchkit" in text for text in left)
 
     def _starts(self, file: str) -> list[tuple[int, bytes]]:
         """Return where a statement may be put: lines and the indents that go there."""
@@ -232,6 +273,74 @@ class Story(RuleBasedStateMachine):
                 git(self.tree.root, "reset", "--hard", "--quiet")
                 git(self.tree.root, "clean", "-dfq")
 
+    def _other(self, number: int) -> str | None:
+        """Return another branch where everything is committed, None where there is none."""
+        names = git(self.tree.root, "branch", "--format=%(refname:short)").split()
+        others = [name for name in names if name != git(self.tree.root, "branch", "--show-current").strip()]
+        clean = not git(self.tree.root, "status", "--porcelain")
+        return others[number % len(others)] if clean and others else None
+
+    def _try(self, *arguments: str) -> None:
+        """Let git do something; a conflict, or that there is nothing to do, is given up."""
+        try:
+            git(self.tree.root, *arguments)
+        except subprocess.CalledProcessError:
+            git(self.tree.root, "reset", "-q", "--hard")
+            for doing in ("rebase", "cherry-pick", "revert", "merge"):
+                with suppress(subprocess.CalledProcessError):
+                    git(self.tree.root, doing, "--abort")
+
+    @rule(number=places)
+    def merge(self, number: int) -> None:
+        if other := self._other(number):
+            self._try("merge", "-q", "--no-edit", other)
+
+    @rule(number=places)
+    def rebase(self, number: int) -> None:
+        if other := self._other(number):
+            self._try("rebase", "-q", other)
+
+    @rule(number=places)
+    def cherry_pick(self, number: int) -> None:
+        if other := self._other(number):
+            self._try("cherry-pick", other)
+
+    @rule(back=st.integers(0, 2))
+    def git_revert(self, back: int) -> None:
+        if not git(self.tree.root, "status", "--porcelain") and self._depth() > back + 1:
+            self._try("revert", "--no-edit", f"HEAD~{back}")
+
+    @rule()
+    def amend(self) -> None:
+        if self._depth() > 1:
+            git(self.tree.root, "commit", "-qa", "--amend", "--no-edit", "--allow-empty")
+
+    @rule()
+    def put_back(self) -> None:
+        """Give up what is not committed, which may be what a revert made."""
+        git(self.tree.root, "checkout", "-q", ".")
+
+    @rule(ids=ids)
+    def ask_everywhere(self, ids: set[str]) -> None:
+        self._ask(tuple(sorted(ids)))
+
+    def _ask(self, names: tuple[str, ...]) -> None:
+        """Commit all in a copy with its ledger, and ask that and clones of it: the same, or what is missing is said."""
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder, "here")
+            shutil.copytree(self.tree.root, here, symlinks=True)
+            git(here, "add", ".")
+            git(here, "commit", "-q", "--allow-empty", "-m", "Step")
+            asked = []
+            for options in ((), ("--depth", "1")):
+                root = Path(folder, f"clone-{len(options)}")
+                git(here, "clone", "-q", *options, here.as_uri(), str(root))
+                asked.append(Asked.of(open_tree(root), self.patches, names))
+            fresh, shallow = asked
+            assert Asked.of(open_tree(here), self.patches, names) == fresh
+            assert shallow.read == fresh.read
+            assert shallow == fresh or "git fetch --unshallow" in str(shallow), shallow
+
     def _statuses(self) -> list[PatchStatus]:
         return [status for status in api.status(self.tree, self.patches) if status.patch.id in IDS]
 
@@ -245,12 +354,21 @@ class Story(RuleBasedStateMachine):
             assert status.state is not State.CONFLICT, status
 
     @invariant()
+    def answers_are_the_same_everywhere(self) -> None:
+        if "STORIES" in os.environ:
+            self._ask(())
+
+    @invariant()
     def nothing_lies_about(self) -> None:
         assert not list(self.tree.package.glob("srt/**/.*.patchkit*"))
 
 
 Story.TestCase.settings = settings(
-    max_examples=12, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=STORIES,
+    stateful_step_count=STEPS,
+    derandomize="STORIES" not in os.environ,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 TestStory = pytest.mark.usefixtures("patch_folder")(Story.TestCase)
 os.environ.setdefault("GIT_CONFIG_NOSYSTEM", "1")

@@ -218,7 +218,7 @@ def test_a_forks_own_backend_with_the_hook_is_fine(patched: Damaged) -> None:
     path = patched.tree.package / MHA
     own = f"\n\nclass OwnBackend(TRTLLMHAAttnBackend):\n    def {HOOK}(self, spec_info, cuda_graph_bs):\n        pass\n"
     patched.write(path, path.read_bytes() + own.encode())
-    results = patched.verify()
+    results = patched.verify(code=0)
     assert results["hooks"]["outcome"] == results["signatures"]["outcome"] == "passed"
 
 
@@ -307,7 +307,7 @@ def test_a_class_that_takes_anything_makes_no_other_class_a_callee(patched: Dama
     for name in (b"init_forward_metadata_capture_cuda_graph", b"init_forward_metadata_replay_cuda_graph"):
         own += b"    def %s(self, *args, **kwargs):\n        pass\n\n" % name
     patched.write(path, path.read_bytes() + own)
-    assert patched.verify()["signatures"]["outcome"] == "passed"
+    assert patched.verify(code=0)["signatures"]["outcome"] == "passed"
 
 
 def test_a_renamed_parameter_that_a_caller_names_is_found(patched: Damaged) -> None:
@@ -323,7 +323,7 @@ def test_one_more_parameter_with_a_default_is_fine(patched: Damaged) -> None:
         f"def {HOOK}(self, spec_info, cuda_graph_bs):",
         f"def {HOOK}(self, spec_info, cuda_graph_bs, own=1):",
     )
-    assert patched.verify()["signatures"]["outcome"] == "passed"
+    assert patched.verify(code=0)["signatures"]["outcome"] == "passed"
 
 
 def test_a_backend_slot_that_is_gone_is_named(patched: Damaged) -> None:
@@ -386,9 +386,7 @@ def test_a_truncated_file_does_not_pass(patched: Damaged, share: float) -> None:
     path = patched.tree.package / BATCH
     text = path.read_bytes()
     patched.write(path, text[: int(len(text) * share)])
-    results = patched.verify()
-    assert results["ledger"]["outcome"] == "failed"
-    assert BATCH in {finding["file"] for finding in results["ledger"]["findings"]}
+    assert "failed" in outcomes(patched.verify()).values()
 
 
 def test_a_file_cut_off_in_a_statement_is_named_with_its_line(patched: Damaged) -> None:
@@ -402,12 +400,6 @@ def test_a_file_cut_off_in_a_statement_is_named_with_its_line(patched: Damaged) 
 
 def ledger_of(tree: CheckoutTree) -> Path:
     return tree.package / ".patchkit" / "ledger.json"
-
-
-def swap_a_digest(data: dict[str, Any]) -> None:
-    data["records"][0]["layers"][0]["files"][BATCH]["applied"] = data["records"][0]["layers"][0]["files"][
-        MHA
-    ]["applied"]
 
 
 def name_an_unknown_content(data: dict[str, Any]) -> None:
@@ -424,7 +416,7 @@ def forget_a_patch(data: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "tamper",
-    [swap_a_digest, name_an_unknown_content, forget_a_file, forget_a_patch],
+    [name_an_unknown_content, forget_a_file, forget_a_patch],
     ids=lambda one: one.__name__,
 )
 def test_a_tampered_ledger_is_found(patched: Damaged, tamper: Callable[[dict[str, Any]], None]) -> None:
@@ -442,16 +434,17 @@ def test_a_ledger_that_cannot_be_read_is_found(patched: Damaged) -> None:
 
 
 def test_what_a_ledger_check_finds_has_its_line(patched: Damaged) -> None:
-    path = patched.tree.package / BATCH
-    lines = path.read_bytes().splitlines(keepends=True)
-    at = next(number for number, line in enumerate(lines) if line.startswith(b"class Req"))
-    patched.write(path, b"".join([*lines[:at], b"own = 1\n", *lines[at:]]))
     first = min((patched.tree.package / ".patchkit" / "objects").iterdir())
     patched.write(first, b"")
-    found = {finding["file"]: finding["line"] for finding in patched.verify()["ledger"]["findings"]}
-    assert found[BATCH] == at + 1
+    (finding,) = patched.verify()["ledger"]["findings"]
     ledger = ledger_of(patched.tree).read_text().splitlines()
-    assert first.name in ledger[found[".patchkit/ledger.json"] - 1]
+    assert first.name in ledger[finding["line"] - 1]
+
+
+def test_a_person_s_edit_of_a_patched_file_is_no_fault(patched: Damaged) -> None:
+    path = patched.tree.package / BATCH
+    patched.write(path, path.read_bytes() + b"\n\nown = 1\n")
+    assert outcomes(patched.verify(code=0)) == dict.fromkeys(CHECKS, "passed")
 
 
 def test_a_content_that_a_revert_would_take_and_that_was_changed_is_found(patched: Damaged) -> None:

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
+from patchkit.plan.vendor import FOLDER
 from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ COMPILE = Rule("PV101", "does-not-compile", "a file that patches change is not v
 
 @register("compile", "Changed files compile", COMPILE, order=10, of_patches=True)
 def check(subject: Subject) -> Found:
-    """Compile the files that patches name, and those that the ledger or a patch's comment names."""
+    """Compile the files that patches name, those with a patch's comment, and the runtime's."""
     named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}
-    recorded = {file for layer in subject.ledger.layers for file in layer.files}
-    files = sorted(file for file in named.union(recorded, subject.signed) if file in subject.sources)
+    inside = {file for file in subject.sources if file.startswith(f"{FOLDER}/")}
+    files = sorted(file for file in named.union(inside, subject.signed) if file in subject.sources)
     findings = tuple(one for file in files if (one := _broken(file, subject.sources[file])))
     return Found(f"{len(files)} files", findings, obstacle=OBSTACLE if findings else "")
 

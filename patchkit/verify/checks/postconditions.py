@@ -25,12 +25,11 @@ _DONE = {State.APPLIED, State.UPSTREAM}
 
 @register("postconditions", "Every edit is in place", PENDING, EDIT, CONFLICT, order=30, of_patches=True)
 def check(subject: Subject) -> Found:
-    """Look for the edits of each patch that the tree has or the ledger records; other patches are noted."""
+    """Look for the edits of each patch that the tree has; other patches are noted."""
     try:
         statuses = subject.statuses
     except TreeError as error:
         return Found(str(error), (_unreadable(error),), obstacle=OBSTACLE)
-    recorded = subject.ledger.patches
     had = {status.patch.id for status in statuses if status.state in _DONE}
     findings: list[Finding] = []
     notes = []
@@ -40,7 +39,7 @@ def check(subject: Subject) -> Found:
             notes.append(f"{status.patch.id} is not for this tree: {status.reason}")
         elif status.state in _DONE:
             present += 1
-        elif status.patch.id in recorded or _expected(subject, status):
+        elif _expected(subject, status):
             findings += _missing(subject, status)
         elif status.patch.default:
             hardens = [name for name in status.patch.hardens if name in had]
