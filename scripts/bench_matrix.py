@@ -1,29 +1,34 @@
 """Measure ``patchkit matrix`` over many refs of a git clone: cold, again, and what a further ref takes.
 
-usage: python scripts/bench_matrix.py GIT FIRST LAST [--refs N] [--jobs N] [--out FILE]
+usage: python scripts/bench_matrix.py GIT FIRST LAST [--refs N] [--branches N] [--jobs N] [--out FILE]
 
-The refs are made in a temporary bare clone that shares GIT's objects: one for each of the last N first-parent commits
-of FIRST..LAST. What is remembered between runs is kept in a temporary folder too. Further refs have a package folder
-that no ref has, all of whose files some ref has: a commit's with one file as another has it. Each is timed by itself,
-from its commit to its answer, by what the matrix settles it with. ``--out docs/benchmarks/matrix.json`` keeps the
-figures for docs/benchmarks.md.
+The refs are made in a temporary bare clone that shares GIT's objects, and of two kinds. Neighbours are the last N
+first-parent commits of FIRST..LAST. Diverged branches start at commits all over FIRST..LAST, as a vendor's do: three of
+five have changes of their own in several files that patches look into, the others are as their base is to patches.
+What is remembered between runs is kept in a temporary folder too, one a kind, and each run has a process of its own.
+
+Further refs have a package folder that no ref has, all of whose files some ref has: a commit's with one file as another
+has it. Each is timed by itself, from its commit to its answer, by what the matrix settles it with. ``--out
+docs/benchmarks/matrix.json`` keeps the figures for docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import resource
 import statistics
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -34,10 +39,9 @@ from patchkit.matrix.survey import recalled
 from patchkit.patchset import load
 from patchkit.tree.git import GitRepository, GitTree
 
-if TYPE_CHECKING:
-    from patchkit.matrix.answer import Matrix
-
-TARGETS = {"cold": "60 s", "again": "5 s"}
+TARGETS = {"cold": "60 s", "again": "3 s"}
+MOST_MB = 500
+TOUCHED = 5
 FURTHER, TARGET = 50, "10 ms"
 PACKAGE = "python/sglang/"
 
@@ -98,17 +102,58 @@ def further(clone: Path, commits: list[str]) -> list[float]:
     return taken
 
 
-def timed(clone: Path, jobs: int) -> tuple[Matrix, float, float]:
-    """Return the matrix, and the seconds that passed and that processors were busy."""
-    before, started = cpu(), time.perf_counter()
-    matrix = api.matrix(clone, ["refs/heads/bench/*"], load.patches(), jobs=jobs).matrix
-    return matrix, time.perf_counter() - started, cpu() - before
+def diverged(clone: Path, commits: list[str], count: int) -> int:
+    """Make the branches ``fork/N``; return how many."""
+    places = (place for patch in load.patches() for place in (*patch.edits, *patch.facts))
+    files = sorted({file for place in places for file in place.files})
+    stream: list[bytes] = []
+    with GitRepository(clone) as repository:
+        for number in range(count):
+            base = commits[number * len(commits) // count]
+            tree = GitTree(repository, base)
+            there = [file for file in files if tree.blob(file) is not None]
+            own = [there[(7 * number + 11 * step) % len(there)] for step in range(TOUCHED)]
+            changes = {"docs/fork.md": b"%d\n" % number}
+            for file in dict.fromkeys(own if number % 5 < 3 else ()):
+                code = b"\n\ndef of_fork(value=%d):\n    return value\n" % number
+                changes[f"{tree.place}/{file}"] = (tree.read(file) or b"") + code
+            stream.append(b"commit refs/heads/fork/%d\n" % number)
+            stream.append(b"committer bench <bench@example.com> %d +0000\ndata 4\nfork\n" % number)
+            stream.append(b"from %s\n" % base.encode())
+            for file, content in changes.items():
+                stream.append(b"M 100644 inline %s\ndata %d\n%s\n" % (file.encode(), len(content), content))
+    subprocess.run(["git", "-C", str(clone), "fast-import", "--quiet"], input=b"".join(stream), check=True)
+    return count
 
 
-def cpu() -> float:
-    """Return the seconds of processor time of this process and of those that it started and that ended."""
+@dataclass(frozen=True)
+class Run:
+    """What one run took; ``peak_mb`` is the most memory that one of its processes had."""
+
+    kind: str
+    run: str
+    refs: int
+    states: int
+    examined: int
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+
+
+def timed(clone: Path, kind: str, name: str, pattern: str, jobs: int) -> Run:
+    """Run the matrix in a process that did nothing before, as what it and its own processes used is counted."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_timed, clone, kind, name, pattern, jobs).result()
+
+
+def _timed(clone: Path, kind: str, name: str, pattern: str, jobs: int) -> Run:
+    started = time.perf_counter()
+    matrix = api.matrix(clone, [pattern], load.patches(), jobs=jobs).matrix
+    wall = time.perf_counter() - started
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    busy = sum(one.ru_utime + one.ru_stime for one in used)
+    peak = max(one.ru_maxrss for one in used) / 1024
+    return Run(kind, name, len(matrix.rows), matrix.states, matrix.examined, wall, busy, peak)
 
 
 def main() -> None:
@@ -118,26 +163,21 @@ def main() -> None:
     parser.add_argument("first", metavar="FIRST")
     parser.add_argument("last", metavar="LAST")
     parser.add_argument("--refs", type=int, default=900)
+    parser.add_argument("--branches", type=int, default=450)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, metavar="FILE")
     options = parser.parse_args()
-    rows = []
-    load = os.getloadavg()[0]
+    rows: list[Run] = []
+    load_before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as work:
-        os.environ["XDG_CACHE_HOME"] = str(Path(work) / "cache")
         clone, commits = with_refs(options.git, options.first, options.last, options.refs, Path(work))
-        for name in TARGETS:
-            matrix, wall, busy = timed(clone, options.jobs)
-            rows.append(
-                {
-                    "run": name,
-                    "refs": len(matrix.rows),
-                    "states": matrix.states,
-                    "examined": matrix.examined,
-                    "wall_s": wall,
-                    "cpu_s": busy,
-                }
-            )
+        every = git(
+            options.git, "rev-list", "--first-parent", "--reverse", f"{options.first}..{options.last}"
+        ).split()
+        diverged(clone, every, options.branches)
+        for kind, pattern in (("diverged", "refs/heads/fork/*"), ("neighbours", "refs/heads/bench/*")):
+            os.environ["XDG_CACHE_HOME"] = str(Path(work) / kind)
+            rows += [timed(clone, kind, name, pattern, options.jobs) for name in TARGETS]
         last = git(clone, "show", "-s", "--format=%h %cs", commits[-1]).split()
         taken = further(clone, mixed(clone, commits, Path(work) / "index"))
     if not taken:
@@ -153,17 +193,18 @@ def main() -> None:
             "last": last,
             "jobs": options.jobs,
             "cores": os.cpu_count(),
-            "load": load,
-            "runs": rows,
+            "load": load_before,
+            "runs": [asdict(row) for row in rows if row.kind == "neighbours"],
+            "diverged": [asdict(row) for row in rows if row.kind == "diverged"],
             "further": told,
         }
         options.out.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
-    table = Table("", "refs", "states", "examined", "wall s", "CPU s", "target")
+    table = Table("", "", "refs", "states", "examined", "wall s", "CPU s", "peak MB", "target")
     for row in rows:
-        figures = [str(row[key]) for key in ("refs", "states", "examined")]
-        seconds = [f"{row[key]:.2f}" for key in ("wall_s", "cpu_s")]
-        table.add_row(str(row["run"]), *figures, *seconds, f"at most {TARGETS[str(row['run'])]}")
-    Console().print(table)
+        figures = map(str, (row.refs, row.states, row.examined))
+        took = (f"{row.wall_s:.2f}", f"{row.cpu_s:.2f}", f"{row.peak_mb:.0f}")
+        table.add_row(row.kind, row.run, *figures, *took, f"at most {TARGETS[row.run]}, {MOST_MB} MB")
+    Console(width=110).print(table)
     print(
         f"A further ref: {1000 * told['median_s']:.1f} ms, at most {1000 * told['most_s']:.1f} ms "
         f"({told['refs']} refs; target: at most {TARGET})"

@@ -51,6 +51,7 @@ from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.patchset.select import PatchSet  # noqa: E402
 from patchkit.plan import vendor  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
+from patchkit.series.worktree import sweep  # noqa: E402
 from patchkit.transaction.apply import Transaction  # noqa: E402
 from patchkit.transaction.recover import recover  # noqa: E402
 from patchkit.transaction.resolve import by_hand  # noqa: E402
@@ -175,16 +176,12 @@ def resolve_and_take_back(tree: CheckoutTree) -> None:
 
 @dataclass(frozen=True)
 class Act:
-    """Something that writes a tree, what was done to the tree before, and what takes all of it back.
-
-    ``steps`` are what it does one after the other, each of which is a new tree.
-    """
+    """Something that writes a tree, what was done to the tree before, and what takes all of it back."""
 
     name: str
     prepare: Callable[[CheckoutTree], object]
     do: Callable[[CheckoutTree], object]
     back: Callable[[CheckoutTree], object] = take_back
-    steps: tuple[Callable[[CheckoutTree], object], ...] = ()
 
 
 VENDORED = partial(api.apply, patches=WITH_RUNTIME, runtime="vendored")
@@ -201,10 +198,6 @@ ACTS = (
         committed,
         partial(api.commit, patches=WITH_RUNTIME),
         BACK,
-        tuple(
-            partial(api.apply, patches=WITH_RUNTIME, ids=(name,), allow_dirty=True)
-            for name in WITH_RUNTIME.ids
-        ),
     ),
     Act(
         "later apply --commit",
@@ -251,10 +244,10 @@ def known(tree: CheckoutTree) -> Known:
 
 @dataclass(frozen=True)
 class Expected:
-    """A tree before an act and after each of its steps, and what its ledger records then."""
+    """A tree before an act and after it, and what its ledger records then."""
 
     old: tuple[State, Known]
-    new: tuple[tuple[State, Known], ...]
+    new: tuple[State, Known]
 
 
 class Matrix:
@@ -277,11 +270,8 @@ class Matrix:
         """Return what an act that nothing stops makes of its tree."""
         tree = self._tree(act)
         old = state(tree, times=False), known(tree)
-        new = []
-        for step in act.steps or (act.do,):
-            step(tree)
-            new.append((state(tree, times=False), known(tree)))
-        return Expected(old, tuple(new))
+        act.do(tree)
+        return Expected(old, (state(tree, times=False), known(tree)))
 
     def run(self, act: Act, every: int, doubled: int) -> None:
         """Stop an act at each ``every``-th call in each mode, and its recovery at each ``doubled``-th one."""
@@ -326,12 +316,15 @@ class Matrix:
         try:
             if Store(tree.package).pending:
                 recover(tree)
+            if not is_tidy(tree):
+                self.tally.wrong.append(f"{where}: git has something half done")
+                return
             now = state(tree, times=False), known(tree)
             if now == expected.old:
                 self.tally.outcomes["old"] += 1
                 if state(tree, times=True) != before:
                     self.tally.outcomes["old, with another time"] += 1
-            elif now in expected.new:
+            elif now == expected.new:
                 self.tally.outcomes["new"] += 1
             else:
                 self.tally.wrong.append(f"{where}: neither the old tree nor the new one")
@@ -343,6 +336,15 @@ class Matrix:
             self.tally.wrong.append(f"{where}: {error}")
         except Exception as error:
             self.tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
+
+
+def is_tidy(tree: CheckoutTree) -> bool:
+    """Tell whether branch, index and files of a checkout agree and no other worktree is left."""
+    if not (tree.root / ".git").exists():
+        return True
+    sweep(tree)
+    listed = git(tree.root, "worktree", "list").splitlines()
+    return len(listed) == 1 and not git(tree.root, "status", "--porcelain", "--untracked-files=no")
 
 
 def stopped(mode: str, number: int, act: Callable[[], object]) -> bool:

@@ -46,7 +46,7 @@ from patchkit.cli import main as main_command  # noqa: E402
 from patchkit.codemods.kinds import KINDS  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.patchset import load  # noqa: E402
-from patchkit.runtime.marks import SIGN  # noqa: E402
+from patchkit.plan.marks import SIGN  # noqa: E402
 from patchkit.transaction.recover import recover  # noqa: E402
 from patchkit.tree.tree import open_tree  # noqa: E402
 

@@ -13,12 +13,13 @@ from patchkit.audit import cache, facts
 from patchkit.audit.interpreter.values import NONE
 from patchkit.audit.reach import Reach
 from patchkit.audit.rules import UNREAD, Use, guard
+from patchkit.audit.runners import Audited
 from patchkit.audit.solver import Solver
 from patchkit.findings import suppress
 from patchkit.findings.finding import Confidence, Finding
 from patchkit.findings.report import Report
 from patchkit.tree import mirror
-from patchkit.tree.index import Program, read_sources
+from patchkit.tree.index import read_sources
 from patchkit.tree.sglang import SERVING, served, serves
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _MAX_EXPRESSION = 120
 def audit(tree: SourceTree) -> Report:
     """Audit the ``srt`` package of a tree; files that do not parse are notes, not errors."""
     started = time.perf_counter()
-    return _with_unread(audit_program(Program(read_sources(tree)), started), tree)
+    return _with_unread(audit_program(Audited(read_sources(tree)), started), tree)
 
 
 @collector.paused()
@@ -50,7 +51,7 @@ def audit_cached(tree: SourceTree, watch: Callable[[str, int, int], None] | None
     name = cache.key(sources)
     report = cache.load(name, started)
     if report is None:
-        report = audit_program(Program(sources), started, watch)
+        report = audit_program(Audited(sources), started, watch)
         cache.save(name, report)
     return _with_unread(report, tree)
 
@@ -83,7 +84,7 @@ def unread_noted(report: Report) -> Report:
 
 
 def audit_program(
-    program: Program, started: float, watch: Callable[[str, int, int], None] | None = None
+    program: Audited, started: float, watch: Callable[[str, int, int], None] | None = None
 ) -> Report:
     """Audit an indexed tree; ``started`` is when reading it began, on the performance counter."""
     notes: list[str] = []
@@ -111,7 +112,7 @@ def audit_program(
 def collect(*solvers: Solver) -> tuple[Finding, ...]:
     """Turn what the solvers of a tree saw into findings: one per place and rule, in source order."""
     best: dict[tuple[str, int, int, str], Finding] = {}
-    heirs = {heir.cls: heir for heir in solvers[0].reach.kinds.heirs}
+    heirs = {heir.cls: heir for heir in solvers[0].reach.tree.kinds.heirs}
     for context in (context for solver in solvers for context in solver.contexts.values()):
         for hit in context.hits:
             if _no_lists(hit) and not solvers[0].reach.handed_by_a_backend(context.function, hit.value.trail):

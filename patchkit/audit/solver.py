@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
+from patchkit.audit.entries import Entries
 from patchkit.audit.interpreter.context import Context
 from patchkit.audit.interpreter.flow import Interpreter
 from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, SOME, Value, join
@@ -22,10 +23,11 @@ from patchkit.tree.nodes import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from patchkit.audit.interpreter.context import Summary
+    from patchkit.audit.interpreter.context import Call, Fields, Summary
     from patchkit.audit.interpreter.values import Environment
     from patchkit.audit.reach import Reach
-    from patchkit.tree.index import Class, Function, Program
+    from patchkit.audit.runners import Audited
+    from patchkit.tree.index import Class, Function
 
 _MAX_DEPTH = 40
 _MAX_TARGETS = 6
@@ -43,11 +45,12 @@ Key = tuple["Function", "str | None", str, "Known | None"]
 class Solver:
     """Runs contexts until nothing changes, and answers the interpreter's questions about the program."""
 
-    def __init__(self, program: Program, reach: Reach) -> None:
+    def __init__(self, program: Audited, reach: Reach) -> None:
         self.program = program
         self.reach = reach
+        self._entries = Entries(reach)
         self.modes = Modes(program)
-        self.forced_false, self.forced_true = reach.forced
+        self.forced_false, self.forced_true = reach.tree.decision.forced
         self.contexts: dict[Key, Context] = {}
         self._pending: list[Context] = []
         self._fields: dict[tuple[str, str], Value] = {}
@@ -70,24 +73,24 @@ class Solver:
         self._settle()
         self._makers_done = True
         self._pending.extend(self.contexts.values())  # They ran before it was known what every maker leaves.
-        entries = self.reach.entry_points()
+        entries = self._entries.points()
         for done, (function, self_class) in enumerate(entries):
             if watch is not None:
                 watch(function.qualname, done, len(entries))
             self._enter(function, self_class, known=self.reach.known(function, self_class))
         self._settle()
         entered = {context.function for context in self.contexts.values()}
-        for function, self_class in self.reach.leftovers(entered):
+        for function, self_class in self._entries.leftovers(entered):
             self._enter(function, self_class, known=self.reach.serves(function))
         self._settle()
-        for (function, self_class), callers in self.reach.for_models.items():
+        for (function, self_class), callers in self._entries.for_models.items():
             entered = {context.function for context in self.contexts.values()}
             if not entered.issuperset(callers):
                 self._enter(function, self_class, known=self.reach.known(function, self_class))
                 self._settle()
         for context in self.contexts.values():
             owner = context.function.owner.name if context.function.owner is not None else None
-            context.asked = (context.function, context.self_class or owner) in self.reach.for_models
+            context.asked = (context.function, context.self_class or owner) in self._entries.for_models
             context.known |= context.asked
         pending = [context for context in self.contexts.values() if context.known]
         callees: dict[Context, list[Context]] = {}
@@ -102,7 +105,7 @@ class Solver:
 
     def solve_backend(self) -> None:
         """Run only the backends in question, from the methods that others call."""
-        for function, self_class in self.reach.backend_entries():
+        for function, self_class in self._entries.of_backends():
             self._enter(function, self_class, known=True)
         self._settle()
 
@@ -117,7 +120,7 @@ class Solver:
     def _enter(self, function: Function, self_class: str | None, known: bool) -> None:
         self_class = _distinct(function, self_class)
         steps = self.modes.mirrorless if not self.reach.keeps else (facts.VERIFY,)
-        for step in self.reach.steps_of(function, steps):
+        for step in self.reach.tree.workers.steps_of(function, steps):
             key = (function, self_class, step, None)
             if key not in self.contexts:
                 self.contexts[key] = Context(function, self_class, step, entered=False)
@@ -146,42 +149,33 @@ class Solver:
 
     # Calls
 
-    def settled(
-        self, caller: Context, method: Function, self_class: str | None, steps: Sequence[str]
-    ) -> list[Summary] | None:
+    def settled(self, made: Call) -> list[Summary] | None:
         """Return the outcomes of a call that adds nothing to what is known; None when it may."""
-        if self._not_followed(method, self_class) or method not in self.reach.relevant:
+        method, self_class = made.method, made.self_class
+        if self._not_followed(method, self_class) or method not in self.reach.tree.relevant:
             return []
         self_class = _distinct(method, self_class)
         found = []
-        for step in self.reach.steps_of(method, steps):
+        for step in self.reach.tree.workers.steps_of(method, made.steps):
             context = self.contexts.get((method, self_class, step, None))
             if context is None:
                 return None
-            context.callers[caller] = None
+            context.callers[made.caller] = None
             found.append(context.summary)
         return found
 
     def _not_followed(self, method: Function, self_class: str | None) -> bool:
         return self._depth > _MAX_DEPTH or self.reach.excluded(method, self_class)
 
-    def call(
-        self,
-        caller: Context,
-        method: Function,
-        self_class: str | None,
-        steps: Sequence[str],
-        *,
-        entry: dict[str, Value],
-        entry_fields: dict[tuple[str, str], Value],
-    ) -> list[Summary]:
+    def call(self, made: Call, entry: dict[str, Value], entry_fields: Fields) -> list[Summary]:
         """Pass a call's facts on and return what is known of its outcome; nothing if not followed."""
+        method, self_class = made.method, made.self_class
         if self._not_followed(method, self_class):
             return []
         self_class = _distinct(method, self_class)
         filled = _filled(entry_fields)
         found = []
-        for step in self.reach.steps_of(method, steps):
+        for step in self.reach.tree.workers.steps_of(method, made.steps):
             key = (method, self_class, step, filled)
             context = self.contexts.get(key)
             if context is None:
@@ -191,14 +185,14 @@ class Solver:
                 changed = True
             else:
                 changed = self._widen(context, entry, entry_fields)
-            context.callers[caller] = None
+            context.callers[made.caller] = None
             if changed:
                 self._run(context)
             found.append(context.summary)
         return found
 
     @staticmethod
-    def _widen(context: Context, entry: dict[str, Value], entry_fields: dict[tuple[str, str], Value]) -> bool:
+    def _widen(context: Context, entry: dict[str, Value], entry_fields: Fields) -> bool:
         changed = False
         for name, value in entry.items():
             known = context.entry.get(name)
@@ -254,7 +248,7 @@ class Solver:
             if self._is_spec_input(method) == spec_inputs
             and (spec_inputs or not self.is_record(method.owner.name if method.owner else None))
             and not self.reach.excluded(method, None)
-            and not self.reach.held(method)
+            and not self.reach.tree.runners.held(method)
         ]
         return list(found) if len(found) <= _MAX_TARGETS else []
 
@@ -351,7 +345,7 @@ class Solver:
 
     def is_decision(self, function: Function) -> bool:
         """Say whether a function decides about the mirror from backend slots that can be unset."""
-        return function in self.reach.decision and bool(self.unset_slots)
+        return function in self.reach.tree.decision.functions and bool(self.unset_slots)
 
     @cached_property
     def unset_slots(self) -> list[str]:

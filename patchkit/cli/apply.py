@@ -140,8 +140,8 @@ def _print(
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{words.whole_tail}", "does it"))
     elif commits:
-        made = len({one.commit for one in commits})
-        console.say(f"\nChanged {console.count(applied.files)} in {made} commit{'s' * (made != 1)}.")
+        number = len({one.commit for one in commits})
+        console.say(f"\nChanged {console.count(applied.files)} in {number} commit{'s' * (number != 1)}.")
         console.say_next((f"verify{words.tail}", "proves what is committed"))
     elif applied.marked:
         _, first = applied.marked[0]

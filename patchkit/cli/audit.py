@@ -99,9 +99,10 @@ def _answer(
 
 def _opt_outs(tree: CheckoutTree) -> tuple[OptOut, ...]:
     from patchkit.audit.optout import suggest
-    from patchkit.tree.index import Program, read_sources
+    from patchkit.audit.runners import Audited
+    from patchkit.tree.index import read_sources
 
-    return suggest(Program(read_sources(tree)))
+    return suggest(Audited(read_sources(tree)))
 
 
 def _lines(tree: CheckoutTree, file: str) -> list[str]:

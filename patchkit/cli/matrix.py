@@ -30,7 +30,8 @@ FORMATS = ("text", "json", "csv", "html")
     "patterns",
     multiple=True,
     metavar="PATTERN...",
-    help="Refs (refs/heads/release/*), revisions or ranges (A..B); several may follow, or repeat the option.",
+    help="Refs (refs/heads/release/*; names with a further slash need **), revisions or ranges (A..B); several may "
+    "follow, or repeat the option.",
 )
 @click.option("--format", "style", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
@@ -60,6 +61,7 @@ def command(
     """
     from patchkit.cli import console
     from patchkit.commands.matrix import matrix
+    from patchkit.findings.printable import printable
     from patchkit.matrix.tasks import CONFLICTS, DIFFS, VERIFY
     from patchkit.patchset import load
 
@@ -73,6 +75,8 @@ def command(
         surveyed = matrix(
             Path(words[0]), (*patterns, *words[1:]), patches, tasks=tasks, jobs=jobs, watch=watch
         )
+    for note in surveyed.notes:
+        click.echo(f"note: {printable(note)}.", err=True)
     with console.writing(output) as out:
         _answer(surveyed, patches, style, out)
     if any(row.error or (row.verified and not row.verified.passed) for row in surveyed.matrix.rows):

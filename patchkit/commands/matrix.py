@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from patchkit.matrix.refs import refs
+from patchkit.matrix.refs import left_out, refs
 from patchkit.matrix.survey import survey
 
 if TYPE_CHECKING:
@@ -31,4 +32,5 @@ def matrix(
     is told what is being done, how much of it is done and of how much. UsageError for a pattern that names
     nothing, TreeError if ``repository`` is none.
     """
-    return survey(repository, refs(repository, patterns), patches, tasks=tasks, jobs=jobs, watch=watch)
+    found = survey(repository, refs(repository, patterns), patches, tasks=tasks, jobs=jobs, watch=watch)
+    return replace(found, notes=left_out(repository, patterns))

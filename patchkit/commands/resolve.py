@@ -107,8 +107,7 @@ def resolve(
     if found is None or not found.is_whole:
         return Resolved(recorded=True, remembered=False, accepted=bool(missing))
     conflict = at_site(OverlayTree(tree, {status.file: found.original}), named, status)
-    text = b"%s\n%s" % (word.note.encode(), found.text) if word else found.text
-    kept = resolution(conflict, found.original, text)
+    kept = resolution(conflict, found.original, found.text, word.note if word else "")
     remembered = kept is not None and Remembered(tree).put(*kept)
     return Resolved(recorded=True, remembered=remembered, accepted=bool(missing))
 

@@ -13,7 +13,7 @@ from patchkit.commands.apply import apply
 from patchkit.commands.diff import diff
 from patchkit.commands.revert import revert
 from patchkit.commands.verify import verify
-from patchkit.errors import PatchkitError
+from patchkit.errors import PatchkitError, TreeError
 from patchkit.findings.finding import Confidence
 from patchkit.tree.tree import open_tree
 from patchkit.verify.result import Outcome
@@ -68,8 +68,18 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
 
 
 def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
-    ignore = shutil.ignore_patterns(".patchkit", "__pycache__", ".git")
-    shutil.copytree(tree.package, folder / "sglang", ignore=ignore, symlinks=True)
+    """Copy the package folder, but for ledger, caches and git's own; TreeError where it cannot be read."""
+
+    def copy(source: str, target: str) -> None:
+        Path(target).write_bytes(tree.read(Path(source).relative_to(tree.package).as_posix()) or b"")
+        shutil.copymode(source, target)
+
+    ignored = shutil.ignore_patterns(".patchkit", "__pycache__", ".git")
+    try:
+        shutil.copytree(tree.package, folder / "sglang", ignore=ignored, symlinks=True, copy_function=copy)
+    except OSError as error:
+        said = error.args[0][0][2] if isinstance(error, shutil.Error) else error
+        raise TreeError(f"{tree.package} cannot be copied ({said}): mend that and try again.") from None
     return open_tree(folder)
 
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from patchkit.audit.reach import Reach
+from patchkit.audit.runners import Audited
 from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, makers, outcomes
 from patchkit.doctor.worth import Worth, worth
 from patchkit.patchset import runs
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
 from patchkit.tree import mirror
-from patchkit.tree.index import Program, read_sources
+from patchkit.tree.index import read_sources
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Keeper(msgspec.Struct, frozen=True):
 class _Server:
     """A launch on a tree: what it comes to, and what it would with one branch, where it may have several."""
 
-    program: Program
+    program: Audited
     launch: Launch
     memory: dict[Any, Any]
 
@@ -135,7 +136,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
     """Return what a launch comes to on a tree, whose patches have ``statuses``; nothing is imported."""
     if not launch.get("speculative_algorithm"):
         return Diagnosis(False, _NOTHING, (), (), (), ())
-    program = Program(read_sources(tree))
+    program = Audited(read_sources(tree))
     server = _Server(program, launch, {})
     found = server.found
     usual = found[0][1]
@@ -155,7 +156,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
     plan = make_plan(tree, [status.patch for status in statuses if status.patch.default])
     changes = {change.file: change.after for change in plan.changes}
     if not freed and changes:
-        patched = _Server(Program(read_sources(OverlayTree(tree, changes))), launch, {})
+        patched = _Server(Audited(read_sources(OverlayTree(tree, changes))), launch, {})
         later = patched.found
         freed = any(not outcome.kept for _, outcome in later)
         left = tuple(_keepers(patched, ()))
@@ -368,7 +369,7 @@ def _unless_usual(models: Sequence[dict[str, bool]]) -> str:
     return "" if any(map(_is_usual, models)) else _where(models)
 
 
-def _of_linear_attention(program: Program, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[str]:
+def _of_linear_attention(program: Audited, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[str]:
     """Yield what a model with linear attention comes to: no option of a launch says that a model is one."""
     wrappers = [cls for cls in reach.backends if cls.name == _LINEAR_WRAPPER]
     if not wrappers:

@@ -47,7 +47,7 @@ def of_diff(tree: Tree, text: str) -> Sources:
         file = _inside(named[1]) if named else None
         if file is None:
             continue
-        source = (tree.read(file) or b"").decode()
+        source = _text(file, tree.read(file) or b"")
         if part.startswith("--- /dev/null"):
             found[file] = (None, "".join(line[1:] for line in part.splitlines(True) if _added(line)))
         else:
@@ -55,6 +55,13 @@ def of_diff(tree: Tree, text: str) -> Sources:
     if not found:
         raise UsageError("--from-diff: it changes no Python file of the package: give a unified diff.")
     return found
+
+
+def _text(file: str, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not readable as UTF-8: save it as that, and try again.") from None
 
 
 def _applied(file: str, source: str, part: str) -> str:
@@ -97,4 +104,4 @@ def _inside(name: str) -> str | None:
 
 def _shown(tree: CheckoutTree, name: str) -> str | None:
     shown = git(tree.root, "cat-file", "blob", name)
-    return shown.stdout.decode(errors="replace") if shown.returncode == 0 else None
+    return _text(name, shown.stdout) if shown.returncode == 0 else None

@@ -9,6 +9,8 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchkit.tree.limits import MAX_BYTES, is_deep
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -53,10 +55,14 @@ def draft(sources: Sources) -> tuple[tuple[Drafted, ...], tuple[str, ...]]:
         if after is None:
             left.append(f"{name}: a file that goes is no edit: write it by hand.")
             continue
+        if any(len(text) > MAX_BYTES or is_deep(text.encode()) for text in (before or "", after)):
+            left.append(f"{name}: it is too long or nests too deep to be followed: its edits are left out.")
+            continue
         try:
             trees = ast.parse(before or ""), ast.parse(after)
-        except SyntaxError as error:
-            left.append(f"{name}:{error.lineno}: not valid Python: its edits are left out.")
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, "lineno", None) or 1
+            left.append(f"{name}:{line}: not valid Python: its edits are left out.")
             continue
         if before is None:
             found.append(Drafted("new-file", name, {"code": after.rstrip("\n")}))

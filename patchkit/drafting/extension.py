@@ -82,6 +82,6 @@ def _text(patch: str, edits: dict[str, list[TargetVariant]]) -> str:
     lines = ["schema = 1", f"extends = {toml(patch)}", 'why = "Resolved by hand."']
     for name, ways in sorted(edits.items()):
         for way in ways:
-            lines += ["", f"[[edit.{toml(name)}.variants]]"]
+            lines += ["", f"[[edit.{name}.variants]]"]
             lines += [f"find = {toml(str(way.find))}", f"code = {toml(way.code)}"]
     return "\n".join(lines) + "\n"

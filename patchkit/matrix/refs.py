@@ -36,12 +36,31 @@ def refs(repository: Path, patterns: Sequence[str]) -> tuple[Ref, ...]:
     for pattern in patterns:
         named = {ref.name: ref for ref in _named(repository, pattern)}
         if not named:
+            more = "; ".join(left_out(repository, [pattern]))
             raise UsageError(
                 f"--refs {pattern} names nothing in {repository}: "
-                f"git -C {repository} for-each-ref lists what is there."
+                f"{more or f'git -C {repository} for-each-ref lists what is there'}."
             )
         found |= {name: ref for name, ref in named.items() if name not in found}
     return tuple(found.values())
+
+
+def left_out(repository: Path, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence for each pattern with ``*``, which stands for no slash, that leaves out names with one."""
+    said = []
+    for pattern in patterns:
+        home, _, last = pattern.rpartition("/")
+        wide = f"{home}/**" if last == "*" else f"{pattern}/**"
+        if home and "*" in last and "**" not in last and ".." not in pattern:
+            more = {ref.name for ref in _named(repository, wide)} - {
+                ref.name for ref in _named(repository, pattern)
+            }
+            if more:
+                said.append(
+                    f"in {pattern} `*` stands for no slash, which leaves out {min(more)} and {len(more) - 1} more: "
+                    f"--refs '{wide}' names them"
+                )
+    return tuple(said)
 
 
 def _named(repository: Path, pattern: str) -> Iterator[Ref]:

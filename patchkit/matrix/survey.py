@@ -61,6 +61,8 @@ class Surveyed:
 
     matrix: Matrix
     _told: Mapping[str, Mapping[str, Any]]
+    notes: tuple[str, ...] = ()
+    """Sentences about what was asked for."""
 
     def told(self, task: Task[Told]) -> dict[str, Told]:
         """Return what a task was told, where something could be."""

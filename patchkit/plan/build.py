@@ -13,6 +13,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.evaluate import evaluate
 from patchkit.plan.interest import interest_of
 from patchkit.plan.locate import Workspace
+from patchkit.plan.spelling import spelled
 from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree import sglang
 from patchkit.tree.modules import Modules
@@ -96,6 +97,7 @@ def inspect(
     ``modules`` reads the tree's files for it, where they are read otherwise than one tree at a time, and
     ``recollection`` has what these patches came to on other trees.
     """
+    patches = spelled(patches, tree.name)
     modules = modules or Modules(tree, interest_of(patches))
     return _run(modules, patches, recollection=recollection)[1]
 
@@ -108,6 +110,7 @@ def make_plan(tree: Tree, patches: Sequence[Patch], *, closely: bool = False, ce
     ``certain`` they have those edits of a patch in conflict whose site is certain. ``closely`` is ``evaluate``'s.
     ConflictError if an edit, against all its checks, would leave a file that does not compile.
     """
+    patches = spelled(patches, tree.name)
     modules = Modules(tree, interest_of(patches))
     return _planned(tree, *_run(modules, patches, closely=closely, certain=certain))
 
@@ -115,6 +118,7 @@ def make_plan(tree: Tree, patches: Sequence[Patch], *, closely: bool = False, ce
 @collector.paused()
 def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage, ...]]:
     """Return the plan, as ``make_plan`` does, and the same changes one patch after the other."""
+    patches = spelled(patches, tree.name)
     stages: list[Stage] = []
     contents: dict[str, bytes] = {}
 
@@ -148,7 +152,7 @@ def _planned(
 
 def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -> bytes:
     """Return the bytes of an edited file, what the patches wrote laid out as the tree's formatter does."""
-    style, module = Style(tree.line_length, sglang.NAME), space.edited[file].module
+    style, module = Style(tree.line_length, tree.name), space.edited[file].module
     try:
         return space.modules.whole(file, _laid_out(space.modules.get(file), module, style))
     except UnicodeEncodeError as error:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit import cache
+from patchkit.plan.marks import signers
 from patchkit.plan.status import EditStatus, PatchStatus, Standing, State
-from patchkit.runtime.marks import signers
 from patchkit.tree.sglang import SERVING, serves
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ class _Snapshot:
     @property
     def version(self) -> str | None:
         return self.tree.version
+
+    @property
+    def name(self) -> str:
+        return self.tree.name
 
     @property
     def line_length(self) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,11 +14,11 @@ from patchkit.codemods.examination import Examination, Standing, absent, ambiguo
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
-from patchkit.patchset.patch import Address
+from patchkit.patchset.patch import Address, Converted
 from patchkit.plan.locate import about_of
+from patchkit.plan.marks import SIGN
 from patchkit.plan.recollection import Found
 from patchkit.plan.status import ACCEPTED, EditStatus, PatchStatus, State, is_accepted, marker
-from patchkit.runtime.marks import SIGN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,11 +31,15 @@ if TYPE_CHECKING:
     from patchkit.plan.recollection import Recollection
 
 
+def _about(patch: Patch, spec: Edit) -> str:
+    return about_of(patch.id, msgspec.structs.replace(spec, change=Converted(spec.kind, spec.imports)))
+
+
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
     """Return where an edit goes, as a status that is still to be decided, and the examination that decides it."""
     if space.recollection is None:
         return _examine_now(space, patch, spec)
-    about = about_of(patch.id, spec)
+    about = _about(patch, spec)
     found = space.recollection.find(about, space.answer)
     if found is None:
         return _examine_first(space, space.recollection, patch, spec)
@@ -65,7 +69,7 @@ def _examine_first(
     """Examine an edit where the like was never seen, and remember what that comes to."""
     asking = space.snapshot(asking=True)
     status, examined = _examine_now(asking, patch, spec)
-    about, asked = about_of(patch.id, spec), asking.asked
+    about, asked = _about(patch, spec), asking.asked
     found = Found(status.file, status.site, examined.standing.value, examined.brings)
     recollection.keep(about, asked, found)
 
@@ -218,7 +222,7 @@ def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) 
 
 
 def _is_signed(space: Workspace, files: Iterable[str], sign: bytes) -> bool:
-    return any(sign in (space.modules.source(file) or b"") for file in files)
+    return any(sign in (space.modules.source(file) or b"") for file in sorted(files))
 
 
 def _assumed(space: Workspace, patch: Patch) -> frozenset[str]:
@@ -248,73 +252,115 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     which shape that comes nearest to. With ``certain`` it does too, and those edits of a patch in conflict that
     have a certain site are left made.
     """
-    if not all(space.holds(fact) for fact in patch.applies_when):
-        unmet = next(fact for fact in patch.applies_when if not space.holds(fact))
+    unmet = next((fact for fact in patch.applies_when if not space.holds(fact)), None)
+    if unmet is not None:
         return PatchStatus(patch, State.NOT_APPLICABLE, (), f"needs a tree with {_told(unmet)}")
     before = dict(space.edited)
-    # What marks an edit as in place is read off the tree itself: an earlier patch's edits are still to come.
-    pristine = space.pristine()
-    landed = bool(patch.upstream_when) and all(pristine.holds(fact) for fact in patch.upstream_when)
-    files = {file for edit in patch.edits for file in edit.files}
-    theirs = landed and not _is_signed(pristine, files, marker(patch).encode())
+    evaluation = _Evaluation(space, patch, space.pristine())
     shapes = _shapes(space, patch)
-    shapeless = bool(patch.any_shape_of) and not shapes & set(patch.any_shape_of)
-    assumed = _assumed(pristine, patch) if shapeless and (closely or certain) else frozenset[str]()
-    shapes |= assumed
-    if shapeless and not assumed:
-        return PatchStatus(patch, State.CONFLICT, (), _shapeless(pristine, patch))
-    specs = [
-        spec
-        for spec in patch.edits
-        if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.beyond_upstream and theirs)
-    ]
-    specs = _in_each_file(space, patch, specs)
-    statuses: list[EditStatus] = []
-    customised: list[EditStatus] = []
-    accepted: list[str] = []
-    for spec in specs:
-        status, examined = _examine(space, patch, spec)
-        is_there = examined.standing is Standing.PRESENT
-        if not is_there and is_accepted(space.modules.source(status.file) or b"", patch, spec.name):
-            status = replace(status, state=State.APPLIED, reason=ACCEPTED)
-            accepted.append(spec.name)
-        elif is_there and examined.reason:
-            status = replace(status, state=State.UPSTREAM, reason=examined.reason)
-            customised.append(status)
-        elif is_there:
-            status = replace(status, state=State.APPLIED)
-            if (
-                status.file in space.edited
-                and _examine(pristine, patch, spec)[1].standing is not Standing.PRESENT
-            ):
-                status = replace(status, state=State.PENDING, reason="comes with a patch applied before it")
-        elif examined.standing is Standing.READY and examined.rewrite is not None:
-            status = replace(status, state=State.PENDING)
-            undone = dict(space.edited)
-            space.make(status.file, examined.rewrite, about_of(patch.id, spec), status.site, *examined.brings)
-            _, again = _examine(space, patch, spec)
-            if again.standing is not Standing.PRESENT:
-                why = again.reason or "it matches once more"
-                reason = f"the edit was made but is not found again ({why})"
-                status = replace(status, state=State.CONFLICT, reason=reason)
-                space.edited = undone
-        elif examined.standing is Standing.ABSENT and landed:
-            status = replace(
-                status, state=State.UPSTREAM, reason="upstream's change is there; it has moved on since"
-            )
-        elif examined.standing is Standing.ABSENT and spec.optional:
-            status = replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
-        else:
-            status = replace(status, reason=_with_line(space, status.file, examined.reason))
+    is_shapeless = bool(patch.any_shape_of) and not shapes & set(patch.any_shape_of)
+    if is_shapeless:
+        shapes |= evaluation.assumed if closely or certain else frozenset()
+        if not shapes & set(patch.any_shape_of):
+            return evaluation.without_a_shape()
+    statuses = []
+    for spec in evaluation.edits(shapes):
+        status = evaluation.status(spec)
         statuses.append(status)
         if certain and status.state is State.CONFLICT and not spec.kind.makes_file:
             _bring_imports(space, spec, status.file)
-    stuck = any(status.state is State.CONFLICT for status in statuses)
-    if (stuck and not certain) or (assumed and not stuck):
+    is_stuck = any(status.state is State.CONFLICT for status in statuses)
+    if (is_stuck and not certain) or (is_shapeless and not is_stuck):
         space.edited = before
-    if assumed and not stuck:
-        return PatchStatus(patch, State.CONFLICT, (), _shapeless(pristine, patch))
-    return _summarise(space, patch, statuses, customised, accepted)
+    if is_shapeless and not is_stuck:
+        return evaluation.without_a_shape()
+    return _summarise(space, patch, statuses, evaluation.customised, evaluation.accepted)
+
+
+@dataclass
+class _Evaluation:
+    """One patch on one tree; ``customised`` are the edits that the tree has in a way of its own.
+
+    ``accepted`` are the names of those that are in place on a person's word.
+
+    What marks an edit as in place is read off ``pristine``, the tree itself, in which the edits of earlier patches are
+    still to come.
+    """
+
+    space: Workspace
+    patch: Patch
+    pristine: Workspace
+    customised: list[EditStatus] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
+
+    @cached_property
+    def has_landed(self) -> bool:
+        """Whether upstream's own change is in the tree."""
+        return bool(self.patch.upstream_when) and all(map(self.pristine.holds, self.patch.upstream_when))
+
+    @property
+    def assumed(self) -> frozenset[str]:
+        """The shape that a tree with none that the patch knows comes nearest to."""
+        return _assumed(self.pristine, self.patch)
+
+    def without_a_shape(self) -> PatchStatus:
+        """Return the conflict of a tree with none of the shapes that the patch knows."""
+        return PatchStatus(self.patch, State.CONFLICT, (), _shapeless(self.pristine, self.patch))
+
+    def edits(self, shapes: frozenset[str]) -> list[Edit]:
+        """Return the edits that count in a tree of such shapes, each for the file that it goes to."""
+        files = {file for edit in self.patch.edits for file in edit.files}
+        sign = marker(self.patch).encode()
+        is_upstreams = self.has_landed and not _is_signed(self.pristine, files, sign)
+        counting = [
+            spec
+            for spec in self.patch.edits
+            if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.beyond_upstream and is_upstreams)
+        ]
+        return _in_each_file(self.space, self.patch, counting)
+
+    def status(self, spec: Edit) -> EditStatus:
+        """Return how far along an edit is, and leave it made where it is pending."""
+        status, examined = _examine(self.space, self.patch, spec)
+        if examined.standing is Standing.PRESENT:
+            return self._in_place(spec, status, examined.reason)
+        if is_accepted(self.space.modules.source(status.file) or b"", self.patch, spec.name):
+            self.accepted.append(spec.name)
+            return replace(status, state=State.APPLIED, reason=ACCEPTED)
+        if examined.standing is Standing.READY and examined.rewrite is not None:
+            return self._made(spec, status, examined)
+        if examined.standing is Standing.ABSENT and self.has_landed:
+            reason = "upstream's change is there; it has moved on since"
+            return replace(status, state=State.UPSTREAM, reason=reason)
+        if examined.standing is Standing.ABSENT and spec.optional:
+            return replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
+        return replace(status, reason=_with_line(self.space, status.file, examined.reason))
+
+    def _in_place(self, spec: Edit, status: EditStatus, own: str) -> EditStatus:
+        if own:
+            status = replace(status, state=State.UPSTREAM, reason=own)
+            self.customised.append(status)
+            return status
+        is_fresh = (
+            status.file in self.space.edited
+            and _examine(self.pristine, self.patch, spec)[1].standing is not Standing.PRESENT
+        )
+        if is_fresh:
+            return replace(status, state=State.PENDING, reason="comes with a patch applied before it")
+        return replace(status, state=State.APPLIED)
+
+    def _made(self, spec: Edit, status: EditStatus, examined: Examination) -> EditStatus:
+        """Make an edit, and take it back where what it made is not found again."""
+        assert examined.rewrite is not None
+        undone = dict(self.space.edited)
+        about = _about(self.patch, spec)
+        self.space.make(status.file, examined.rewrite, about, status.site, *examined.brings)
+        _, again = _examine(self.space, self.patch, spec)
+        if again.standing is Standing.PRESENT:
+            return replace(status, state=State.PENDING)
+        self.space.edited = undone
+        reason = f"the edit was made but is not found again ({again.reason or 'it matches once more'})"
+        return replace(status, state=State.CONFLICT, reason=reason)
 
 
 def _summarise(

@@ -265,7 +265,7 @@ class Workspace:
         if len(homes) != 1:
             return None
         (home,) = homes
-        return need.moved_to(module_of(home))
+        return need.moved_to(module_of(home, need.source.partition(".")[0]))
 
     def _provides(self, files: Sequence[str], names: set[str]) -> bool:
         """Tell whether a module, or a package's folder, has these names; those that edits added are there too."""

@@ -11,8 +11,8 @@ import tokenize
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from patchkit.plan.marks import SIGN
 from patchkit.plan.status import FileChange, State
-from patchkit.runtime.marks import SIGN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,6 +12,7 @@ from ruff.__main__ import find_ruff_bin
 
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
+from patchkit.tree.sglang import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ class MemoryTree:
     contents: Mapping[str, bytes]
     package_label: str = "the example"
     version: str | None = None
+    name: str = NAME
     line_length: int = 88
 
     def read(self, file: str) -> bytes | None:

@@ -51,10 +51,12 @@ class Recalled(NamedTuple):
     edits: tuple[tuple[str, str], ...]
 
 
-def resolution(conflict: Conflict, source: bytes, text: bytes) -> tuple[str, Resolution] | None:
+def resolution(
+    conflict: Conflict, source: bytes, text: bytes, note: str = ""
+) -> tuple[str, Resolution] | None:
     """Return what a person wrote for a conflict in ``source`` with the name to keep it under; None if it has none.
 
-    What was found and left as it was is no answer: the person wrote elsewhere.
+    A ``note`` stands above it as a comment. What was found and left as it was is no answer: the person wrote elsewhere.
     """
     name = _name(conflict, source)
     if name and conflict.found.strip():
@@ -63,6 +65,7 @@ def resolution(conflict: Conflict, source: bytes, text: bytes) -> tuple[str, Res
         return None
     lines = text.decode(errors="surrogateescape").splitlines()
     indent = indent_of(next((line for line in lines if line.strip()), "").encode()).decode()
+    lines = [f"{indent}{note}", *lines] if note else lines
     return name, Resolution(conflict.patch, conflict.edit, indent, "\n".join(lines), conflict.found)
 
 
@@ -145,7 +148,16 @@ def _recall(conflict: Conflict, source: bytes, text: bytes, known: Known) -> byt
             return None
         code = textwrap.indent(textwrap.dedent(code), indent)
     written = [line.encode(errors="surrogateescape") + newline_of(source) for line in code.splitlines()]
-    return b"".join([*lines[:start], *written, *lines[end:]])
+    result = b"".join([*lines[:start], *written, *lines[end:]])
+    return result if _is_python(result) or not _is_python(text) else None
+
+
+def _is_python(text: bytes) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _name(conflict: Conflict, source: bytes) -> str:

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchkit.runtime.marks import MARK
+from patchkit.plan.marks import MARK
 
 if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch

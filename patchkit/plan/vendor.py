@@ -6,6 +6,7 @@ point there. A tree that has them keeps getting them; each patch that imports th
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 FOLDER = "_patchkit"
 PACKAGE = "patchkit.runtime"
 VENDORED = f"{NAME}.{FOLDER}.runtime"
+_OUTSIDE = re.compile(rf"from ({re.escape(PACKAGE)}) import")
+# A fork may have given the package another name.
+_INSIDE = re.compile(rf"from (\w+\.{FOLDER}\.runtime) import")
 _ROOMS = ("runtime", "backends")
 _HEADER = f"""\
 # Copyright the patchkit authors. SPDX-License-Identifier: Apache-2.0
@@ -51,6 +55,11 @@ def runtime_files() -> Mapping[str, bytes]:
     return {file: _HEADER.encode() + content for file, content in found.items()}
 
 
+def is_inside(module: str | None) -> bool:
+    """Tell whether a module's name is that of the runtime inside a tree."""
+    return module is not None and _INSIDE.fullmatch(f"from {module} import") is not None
+
+
 def is_vendored(tree: Tree) -> bool:
     """Tell whether a tree has the runtime inside."""
     return tree.read(f"{FOLDER}/runtime/__init__.py") is not None
@@ -58,11 +67,16 @@ def is_vendored(tree: Tree) -> bool:
 
 def require_one_runtime(tree: Tree, files: Sequence[str], *, vendored: bool) -> None:
     """Raise ConflictError if patched code in ``files`` imports the runtime from the other place."""
-    other = f"from {PACKAGE if vendored else VENDORED} import".encode()
-    there = [file for file in files if other in (tree.read(file) or b"")]
+    other = _OUTSIDE if vendored else _INSIDE
+    there = [
+        (file, found[1])
+        for file in files
+        if (found := other.search((tree.read(file) or b"").decode("latin-1")))
+    ]
     if there:
+        file, package = there[0]
         raise ConflictError(
-            f"{there[0]}: its patches import {other.decode().split()[1]}: take them back with patchkit revert "
+            f"{file}: its patches import {package}: take them back with patchkit revert "
             f"first, then apply with --runtime {'vendored' if vendored else 'import'}."
         )
 
@@ -99,7 +113,7 @@ def with_runtime(tree: Tree, plan: Plan) -> Plan:
 
 
 def _imports_runtime(patch: Patch) -> bool:
-    return any(f"from {VENDORED} " in code for edit in patch.edits for code in edit.imports)
+    return any(_INSIDE.match(code) for edit in patch.edits for code in edit.imports)
 
 
 def _copies(tree: Tree, users: Sequence[str]) -> list[FileChange]:

@@ -11,7 +11,7 @@ import shutil
 import signal
 import tempfile
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -148,22 +148,25 @@ def linked(tree: CheckoutTree, why: str) -> Iterator[Linked]:
                 f"{error}, so nothing was changed: mend what refused it, then try again; hooks run in a worktree of "
                 "its own, which has no untracked files."
             ) from None
-        if there.head == there.base:
-            return
         with _uninterrupted():
+            # A patch that another has made whole is recorded without a commit.
             adopt.adopt(tree, store, there.tree, lambda: _move(tree, there, why))
 
 
 def sweep(tree: CheckoutTree) -> None:
-    """Remove the worktrees that a patchkit which was killed has left in the repository of ``tree``."""
-    listed = git(tree.root, "worktree", "list", "--porcelain")
-    for line in os.fsdecode(listed.stdout).splitlines():
-        place = Path(line.partition(" ")[2])
-        if line.startswith("worktree ") and place.parent.name.startswith(_PREFIX):
-            if not place.parent.exists():
+    """Remove what a patchkit that was killed has left: worktrees in the repository of ``tree``, temporary folders."""
+    listed = os.fsdecode(git(tree.root, "worktree", "list", "--porcelain").stdout).splitlines()
+    named = (Path(line.partition(" ")[2]) for line in listed if line.startswith("worktree "))
+    ours = {place.parent: place for place in named if place.parent.name.startswith(_PREFIX)}
+    # One that was killed early has a folder, and no worktree in it that git knows of.
+    for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
+        ours.setdefault(folder, folder / tree.root.name)
+    for folder, place in ours.items():
+        with suppress(OSError):
+            if not folder.exists():
                 _remove(tree, place)
-            elif (place.parent / _LOCK).exists():
-                with suppress(BlockingIOError), _held(place.parent):
+            elif (folder / _LOCK).exists() and folder.lstat().st_uid == os.geteuid():
+                with _held(folder):
                     _remove(tree, place)
 
 
@@ -171,32 +174,32 @@ def sweep(tree: CheckoutTree) -> None:
 def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
     head, branch = asked(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), _branch(tree)
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-    except OSError as error:
-        raise TreeError(f"{error.filename}: {error.strerror}: free some space or set TMPDIR.") from error
-    place = folder / top.name
-    try:
-        with _held(folder):
-            # What lies in LFS is no source, and would be fetched.
-            told = {"GIT_LFS_SKIP_SMUDGE": "1"}
-            made = git(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=told)
-            if made.returncode != 0:
-                raise TreeError(
-                    f"git worktree add failed in {place} ({said(made)}): nothing was changed; mend that, or let "
-                    "TMPDIR name a folder with space for the files of a checkout."
-                )
-            # What differs from its commit as soon as it is checked out, as its line ends may, no hook has rewritten.
-            differing = asked(place, "diff", "--name-only").splitlines()
-            if differing:
-                asked(place, "update-index", "--assume-unchanged", "--", *differing)
-            package = place / tree.package.relative_to(top)
-            root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
-            settings = (*_AT_ONCE, *_hooks(top, place))
-            yield Linked(CheckoutTree(root, package), place, settings, head, branch)
-    finally:
-        with _uninterrupted():
-            _remove(tree, place)
+    with ExitStack() as stack:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+            place = folder / top.name
+            stack.callback(_remove_for_good, tree, place)
+            stack.enter_context(_held(folder))
+        except OSError as error:
+            raise TreeError(
+                f"{error.filename}: {error.strerror}: nothing was changed; free some space there or set TMPDIR."
+            ) from error
+        # What lies in LFS is no source, and would be fetched.
+        told = {"GIT_LFS_SKIP_SMUDGE": "1"}
+        made = git(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=told)
+        if made.returncode != 0:
+            raise TreeError(
+                f"git worktree add failed in {place} ({said(made)}): nothing was changed; mend that, or let "
+                "TMPDIR name a folder with space for the files of a checkout."
+            )
+        # What differs from its commit as soon as it is checked out, as its line ends may, no hook has rewritten.
+        differing = asked(place, "diff", "--name-only").splitlines()
+        if differing:
+            asked(place, "update-index", "--assume-unchanged", "--", *differing)
+        package = place / tree.package.relative_to(top)
+        root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
+        settings = (*_AT_ONCE, *_hooks(top, place))
+        yield Linked(CheckoutTree(root, package), place, settings, head, branch)
 
 
 @contextmanager
@@ -210,10 +213,20 @@ def _held(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def _remove_for_good(tree: CheckoutTree, place: Path) -> None:
+    with _uninterrupted():
+        _remove(tree, place)
+
+
 def _remove(tree: CheckoutTree, place: Path) -> None:
-    # Twice: one that git was killed in the middle of making is locked.
-    git(tree.root, "worktree", "remove", "--force", "--force", str(place), apart=True)
-    shutil.rmtree(place.parent, ignore_errors=True)
+    # What is left here is swept next time.
+    with suppress(TreeError):
+        # Twice: one that git was killed in the middle of making is locked.
+        git(tree.root, "worktree", "remove", "--force", "--force", str(place), apart=True)
+        shutil.rmtree(place.parent, ignore_errors=True)
+    with suppress(TreeError):
+        # Where git gave up making one, its folder is left, with nothing of anybody's.
+        git(tree.root, "worktree", "prune", "--expire=never", apart=True)
 
 
 def _hooks(top: Path, place: Path) -> tuple[str, ...]:
@@ -233,6 +246,8 @@ def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
     """Bring branch, index and files of ``tree`` to the commit of ``there``; TreeError, and no change, if it cannot."""
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
     base, last = there.base, there.head
+    if base == last:
+        return
     if asked(top, "rev-parse", "HEAD") != base or _branch(tree) != there.branch:
         raise TreeError(f"HEAD of {top} moved while patchkit was at work: nothing was changed; try again.")
     # The index of a checkout has times of its files, which a copy may bring up to date. Git looks into a file that
@@ -305,5 +320,5 @@ def _uninterrupted() -> Iterator[None]:
         for number, handler in before.items():
             if handler is not None:  # None stands for one that is not Python's, which cannot be put back.
                 signal.signal(number, handler)
-        for number in came:
-            signal.raise_signal(number)
+        for came_in in came:
+            signal.raise_signal(came_in)

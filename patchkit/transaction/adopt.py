@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.errors import TreeError, UnfinishedError
+from patchkit.errors import UnfinishedError
 from patchkit.transaction.holding import holding
 from patchkit.transaction.ledger import AppliedFile, Journal, Ledger, Record
 from patchkit.transaction.store import Store
@@ -62,22 +62,22 @@ def adopt(tree: CheckoutTree, store: Store, other: CheckoutTree, move: Callable[
     for record in source.read().records:
         if record not in before.records:
             after = after.with_record(Record(), record)
-    journal = Journal({}, after)
-    try:
-        store.begin(journal)
-        for text in _contents(source, after.contents - before.contents):
-            store.put(text)
-        store.stage(after)
-        move()
-    except BaseException as error:
-        with refusing(tree, f"the ledger is half written; run patchkit recover {tree.root}", UnfinishedError):
-            store.unstage()
-            store.end()
-        if isinstance(error, OSError):
-            raise TreeError(
-                f"{error.filename or tree.package}: {error.strerror}: nothing was changed; mend that and try again."
-            ) from error
-        raise
+    with refusing(tree, "nothing was changed; mend that and try again"):
+        if after == before:
+            move()
+            return
+        try:
+            store.begin(Journal({}, after))
+            for text in _contents(source, after.contents - before.contents):
+                store.put(text)
+            store.stage(after)
+            move()
+        except BaseException:
+            half = f"the ledger is half written; run patchkit recover {tree.root}"
+            with refusing(tree, half, UnfinishedError):
+                store.unstage()
+                store.end()
+            raise
     advice = f"everything is committed; run patchkit recover {tree.root}, which writes the ledger"
     with refusing(tree, advice, UnfinishedError):
         store.publish()

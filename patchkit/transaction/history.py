@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.runtime.marks import SIGN
+from patchkit.plan.marks import SIGN
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:

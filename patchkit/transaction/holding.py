@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.plan.markers import blocks_in
-from patchkit.runtime.marks import SIGN
+from patchkit.plan.marks import SIGN
 from patchkit.transaction.swap import digest_or_none
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import ConflictError
-from patchkit.runtime.marks import MARK
+from patchkit.plan.marks import MARK
 from patchkit.transaction.outline import Imported, outline_of
 
 if TYPE_CHECKING:

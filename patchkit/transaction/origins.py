@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
+from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.planner import Origin
 from patchkit.plan.status import State
-from patchkit.runtime.marks import SIGN, signers
 from patchkit.transaction.apply import with_plan
 from patchkit.transaction.history import before_patches, checkout_of
 from patchkit.transaction.holding import nameless, ranked

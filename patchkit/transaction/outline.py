@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-from patchkit.runtime.marks import MARK
+from patchkit.plan.marks import MARK
 from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, is_deep
 
 if TYPE_CHECKING:

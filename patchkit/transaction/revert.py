@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, PatchkitError
+from patchkit.plan.marks import signers
 from patchkit.plan.status import State
-from patchkit.runtime.marks import signers
 from patchkit.transaction.holding import holding
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.origins import Origins

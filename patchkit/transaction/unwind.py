@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import ConflictError
 from patchkit.plan.markers import blocks_in, without_same
-from patchkit.runtime.marks import SIGN
+from patchkit.plan.marks import SIGN
 from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.merge import Undone, merge
 from patchkit.transaction.swap import digest_or_none

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.tree import project
 from patchkit.tree.names import is_unsafe
-from patchkit.tree.sglang import PLACES, SERVING, stated_version
+from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -221,6 +221,11 @@ class GitTree:
         """The release that the package, its project file or a tag at the ref names."""
         stated = stated_version(self.read, self._project(posixpath.dirname(self.place)))
         return stated if stated is not None else tag_version(self.repository.path, self.ref)
+
+    @property
+    def name(self) -> str:
+        """The package's name; a ref is looked into where upstream has the package, under upstream's name."""
+        return NAME
 
     @cached_property
     def line_length(self) -> int:

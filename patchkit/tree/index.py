@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 _Known = TypeVar("_Known", bound="Hashable")
 _RUNTIME = f"{mirror.RUNTIME.replace('.', '/')}/"
 _RUNTIMES = (_RUNTIME, f"{sglang.VENDORED_RUNTIME}/")
-_RUNNER = "graphrunner"
 _ENUMS = frozenset({"Enum", "IntEnum", "StrEnum"})
-_HELD = re.compile(rb"\.(\w+_graph_runner)\.\w+\(")
 _CALLED = re.compile(r"(?:(\w*)(\.)|\b)([A-Za-z_]\w*)\Z")
 
 
@@ -162,6 +160,11 @@ class Module:
         for name, target in _imports(self):
             found.setdefault(name, target)
         return found
+
+    @property
+    def stem(self) -> str:
+        """The file's own name, without folders and ending."""
+        return self.file.rsplit("/", 1)[-1].removesuffix(".py")
 
     @cached_property
     def lines(self) -> list[str]:
@@ -341,10 +344,7 @@ class Index:
 
 
 class Program(Index):
-    """An index of a whole tree; files that never name the mirror wait until a call or a base leads there.
-
-    Of those, files that call a graph runner by its name are in ``core`` as well.
-    """
+    """An index of a whole tree; files that never name the mirror wait until a call or a base leads there."""
 
     def __init__(self, sources: dict[str, bytes]) -> None:
         super().__init__(sources.get, self.classes_named)
@@ -358,57 +358,15 @@ class Program(Index):
             and (module := self.module(file)) is not None
         ]
         self._name_classes(self.core)
-        there = {module.file for module in self.core}
-        self.holders = [
-            module
-            for file, text in sorted(sources.items())
-            if file not in there
-            and any(self.held_by(attribute.decode()) for attribute in set(_HELD.findall(text)))
-            and (module := self.module(file)) is not None
-        ]
-        """Files in ``core`` for no more than that they call a graph runner."""
-        self._name_classes(self.holders)
-        self.core += self.holders
 
     def _name_classes(self, modules: list[Module]) -> None:
         for module in modules:
             for cls in module.classes.values():
                 self._classes.setdefault(cls.name, []).append(cls)
 
-    @cached_property
-    def _runners(self) -> list[tuple[str, Class]]:
-        return [
-            (name.lower(), cls)
-            for name, classes in self._classes.items()
-            if name.lower().endswith(_RUNNER)
-            for cls in classes
-        ]
-
-    def held_by(self, attribute: str) -> Class | None:
-        """Return the graph runner after whose class, and no other's, an attribute is named."""
-        wanted = attribute.replace("_", "")
-        found = [(name, cls) for name, cls in self._runners if name.endswith(wanted)]
-        return found[0][1] if len(found) == 1 and found[0][0] == wanted else None
-
     def is_enum(self, cls: Class) -> bool:
         """Say whether a class is an enum."""
         return not _ENUMS.isdisjoint(self.ancestors(cls))
-
-    def is_named_after_a_class(self, attribute: str) -> bool:
-        """Say whether an attribute has the name of a class in the files that matter."""
-        return attribute.replace("_", "") in self._class_names
-
-    @cached_property
-    def _class_names(self) -> frozenset[str]:
-        return frozenset(name.lower() for name in self._classes)
-
-    def runner_made_for(self, owner: Class | None, attribute: str) -> Class | None:
-        """Return the graph runner that a class makes and keeps in an attribute, None where it keeps anything else."""
-        for known in self.mro(owner) if owner is not None else ():
-            if attribute in known.attribute_classes:
-                found = self.classes_named(known.attribute_classes[attribute])
-                return found[0] if len(found) == 1 and found[0].name.lower().endswith(_RUNNER) else None
-        return None
 
     def module(self, file: str) -> Module | None:
         """Return the parsed file as ``Index`` does; TreeError for one that is too long or nests too deep to follow."""

@@ -19,8 +19,8 @@ MAX_BYTES = 4 * 2**20
 """More than ten times the longest file of a release."""
 MAX_DEPTH = 100
 """More than twice the deepest file of a release."""
-MAX_NAMED_BYTES = 64 * 2**20
-"""Many times a baseline, a server's settings or a diff, for a file that is named on the command line."""
+MAX_READ_BYTES = 64 * 2**20
+"""Many times a baseline, a diff, or any file of a release: no other is read whole."""
 MAX_SETTINGS_BYTES = 2**18
 """Many times a server's configuration file, and seconds of its parser."""
 _LONG = 8
@@ -32,19 +32,39 @@ _LINK = re.compile(rb"[.(\[{+\-*/~]|\b(?:not|lambda|await|if)\b")
 """What makes a chain longer: of a source that is no Python, for this interpreter, nothing else can be told."""
 
 
+class NoFileError(Exception):
+    """What is in a file's place is a folder, a pipe or a device."""
+
+
+class TooLongError(Exception):
+    """A file has more bytes than are read."""
+
+
+def read_whole(path: Path) -> bytes:
+    """Return the bytes of a file; NoFileError, TooLongError, or OSError, if there are none or no end of them."""
+    # Opening a pipe would wait for a writer.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        there = os.fstat(file.fileno())
+        if not stat.S_ISREG(there.st_mode):
+            raise NoFileError
+        # Of a file with holes even the first bytes are memory; one without a size may have bytes all the same.
+        if there.st_size > MAX_READ_BYTES or len(content := file.read(MAX_READ_BYTES + 1)) > MAX_READ_BYTES:
+            raise TooLongError
+    return content
+
+
 def read_named(path: Path) -> bytes:
     """Return the bytes of a file that somebody named; UsageError if there is none to read, or no end of them."""
     try:
-        # Opening a pipe would wait for a writer.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UsageError(f"{path} is a folder, a pipe or a device: save it to a file and name that.")
-            content = file.read(MAX_NAMED_BYTES + 1)
+        return read_whole(path)
+    except NoFileError:
+        raise UsageError(
+            f"{path} is a folder, a pipe or a device: save it to a file and name that."
+        ) from None
+    except TooLongError:
+        raise UsageError(f"{path} has more than {MAX_READ_BYTES // 2**20} MiB: name another file.") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}): name another file.") from None
-    if len(content) > MAX_NAMED_BYTES:
-        raise UsageError(f"{path} has more than {MAX_NAMED_BYTES // 2**20} MiB: name another file.")
-    return content
 
 
 def require_short(file: str, source: bytes) -> None:

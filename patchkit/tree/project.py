@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ else:
     import tomli as tomllib
 
 FILE = "pyproject.toml"
+_VERSION = re.compile(rb"\s*[0-9A-Za-z.!_+-]{1,64}\s*")
 LINE_LENGTH = 88
 """What black and ruff take where nobody says otherwise."""
 
@@ -21,7 +23,12 @@ LINE_LENGTH = 88
 def project_version(project: bytes | None) -> str | None:
     """Return the version that a project file states, None where it states none."""
     version = _table(_read(project), "project").get("version")
-    return version if isinstance(version, str) else None
+    return read_version(version.encode(errors="replace")) if isinstance(version, str) else None
+
+
+def read_version(stated: bytes) -> str | None:
+    """Return a version that is stated somewhere, None for what is none that anybody could have meant."""
+    return stated.decode().strip() if _VERSION.fullmatch(stated) else None
 
 
 def line_length(projects: Iterable[bytes | None]) -> int:
@@ -30,7 +37,7 @@ def line_length(projects: Iterable[bytes | None]) -> int:
         tools = _table(_read(project), "tool")
         for name in ("black", "ruff"):
             width = _table(tools, name).get("line-length")
-            if isinstance(width, int) and 0 < width <= 320:  # Ruff takes no more.
+            if type(width) is int and 0 < width <= 320:  # Ruff takes no more.
                 return width
     return LINE_LENGTH
 
@@ -38,7 +45,7 @@ def line_length(projects: Iterable[bytes | None]) -> int:
 def _read(project: bytes | None) -> dict[str, Any]:
     try:
         return tomllib.loads((project or b"").decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+    except (RecursionError, ValueError):
         return {}
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from functools import lru_cache
 from importlib.util import resolve_name
 from typing import TYPE_CHECKING
 
-from patchkit.tree.project import project_version
+from patchkit.tree.project import project_version, read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 NAME = "sglang"
 SERVING = "srt"
@@ -26,16 +28,32 @@ _SINCE = (
 VENDORED_RUNTIME = "_patchkit"
 """Where in the package folder a tree carries patchkit's runtime, if it does."""
 
+METADATA = (
+    (f"{NAME}-*.dist-info", "METADATA"),
+    (f"{NAME}-*.egg-info", "PKG-INFO"),
+    (f"{NAME}.egg-info", "PKG-INFO"),
+)
+"""Folders beside an installed package, and the file there that says its version."""
+
+_OWN = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(\w+)\.%s\b" % SERVING.encode(), re.MULTILINE | re.ASCII)
 _VERSION = re.compile(rb"""^__version__\s*=\s*(?:\w+\s*=\s*)*["']([^"']+)["']""", re.MULTILINE)
+_FIELD = re.compile(rb"^Version:[ \t]*([^\r\n]*)", re.MULTILINE)
 
 
 def stated_version(read: Callable[[str], bytes | None], project: bytes | None) -> str | None:
     """Return the release that the package, or else its project file, states; None where neither does."""
     for file in ("_version.py", "version.py"):
         stated = _VERSION.search(read(file) or b"")
-        if stated:
-            return stated[1].decode()
+        version = stated and read_version(stated[1])
+        if version:
+            return version
     return project_version(project)
+
+
+def metadata_version(content: bytes) -> str | None:
+    """Return the version that an installed package's metadata states, None where it states none."""
+    stated = _FIELD.search(content.partition(b"\n\n")[0])
+    return read_version(stated[1]) if stated else None
 
 
 def is_later(read: Callable[[str], bytes | None]) -> bool:
@@ -61,9 +79,9 @@ def served(*folders: str) -> tuple[str, ...]:
     return tuple(f"{SERVING}/{folder}/" for folder in folders)
 
 
-def module_of(file: str) -> str:
-    """Return the name under which a file is imported."""
-    return f"{NAME}.{file}".removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+def module_of(file: str, name: str = NAME) -> str:
+    """Return the name under which a file is imported, in a package of this name."""
+    return f"{name}.{file}".removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
 def package_of(file: str) -> str:
@@ -72,12 +90,36 @@ def package_of(file: str) -> str:
 
 
 def files_of(module: str) -> tuple[str, ...]:
-    """Return the files that a module's name can mean, none for a module outside the package."""
+    """Return the files that a module's name can mean, none for a module outside the package.
+
+    A fork may have given the package another name, and has what lies in it under the same.
+    """
     package, _, rest = module.partition(".")
-    if package != NAME:
+    if package != NAME and rest.partition(".")[0] not in (SERVING, VENDORED_RUNTIME):
         return ()
     path = rest.replace(".", "/")
     return (f"{path}.py", f"{path}/__init__.py") if path else ("__init__.py",)
+
+
+def own_names(sources: Iterable[bytes]) -> frozenset[str]:
+    """Return the names by which these files import what lies in their own serving package."""
+    return frozenset(name for source in sources if _OWN.search(source) for name in _imported_as(source))
+
+
+@lru_cache(maxsize=4096)
+def _imported_as(source: bytes) -> frozenset[str]:
+    found = {name.decode() for name in _OWN.findall(source)}
+    if found <= {NAME}:
+        return frozenset(found)
+    try:  # A docstring shows imports as well.
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    modules += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return frozenset(
+        name for name, _, rest in (m.partition(".") for m in modules) if rest.partition(".")[0] == SERVING
+    )
 
 
 def imported_from(module: str | None, level: int, package: str) -> str | None:

@@ -6,7 +6,6 @@ the same file in a checkout, in site-packages and in a ref of a git object store
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import stat
@@ -18,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import TreeError
-from patchkit.tree import project
+from patchkit.tree import project, sglang
 from patchkit.tree.git import tag_version
+from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
 from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ class Tree(Protocol):
     @property
     def version(self) -> str | None:
         """The tree's release, such as ``0.5.12.post1``; None where the tree does not say."""
+
+    @property
+    def name(self) -> str:
+        """The name by which the package's files import one another."""
 
     @property
     def line_length(self) -> int:
@@ -72,9 +76,29 @@ class CheckoutTree:
         stated = stated_version(self.read, _read(self.package.parent / project.FILE))
         if stated is not None:
             return stated
-        for installed in importlib.metadata.distributions(name=NAME, path=[str(self.package.parent)]):
-            return installed.version
+        for folder, file in sglang.METADATA:
+            for path in sorted(self.package.parent.glob(folder)):
+                installed = sglang.metadata_version(_read(path / file) or b"")
+                if installed is not None:
+                    return installed
         return tag_version(self.root, "HEAD") if (self.root / ".git").exists() else None
+
+    @cached_property
+    def name(self) -> str:
+        """The name by which the package's files import one another; TreeError if they do by several.
+
+        A folder that has another name may be a copy of the package, or a fork's that it gave another name.
+        """
+        if self.package.name == NAME:
+            return NAME
+        names = sglang.own_names(self.read(file) or b"" for file in self.files(SERVING))
+        if len(names) > 1:
+            spelled = " and as ".join(f"{name}.{SERVING}" for name in sorted(names))
+            raise TreeError(
+                f"{self.package} imports its own modules as {spelled}, so nothing tells how new code has to: use "
+                "one of these names throughout, and try again."
+            )
+        return next(iter(names), NAME)
 
     @cached_property
     def line_length(self) -> int:
@@ -125,6 +149,11 @@ class OverlayTree:
     def version(self) -> str | None:
         """The version of the tree below."""
         return self.below.version
+
+    @property
+    def name(self) -> str:
+        """The package's name in the tree below."""
+        return self.below.name
 
     @property
     def line_length(self) -> int:
@@ -190,11 +219,21 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def _read(path: Path) -> bytes | None:
-    with reading(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    with reading(path), suppress(FileNotFoundError, NotADirectoryError):
         mode = path.stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # Reading a pipe would wait for a writer.
-            raise TreeError(f"{path} is a pipe, a socket or a device, not a file: take it out and try again.")
-        return path.read_bytes()
+        if stat.S_ISDIR(mode):
+            return None
+        try:
+            if stat.S_ISREG(mode):  # A socket cannot be opened at all.
+                return read_whole(path)
+        except TooLongError:
+            raise TreeError(
+                f"{path} has more than {MAX_READ_BYTES // 2**20} MiB, and no longer file is read: take it out and "
+                "try again."
+            ) from None
+        except NoFileError:
+            pass
+        raise TreeError(f"{path} is a pipe, a socket or a device, not a file: take it out and try again.")
     return None
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import importlib.machinery
 import importlib.util
+import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.plan.vendor import PACKAGE, VENDORED, is_vendored
+from patchkit.tree.limits import NoFileError, TooLongError, read_whole
 from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import files_of
 
@@ -115,5 +118,11 @@ def runtime_of(tree: CheckoutTree) -> Runtime:
 
 def _with_links(site: Path) -> list[str]:
     """Return a site folder and the folders that its ``.pth`` files add, as editable installs do."""
-    lines = (line.strip() for link in sorted(site.glob("*.pth")) for line in link.read_text().splitlines())
-    return [str(site), *(line for line in lines if Path(line).is_dir())]
+    found = [str(site)]
+    for link in sorted(site.glob("*.pth")):
+        # Python passes over one that it cannot read, too.
+        with suppress(OSError, NoFileError, TooLongError):
+            lines = map(str.strip, os.fsdecode(read_whole(link)).splitlines())
+            places = [os.path.join(site, line) for line in lines if line]
+            found += [place for place in places if os.path.isdir(place) and place not in found]
+    return found

@@ -28,7 +28,7 @@ _LOOK_UPS = frozenset(
     {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
 )
 # Libraries ask for these by distribution and take their absence as an answer.
-_STAY_ABSENT = frozenset({"flash_attn", "torchcodec", "sglang", "patchkit"})
+_STAY_ABSENT = frozenset({"flash_attn", "torchcodec", "patchkit"})
 
 
 class _Meta(type):
@@ -97,7 +97,8 @@ class _Module(types.ModuleType):
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds, after every other finder, what is not installed at all; a package that is there is as it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *own: str) -> None:
+        self._own = own
         self.absent: set[str] = set()
 
     def find_spec(
@@ -105,9 +106,13 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         """Return a spec for a package that is not installed, or a part of one."""
         package = fullname.partition(".")[0]
-        if package in _STAY_ABSENT or package in sys.stdlib_module_names or package.startswith("_"):
+        if (
+            package in {*_STAY_ABSENT, *self._own}
+            or package in sys.stdlib_module_names
+            or package.startswith("_")
+        ):
             return None
-        if package not in self.absent and ("." in fullname or not _asked_by_the_tree()):
+        if package not in self.absent and ("." in fullname or not _asked_by(self._own)):
             return None
         self.absent.add(package)
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -120,12 +125,12 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Leave the stand-in as it is."""
 
 
-def _asked_by_the_tree() -> bool:
-    """Tell whether sglang's own code imports; a library takes the absence of what it can use as an answer."""
+def _asked_by(own: Sequence[str]) -> bool:
+    """Tell whether the tree's own code imports; a library takes the absence of what it can use as an answer."""
     frame = sys._getframe(2)
     while frame.f_back is not None and "importlib" in frame.f_code.co_filename:
         frame = frame.f_back
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == "sglang"
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in own
 
 
 def _described(error: BaseException, module: str) -> tuple[int, str]:
@@ -156,7 +161,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     _cut_off()
     sys.path.insert(0, request["path"])
-    finder = Finder()
+    finder = Finder(*{name.partition(".")[0] for name in request["modules"]})
     sys.meta_path.append(finder)
     errors = {}
     for name in request["modules"]:

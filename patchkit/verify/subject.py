@@ -11,9 +11,9 @@ from patchkit.errors import PatchkitError, TreeError
 from patchkit.patchset.select import PatchSet
 from patchkit.plan import vendor
 from patchkit.plan.build import inspect
+from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
-from patchkit.runtime.marks import SIGN, signers
 from patchkit.transaction.ledger import Ledger
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from patchkit.runtime.marks import SIGN
+from patchkit.plan.marks import SIGN
 from patchkit.tree.nodes import statements
 
 if TYPE_CHECKING:

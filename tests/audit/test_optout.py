@@ -3,7 +3,8 @@ from __future__ import annotations
 from support.audited import MemoryTree, prelude, program
 
 from patchkit.audit.optout import OptOut, suggest
-from patchkit.tree.index import Program, read_sources
+from patchkit.audit.runners import Audited
+from patchkit.tree.index import read_sources
 
 READER = """\
 # place: srt/layers/attention/slow_backend.py
@@ -42,7 +43,7 @@ class FastBackend(AttentionBackend):
 
 
 def suggestions(tree: MemoryTree) -> dict[str, OptOut]:
-    return {entry.backend: entry for entry in suggest(Program(read_sources(tree)))}
+    return {entry.backend: entry for entry in suggest(Audited(read_sources(tree)))}
 
 
 def test_a_backend_that_reads_the_mirror_is_told_which_reads_are_in_the_way() -> None:

@@ -440,6 +440,7 @@ $shelf.days[:$n].copy_($book.days)
 $$two
 $shelf.fines[:$n].copy_($book.fines)
 '''
+clear_of = ["$shelf.titles", "$book = $_"]
 code = '''
 copy([($shelf.titles[:$n], $book.titles), ($shelf.days[:$n], $book.days), ($shelf.fines[:$n], $book.fines)])
 $$one
@@ -536,6 +537,14 @@ def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
     assert (told["state"], told["reason"]) == ("applied", "accepted by hand: together")
     (again,) = asked("report", clone.root, "--ledger")["rows"]
     assert again["accepted"] == ["together"]
+
+    other = sibling(lending, tmp_path)
+    git(other.root, "reset", "-q", "--hard", "HEAD~1")
+    assert asked("apply", other.root, "t-many", "--resolved")["changed_files"] == [MIRROR]
+    assert (other.package / MIRROR).read_bytes() == text
+    assert state(other, "t-many")["reason"] == "accepted by hand: together"
+    run("revert", other.root)
+    assert (other.package / MIRROR).read_text() == LENDING
 
     run("revert", lending.root)
     assert everything(lending.root) == before

@@ -53,6 +53,13 @@ def test_json_is_the_structure(fork: CheckoutTree) -> None:
     assert cells["t-guard"]["conflicts"][0]["file"] == MIRROR
 
 
+def test_names_that_a_star_leaves_out_are_said_on_stderr(fork: CheckoutTree) -> None:
+    git(fork.root, "branch", "c/d")
+    answered = run("matrix", fork.root, "--refs", "refs/heads/*", "--json")
+    assert "--refs 'refs/heads/**' names them" in answered.stderr
+    assert "c/d" not in answered.stdout
+
+
 def test_csv_has_a_column_a_patch(fork: CheckoutTree) -> None:
     rows = list(
         csv.DictReader(io.StringIO(run("matrix", fork.root, "--refs", "a", "b", "--format", "csv").stdout))

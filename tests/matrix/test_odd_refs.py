@@ -191,6 +191,8 @@ def test_what_names_a_state_depends_on_no_hash_seed(checkout: CheckoutTree, patc
     add_patch(
         patch_folder, "t-imports", edit, imports=json.dumps([f"from sglang.srt.managers import {names}"])
     )
+    many = [attribute(f"srt/managers/home_{n}.py", "Home", f"extra_{n} = 1") for n in range(8)]
+    add_patch(patch_folder, "t-many", *many, upstream_when=json.dumps([f"{MIRROR}::Mirror"]))
     states = set()
     for seed in ("1", "2", "3", "4"):
         told = subprocess.run(

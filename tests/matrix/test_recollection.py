@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.toys import MIRROR, SOURCES, rewriting, toy, write_package
 
 from patchkit.errors import PatchkitError
+from patchkit.patchset import load
 from patchkit.plan.build import inspect
 from patchkit.plan.interest import interest_of
 from patchkit.plan.recollection import Recollection
@@ -19,6 +20,8 @@ from patchkit.tree.tree import OverlayTree, open_tree
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from support.releases import Releases
 
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import CheckoutTree, Tree
@@ -144,4 +147,23 @@ def test_what_is_known_saves_looking(package: CheckoutTree) -> None:
     assert recollection.fresh()
     other = OverlayTree(package, {"srt/managers/nothing.py": b"x = 1\n"})
     told(other, PATCHES, recollection)
+    assert not recollection.fresh()
+
+
+def test_a_release_and_a_fork_of_it_are_told_the_same_whatever_is_known(releases: Releases) -> None:
+    """The built-in patches, on a fork with functions of its own in files that they look into."""
+    patches = tuple(load.patches())
+    release = releases.tree("0.5.12.post1")
+    files = (
+        "srt/managers/overlap_utils.py",
+        "srt/layers/attention/triton_backend.py",
+        "srt/speculative/spec_info.py",
+    )
+    own = b"\n\ndef of_the_fork(value=1):\n    return value\n"
+    fork = OverlayTree(release, {file: (release.read(file) or b"") + own for file in files})
+    recollection = Recollection()
+    for tree in (release, fork):
+        assert told(tree, patches, recollection) == told(tree, patches, None)
+        assert recollection.fresh()
+    told(release, patches, recollection)
     assert not recollection.fresh()

@@ -184,6 +184,16 @@ def test_patterns_are_refs_or_revisions(fork: CheckoutTree, pattern: str, names:
     assert [row.ref for row in surveyed(fork, pattern).rows] == names
 
 
+def test_a_star_that_leaves_names_with_a_slash_out_says_so(fork: CheckoutTree) -> None:
+    git(fork.root, "branch", "plain")
+    found = api.matrix(fork.root, ("refs/heads/p*", "refs/heads/*", "refs/heads/**"), load.patches(), jobs=1)
+    (note,) = found.notes
+    assert "refs/heads/release/1" in note
+    assert "--refs 'refs/heads/**'" in note
+    with pytest.raises(UsageError, match=r"names nothing .*--refs 'refs/heads/r\*/\*\*'"):
+        surveyed(fork, "refs/heads/r*")
+
+
 def test_a_range_is_its_commits_oldest_first(fork: CheckoutTree) -> None:
     made = [commit(fork, "release/1", {"srt/other.py": f"x = {n}\n"}) for n in range(3)]
     assert [row.commit for row in surveyed(fork, "start..release/1").rows][1:] == made

@@ -55,6 +55,7 @@ class MemoryTree:
 
     contents: dict[str, str | bytes]
     package_label = "memory"
+    name = "sglang"
     line_length = 88
     version = None
 

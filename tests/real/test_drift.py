@@ -314,6 +314,7 @@ class MovedTree:
     new: str
 
     package_label = "moved"
+    name = "sglang"
     line_length = 88
     version = None
 

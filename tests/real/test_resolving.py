@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from support.releases import REFERENCE, Releases, answer, fingerprints, run, states_in, without_ledger
+import libcst as cst
+from support.releases import (
+    PATCHES,
+    REFERENCE,
+    Releases,
+    answer,
+    fingerprints,
+    run,
+    states_in,
+    without_ledger,
+)
+
+from patchkit.codemods.language import syntax
+from patchkit.codemods.language.pattern import Match, Pattern
+from patchkit.codemods.language.scope import Scope
+from patchkit.codemods.language.variants import StatementKind
+from patchkit.plan.conflict import at_site
+from patchkit.plan.locate import ScopeInFile, Workspace
+from patchkit.plan.status import EditStatus, State
+from patchkit.tree.modules import Modules
+from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from patchkit.patchset.patch import Edit, Patch
+    from patchkit.tree.tree import Tree
 
 FILE = "srt/speculative/eagle_info_v2.py"
 COPY = "batch.seq_lens_cpu = batch.seq_lens.cpu()"
@@ -96,3 +120,61 @@ def test_the_copies_of_a_fork_that_clamps_one_are_enclosed_and_its_own_launch_is
     assert states_in(answer("status", root))["28465"] == "applied"
     run("revert", root)
     assert without_ledger(fingerprints(root)) == without_ledger(before)
+
+
+class _OwnArgument(cst.CSTTransformer):
+    """Gives the first call of a statement one more argument."""
+
+    done = False
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:  # noqa: N802
+        if self.done:
+            return updated_node
+        self.done = True
+        own = cst.Arg(cst.Name("own"), keyword=cst.Name("own"))
+        return updated_node.with_changes(args=[*updated_node.args, own])
+
+
+def sites_of_several_statements(tree: Tree) -> Iterator[tuple[Patch, Edit, ScopeInFile, Match]]:
+    """Yield the edits that look for more than one statement and find them once, and where."""
+    space = Workspace(Modules(tree))
+    for patch in PATCHES:
+        for edit in patch.edits:
+            place = space.locate_first(edit.addresses)
+            if not isinstance(edit.kind, StatementKind) or not isinstance(place, ScopeInFile):
+                continue
+            found = [
+                match
+                for find, _ in edit.kind.ways
+                if find.strip()
+                for match in Pattern.compile(find).find(place.scope.node, place.scope.path)
+            ]
+            if len(found) == 1 and (found[0].end or 0) - (found[0].start or 0) > 1:
+                yield patch, edit, place, found[0]
+
+
+def test_whichever_statement_a_fork_has_otherwise_all_that_the_edit_looks_for_is_enclosed(
+    releases: Releases,
+) -> None:
+    tree = releases.tree(REFERENCE)
+    seen = 0
+    for patch, edit, place, match in sites_of_several_statements(tree):
+        module, file = place.scope.module, place.file
+        for at in range(match.start or 0, match.end or 0):
+            path = (*match.path, ("body", at))
+            own = _OwnArgument()
+            forked = syntax.replaced(
+                module, path, syntax.as_statement(syntax.node_at(module, path).visit(own))
+            )
+            scope = Scope(forked, place.scope.path, place.scope.name)
+            finds = (Pattern.compile(find) for find, _ in edit.kind.ways if find.strip())
+            if not own.done or any(find.find(scope.node, scope.path) for find in finds):
+                continue
+            seen += 1
+            fork = OverlayTree(tree, {file: forked.bytes})
+            conflict = at_site(fork, patch, EditStatus(edit.name, file, scope.name, State.CONFLICT))
+            for end in (match.start or 0, (match.end or 0) - 1):
+                statement = syntax.node_at(forked, (*match.path, ("body", end)))
+                code = syntax.code_of(statement.with_changes(leading_lines=())).strip()
+                assert code.splitlines()[0] in conflict.found, (patch.id, edit.name, at)
+    assert seen > 10

@@ -36,6 +36,8 @@ _LONG = (
     ),
     # Kernels that are interpreted, environments that are made, and scripts whose work is long.
     *("tests/backends/", "tests/scripts/", "tests/test_collection.py", "tests/test_packaging.py"),
+    # Every command over many trees or repositories.
+    *("tests/cli/test_planted_programs.py", "tests/tree/test_odd.py"),
 )
 
 

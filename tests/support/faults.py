@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,25 @@ NAMES = (
 _PWRITE = os.pwrite
 
 
+_GIT = frozenset(
+    (
+        "add",
+        "checkout",
+        "commit",
+        "merge",
+        "patchkit-move",
+        "read-tree",
+        "update-index",
+        "worktree",
+        "write-tree",
+    )
+)
+
+
 def _changes_files(name: str, arguments: tuple[Any, ...]) -> bool:
     """Tell whether a call changes files: one that opens may only read, and a plan's formatter is told by a pipe."""
+    if name == "run":
+        return arguments[0][0] == "git" and not _GIT.isdisjoint(arguments[0])
     if name == "open":
         return bool(len(arguments) > 1 and arguments[1] & os.O_CREAT)
     return name != "write" or not stat.S_ISFIFO(os.fstat(arguments[0]).st_mode)
@@ -62,7 +80,7 @@ class Faults:
     @contextmanager
     def on(self) -> Iterator[Faults]:
         """Count and replace while this is open."""
-        owners = [(os, name) for name in NAMES] + [(folder, "exchange")]
+        owners = [(os, name) for name in NAMES] + [(folder, "exchange"), (subprocess, "run")]
         whole = [(owner, name, getattr(owner, name)) for owner, name in owners]
         for owner, name, function in whole:
             setattr(owner, name, self._counting(name, function))

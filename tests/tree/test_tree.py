@@ -162,10 +162,10 @@ def test_what_is_no_file_reads_as_none(tree: CheckoutTree, file: str) -> None:
 
 
 def test_unreadable_file_is_refused(tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(path: Path) -> bytes:
+    def denied(path: Path, *_: object) -> int:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr(os, "open", denied)
     with pytest.raises(TreeError, match=r"mirror.py cannot be read: Permission denied"):
         tree.read(MIRROR)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.audit import facts
+from patchkit.audit.interpreter.context import Call
 from patchkit.audit.interpreter.frame import dotted, local
 from patchkit.audit.interpreter.values import (
     ABSENT,
@@ -284,17 +285,13 @@ class Calls:
                 continue  # A batch that is made for a capture has its mirror.
             for name in places.keys() & set(mirror.MIRROR):
                 self._frame.hand_on(places[name], bound[name], env)
-            steps = self._steps(bound, env)
+            made = Call(self._frame.context, method, cls, self._steps(bound, env))
             summaries = (
-                self._frame.questions.settled(self._frame.context, method, cls, steps)
-                if plain and not self._filled(bound, env)
-                else None
+                self._frame.questions.settled(made) if plain and not self._filled(bound, env) else None
             )
             if summaries is None:
                 entry, fields = self._entry_of(method, bound, places, node, env)
-                summaries = self._frame.questions.call(
-                    self._frame.context, method, cls, steps, entry=entry, entry_fields=fields
-                )
+                summaries = self._frame.questions.call(made, entry, fields)
             for summary in summaries:
                 self._return(summary, method, bound, node, env)
                 results.append(self._result(summary, method, node, env))

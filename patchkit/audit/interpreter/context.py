@@ -65,6 +65,20 @@ class Context:
     runs: int = 0
 
 
+Fields = dict[tuple[str, str], Value]
+"""Attributes of arguments, by the argument's name and theirs."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a method for a class of ``self``, from a context, in the steps in which it happens."""
+
+    caller: Context
+    method: Function
+    self_class: str | None
+    steps: Sequence[str]
+
+
 class Questions(Protocol):
     """What an interpreter asks about everything outside of the function that it runs."""
 
@@ -84,21 +98,10 @@ class Questions(Protocol):
     def forced_true(self) -> frozenset[str]:
         """Names that are true without the mirror."""
 
-    def settled(
-        self, caller: Context, method: Function, self_class: str | None, steps: Sequence[str]
-    ) -> list[Summary] | None:
+    def settled(self, made: Call) -> list[Summary] | None:
         """Return the outcomes of a call that adds nothing to what is known; None when it may."""
 
-    def call(
-        self,
-        caller: Context,
-        method: Function,
-        self_class: str | None,
-        steps: Sequence[str],
-        *,
-        entry: dict[str, Value],
-        entry_fields: dict[tuple[str, str], Value],
-    ) -> list[Summary]:
+    def call(self, made: Call, entry: dict[str, Value], entry_fields: Fields) -> list[Summary]:
         """Pass a call's facts on and return what is known of its outcome; nothing if not followed."""
 
     def method_targets(

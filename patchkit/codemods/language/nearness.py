@@ -58,8 +58,8 @@ def nearest_run(scope: Scope, pattern: Pattern) -> Near | None:
     wanted = _statements(pattern.statements)
     whole = sum(map(_weight, wanted))
     best: tuple[_Chain, Path, Sequence[cst.BaseStatement]] | None = None
-    for block, node in syntax.blocks_in(scope.node, scope.path):
-        body = syntax.statements_of(node) or ()
+    for block, suite in syntax.blocks_in(scope.node, scope.path):
+        body = syntax.statements_of(suite) or ()
         chain = _aligned(wanted, body)
         if chain.pairs and (best is None or chain.score > best[0].score):
             best = chain, block, body

@@ -83,8 +83,13 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                     )
                 found = [] if target else ["$$found"]
                 texts.require_bound("code", pair.code, text, *self.context, *found)
-                texts.require_bound("clear_of", "\n".join(self.clear_of), text, *self.context, pattern=True)
-                variants.append(CompiledVariant(find, pair.code, target, clear_of))
+                # Without a run of statements nothing is between.
+                clear = clear_of if "$$" in text else ()
+                if clear:
+                    texts.require_bound(
+                        "clear_of", "\n".join(self.clear_of), text, *self.context, pattern=True
+                    )
+                variants.append(CompiledVariant(find, pair.code, target, clear))
                 signs.append(texts.in_place(text, pair.code))
         done = texts.signs("code", *signs) + texts.signs("already", *self.already)
         return Statements(tuple(variants), place, done, context, every)

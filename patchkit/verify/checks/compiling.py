@@ -32,6 +32,9 @@ def _broken(file: str, source: bytes) -> Finding | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(source, file, "exec", dont_inherit=True)
+    except (RecursionError, MemoryError):
+        deep = "it nests deeper than this interpreter compiles"
+        return broken(COMPILE, file, 1, deep, "divide the longest of its expressions")
     except SyntaxError as error:
         line = error.lineno or 1
         return broken(COMPILE, file, line, f"not valid Python: {error.msg}", "mend the file")

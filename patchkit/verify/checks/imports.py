@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
-from patchkit.plan.vendor import PACKAGE, VENDORED
+from patchkit.plan.vendor import PACKAGE, VENDORED, is_inside
 from patchkit.tree.index import index_module
 from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
@@ -53,9 +53,10 @@ def check(subject: Subject) -> Found:
 def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
     """Yield each API version that a file imports: the package, the version, its local name, and the line."""
     for node in statements(module):
-        if isinstance(node, ast.ImportFrom) and node.module in (PACKAGE, VENDORED):
+        if isinstance(node, ast.ImportFrom) and (node.module == PACKAGE or is_inside(node.module)):
+            package = PACKAGE if node.module == PACKAGE else VENDORED
             for alias in node.names:
-                yield node.module, alias.name, alias.asname or alias.name, node.lineno
+                yield package, alias.name, alias.asname or alias.name, node.lineno
 
 
 def _misfits(

@@ -38,7 +38,7 @@ def check(subject: Subject) -> Found:
         remedy = "pip install torch there; its CPU build will do"
         return _impossible(f"importing takes torch, which is not installed in {sys.prefix}", remedy)
     files = [file for file in subject.files if serves(file)]
-    modules = {module_of(file): file for file in files}
+    modules = {module_of(file, subject.tree.name): file for file in files}
     request = {"path": str(subject.tree.package.parent), "modules": list(modules)}
     with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as said:
         code = _imported(request, channel, said)

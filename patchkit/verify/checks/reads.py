@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
-from patchkit.runtime.marks import signers
+from patchkit.plan.marks import signers
 from patchkit.tree.index import Class, class_of_annotation, last_name
 from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import serves

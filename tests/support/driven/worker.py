@@ -47,7 +47,7 @@ def _prepare() -> None:
     sys.modules["nixl_ep"] = None  # type: ignore[assignment]
     # What it compiles at import is of the standard library's language.
     sys.modules.setdefault("regex", re)
-    finder = Finder()
+    finder = Finder("sglang")
     sys.meta_path.append(finder)
     if importlib.util.find_spec("transformers") is None:
         finder.absent.add("transformers")

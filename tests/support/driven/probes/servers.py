@@ -78,7 +78,7 @@ def _settings(given: dict[str, Any], facts: set[str]) -> Any:
 def _raw(given: dict[str, Any]) -> Any:
     """Return settings as they are given, which no server has settled yet."""
     kind: Any = ServerArgs
-    if not dataclasses.is_dataclass(kind):
+    if not hasattr(kind, "__dataclass_fields__"):
         return kind(**given)
     settings = object.__new__(ServerArgs)
     for each in dataclasses.fields(kind):

@@ -1,0 +1,66 @@
+"""Who may call whom, by names alone: what is called, and what it is called on."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from patchkit.tree.index import Class, Function, Program
+
+_GENERIC = 6
+
+
+class Callers:
+    """The callers of a tree's functions, in the files that matter."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def of(self, function: Function) -> list[tuple[Function, bool]]:
+        """Return the functions that may call one; False beside those that only a name suggests."""
+        found = []
+        for receiver, caller in self._calls.get(function.name, ()):
+            if caller is function or ((receiver == "") != (function.owner is None) and receiver != "."):
+                continue
+            if (
+                receiver == "self."
+                and caller.owner is not None
+                and not self._own_call(caller.owner, function)
+            ):
+                continue
+            found.append((caller, receiver != "."))
+        return found
+
+    def _own_call(self, cls: Class, method: Function) -> bool:
+        if self._program.method(cls, method.name) is method:
+            return True
+        return method.owner is not None and cls in self._program.mro(method.owner)
+
+    @cached_property
+    def _calls(self) -> dict[str, list[tuple[str, Function]]]:
+        found: dict[str, list[tuple[str, Function]]] = {}
+        for module in self._program.core:
+            for function in module.all_functions():
+                for receiver, name in function.called_names:
+                    found.setdefault(name, []).append((receiver, function))
+        return found
+
+    @cached_property
+    def _definitions(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for module in self._program.core:
+            for function in module.all_functions():
+                counts[function.name] = counts.get(function.name, 0) + 1
+        return counts
+
+    def is_generic(self, name: str) -> bool:
+        """Say whether so many functions have a name that it tells nothing."""
+        return name.startswith("__") or self._definitions.get(name, 0) > _GENERIC
+
+    def handed_around(self, function: Function) -> bool:
+        """Say whether other code names a function that nothing calls by that name."""
+        if function.owner is not None or self.of(function):
+            return False
+        name = function.name.encode()
+        return sum(module.text.count(name) for module in self._program.core) > 1

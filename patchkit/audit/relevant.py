@@ -1,0 +1,59 @@
+"""The functions that an audit looks at: those that name the mirror, and those that hand batches to them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from patchkit.audit import facts
+from patchkit.tree import mirror
+from patchkit.tree.index import Class, class_of_annotation, is_runtime
+
+if TYPE_CHECKING:
+    from patchkit.audit.callers import Callers
+    from patchkit.audit.runners import Runners
+    from patchkit.tree.index import Function, Program
+
+_CALLER_LEVELS = 2
+
+
+def relevant(program: Program, callers: Callers, runners: Runners) -> frozenset[Function]:
+    """Return the functions of a tree that an audit looks at."""
+    pattern = re.compile("|".join(sorted(mirror.TRACKED | {mirror.FLAG})))
+    found = {
+        function
+        for module in program.core
+        for function in module.all_functions()
+        if pattern.search(function.source)
+    }
+    pending = list(found)
+    for _ in range(_CALLER_LEVELS):
+        pending = [
+            caller
+            for function in pending
+            if not callers.is_generic(function.name)
+            for caller, _ in callers.of(function)
+            if caller not in found
+        ]
+        found.update(pending)
+    for cls, holders in runners.holders.items():
+        if any(method in found for method in cls.methods.values()):
+            found.update(holders)
+    # The runtime stands for code that named the mirror, whatever its own names are; what tells a batch's
+    # mode stands for a test of it.
+    found.update(
+        function
+        for module in program.core
+        for function in module.all_functions()
+        if is_runtime(module.file) or _tells_mode(program, function)
+    )
+    return frozenset(found)
+
+
+def _tells_mode(program: Program, function: Function) -> bool:
+    """Say whether a function returns a batch's mode, or one of a few answers that depends on it."""
+    told = class_of_annotation(function.node.returns)
+    if told is None or told == facts.MODE_CLASS or "forward_mode" not in function.source:
+        return told == facts.MODE_CLASS
+    answer = program.resolve(function.module, told)
+    return told == "bool" or (isinstance(answer, Class) and program.is_enum(answer))

@@ -1,0 +1,125 @@
+"""A graph runner is called on an attribute that is named after its class: the name tells whose code runs."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from patchkit.tree.index import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchkit.tree.index import Class, Function
+
+_RUNNER = "graphrunner"
+_HELD = re.compile(rb"\.(\w+_graph_runner)\.\w+\(")
+
+
+class Audited(Program):
+    """A tree as an audit follows it: files that call a graph runner by its name are in ``core`` as well."""
+
+    def __init__(self, sources: dict[str, bytes]) -> None:
+        super().__init__(sources)
+        there = {module.file for module in self.core}
+        self.holders = [
+            module
+            for file, text in sorted(sources.items())
+            if file not in there
+            and any(self.held_by(attribute.decode()) for attribute in set(_HELD.findall(text)))
+            and (module := self.module(file)) is not None
+        ]
+        """Files in ``core`` for no more than that they call a graph runner."""
+        self._name_classes(self.holders)
+        self.core += self.holders
+
+    @cached_property
+    def _runners(self) -> list[tuple[str, Class]]:
+        return [
+            (name.lower(), cls)
+            for name, classes in self._classes.items()
+            if name.lower().endswith(_RUNNER)
+            for cls in classes
+        ]
+
+    def held_by(self, attribute: str) -> Class | None:
+        """Return the graph runner after whose class, and no other's, an attribute is named."""
+        wanted = attribute.replace("_", "")
+        found = [(name, cls) for name, cls in self._runners if name.endswith(wanted)]
+        return found[0][1] if len(found) == 1 and found[0][0] == wanted else None
+
+    def is_named_after_a_class(self, attribute: str) -> bool:
+        """Say whether an attribute has the name of a class in the files that matter."""
+        return attribute.replace("_", "") in self._class_names
+
+    @cached_property
+    def _class_names(self) -> frozenset[str]:
+        return frozenset(name.lower() for name in self._classes)
+
+    def runner_made_for(self, owner: Class | None, attribute: str) -> Class | None:
+        """Return the graph runner that a class makes and keeps in an attribute, None where it keeps anything else."""
+        for known in self.mro(owner) if owner is not None else ():
+            if attribute in known.attribute_classes:
+                found = self.classes_named(known.attribute_classes[attribute])
+                return found[0] if len(found) == 1 and found[0].name.lower().endswith(_RUNNER) else None
+        return None
+
+
+class Runners:
+    """Which functions call a graph runner's methods, and on what."""
+
+    def __init__(self, program: Audited) -> None:
+        self._program = program
+
+    @cached_property
+    def holders(self) -> dict[Class, list[Function]]:
+        """The functions that call a method of a graph runner on an attribute of its name."""
+        found: dict[Class, list[Function]] = {}
+        for module in self._program.core:
+            for function in module.all_functions():
+                for attribute, name in function.received_names:
+                    cls = self._program.held_by(attribute)
+                    if cls is not None and name in cls.methods:
+                        found.setdefault(cls, []).append(function)
+        return found
+
+    def held(self, method: Function) -> bool:
+        """Say whether a method is of a graph runner that is called by its name."""
+        return method.owner in self.holders
+
+    def calls_its_own(self, caller: Function, method: Function) -> bool:
+        """Say whether a function calls a graph runner's method on what its own class made and keeps, nowhere else."""
+        runners = self._called(caller, method.name).values()
+        return bool(runners) and all(
+            runner is not None and self._program.method(runner, method.name) is method for runner in runners
+        )
+
+    def may_call(self, caller: Function, method: Function, making: Sequence[Function]) -> bool:
+        """Say whether a function can call a graph runner's method where it is not known to call another's."""
+        kept = {held for maker in making for held in self._called(maker, method.name)}
+        for held, runner in self._called(caller, method.name).items():
+            if runner is not None and self._program.method(runner, method.name) is not method:
+                continue
+            keeps = caller.owner is not None and any(
+                f"self.{held} = " in own.source
+                for known in self._program.mro(caller.owner)
+                for own in known.methods.values()
+            )
+            assert method.owner is not None
+            if runner is None and (
+                self._program.is_named_after_a_class(held)
+                or (keeps and method.owner.name.encode() not in caller.module.text)
+            ):
+                continue
+            if runner is not None or held.endswith("runner") or any(name in caller.source for name in kept):
+                return True
+        return False
+
+    def _called(self, caller: Function, name: str) -> dict[str, Class | None]:
+        """Return what a function calls a method of that name on, by its last name, each with its class if known."""
+        return {
+            held: self._program.held_by(held) or self._program.runner_made_for(caller.owner, held)
+            for held, called in caller.received_names
+            if called == name and not held[:1].isupper()
+        }

@@ -1,0 +1,50 @@
+"""Patches say `sglang`; in a fork that gave the package another name their code says that."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from patchkit.patchset.patch import Converted, Edit
+from patchkit.tree.sglang import NAME, SERVING, VENDORED_RUNTIME
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchkit.patchset.patch import Patch
+
+_OWN = re.compile(rf"\b{NAME}(?=\.(?:{SERVING}|{VENDORED_RUNTIME})\b)|(?<=\bfrom ){NAME}(?= import\b)")
+_CODE = ("edits", "shapes", "applies_when", "upstream_when")
+
+
+def spelled(patches: Sequence[Patch], name: str) -> Sequence[Patch]:
+    """Return the patches as they are for a tree whose package has this name."""
+    return patches if name == NAME else [_patch(patch, name) for patch in patches]
+
+
+def _patch(patch: Patch, name: str) -> Patch:
+    return msgspec.structs.replace(patch, **{key: _respelled(getattr(patch, key), name) for key in _CODE})
+
+
+def _respelled(value: Any, name: str) -> Any:
+    if isinstance(value, str):
+        return _OWN.sub(name, value)
+    if isinstance(value, Converted):
+        return Converted(*(_respelled(each, name) for each in value))
+    if isinstance(value, tuple):
+        return tuple(_respelled(each, name) for each in value)
+    if isinstance(value, dict):
+        return {key: _respelled(each, name) for key, each in value.items()}
+    if isinstance(value, msgspec.Struct):
+        return _struct(value, name)
+    return value
+
+
+def _struct(value: msgspec.Struct, name: str) -> msgspec.Struct:
+    before = {key: getattr(value, key) for key in value.__struct_fields__}
+    if isinstance(value, Edit):
+        before["change"] = Converted(value.kind, value.imports)
+    after = {key: _respelled(each, name) for key, each in before.items()}
+    return value if before == after else msgspec.structs.replace(value, **after)

@@ -1,0 +1,155 @@
+"""Whatever a tree is like, each command ends soon, in the contract's exit codes and one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import traceback
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from support.odd import ODD, packaged
+from support.releases import run
+from support.toys import MIRROR, add_patch, attribute
+
+from patchkit.cli import main
+from patchkit.tree.tree import open_tree
+from patchkit.verify.runtime import runtime_of
+
+pytestmark = pytest.mark.usefixtures("patch_folder")
+
+DIFF = """\
+--- a/python/sglang/srt/managers/mirror.py
++++ b/python/sglang/srt/managers/mirror.py
+@@ -1,2 +1,2 @@
+ class Mirror:
+-    copies = 0
++    copies = 7
+"""
+COMMANDS = (
+    *(("status", "TREE"), ("status", "TREE", "--json"), ("status", "TREE", "--check"), ("diff", "TREE")),
+    *(("apply", "TREE", "--dry-run"), ("audit", "TREE", "--format", "json"), ("doctor", "TREE")),
+    *(("verify", "TREE", "--format", "html", "-o", "OUT/page"), ("report", "TREE", "--ledger")),
+    *(("export", "TREE", "-o", "OUT/series"), ("rebase-check", "TREE", "--onto", "HEAD")),
+    *(("matrix", "TREE", "--refs", "HEAD"), ("matrix", "TREE", "--refs", "HEAD", "--verify", "--jobs", "1")),
+    *(("test", "t-flag", "--on", "TREE"), ("check-patch", "PATCH", "--on", "TREE")),
+    *(("new", "one", "--from-diff", "DIFF", "-o", "OUT/one", "--on", "TREE"),),
+    *(("new", "two", "--from-commit", "HEAD", "-o", "OUT/two", "--on", "TREE"),),
+    *(("resolve", "TREE", "t-flag", "needs_host"), ("recover", "TREE"), ("revert", "TREE")),
+    *(
+        ("apply", "TREE", "--keep-going"),
+        ("verify", "TREE", "--format", "sarif"),
+        ("report", "TREE", "--ledger"),
+    ),
+    *(("revert", "TREE"), ("apply", "TREE", "--markers"), ("revert", "TREE"), ("apply", "TREE", "--commit")),
+    *(("apply", "TREE", "--runtime", "vendored"), ("revert", "TREE")),
+)
+SECONDS = 40
+ROOM = 2**30
+
+
+def wrong_with(words: tuple[str, ...], places: dict[str, str]) -> str:
+    """Run a command, and say what of the contract it broke."""
+    for name, place in places.items():
+        words = tuple(word.replace(name, place, 1) if word.startswith(name) else word for word in words)
+    ran = CliRunner().invoke(main, list(words))
+    if ran.exception is not None and not isinstance(ran.exception, SystemExit):
+        return "".join(traceback.format_exception(ran.exception)[-3:])
+    if ran.exit_code not in range(5):
+        return f"exit code {ran.exit_code}"
+    if "Traceback" in ran.output:
+        return ran.output
+    said = [line for line in ran.stderr.splitlines() if line.strip()]
+    errors = [line for line in said if line.startswith("Error: ")]
+    if ran.exit_code in (2, 4) and (len(errors) != 1 or not errors[0].endswith(".")):
+        return f"exit code {ran.exit_code}: {ran.stderr!r}"
+    return f"{len(ran.stderr)} characters" if len(ran.stderr) > 20_000 else ""
+
+
+def limited(places: dict[str, str]) -> dict[str, str]:
+    """Run every command in a process with little room and time; say what is wrong with each."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        there = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (there + ROOM, there + ROOM))
+        signal.alarm(SECONDS)
+        found = {}
+        for words in COMMANDS:
+            try:
+                fault = wrong_with(words, places)
+            except BaseException as error:
+                fault = repr(error)
+            if fault:
+                found[" ".join(words)] = fault
+        with os.fdopen(writing, "w") as pipe:
+            json.dump(found, pipe)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        told = pipe.read()
+    _, status = os.waitpid(child, 0)
+    return dict(json.loads(told)) if status == 0 else {"all": f"ended by {status}"}
+
+
+def around(place: Path, tree: Path) -> dict[str, tuple[int, int, int]]:
+    """Return what lies beside a tree, whose own repository may be there too."""
+    return {
+        str(path): (known.st_mode, known.st_size, known.st_mtime_ns)
+        for path in place.rglob("*")
+        if not path.is_relative_to(tree) and ".git" not in path.parts and not path.is_dir()
+        for known in (path.lstat(),)
+    }
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_tree_is_a_sentence_at_worst_and_what_lies_beside_it_stays(
+    short_tmp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str
+) -> None:
+    tree = ODD[odd](short_tmp)
+    (tmp_path / "diff").write_text(DIFF)
+    (tmp_path / "passing").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "passing"))
+    add_patch(tmp_path / "own", "own", attribute(MIRROR, "Mirror", "own = 1"))
+    before = around(short_tmp, tree)
+    found = limited(
+        {
+            "TREE": str(tree),
+            "OUT": str(tmp_path / "out"),
+            "PATCH": str(tmp_path / "own"),
+            "DIFF": str(tmp_path / "diff"),
+        }
+    )
+    assert not found, "\n".join(f"{command}: {fault}" for command, fault in found.items())
+    if odd != "a package elsewhere":  # There the package itself lies beside the tree.
+        assert around(short_tmp, tree) == before
+    assert list((tmp_path / "passing").iterdir()) == []
+
+
+@pytest.mark.parametrize("odd", [name for name in ODD if name.startswith("a path file")])
+def test_a_runtime_is_looked_for_behind_odd_path_files(short_tmp: Path, odd: str) -> None:
+    site = ODD[odd](short_tmp)
+    (short_tmp / "editable" / "patchkit").mkdir(parents=True)
+    (short_tmp / "editable" / "patchkit" / "__init__.py").touch()
+    (short_tmp / "editable" / "patchkit" / "runtime.py").write_text("api_1 = 1\n")
+    assert not runtime_of(open_tree(site)).present
+    (site / "y.pth").write_text("\n../editable\n")
+    assert runtime_of(open_tree(site)).present
+
+
+def test_a_patch_is_tried_on_no_tree_with_a_file_that_may_not_be_read(
+    short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, opened = packaged(short_tmp), os.open
+
+    def denied(path: object, *arguments: int, **named: object) -> int:
+        if str(path).endswith("version.py"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", denied)
+    refused = run("test", "t-flag", "--on", site, code=4).stderr
+    assert "version.py cannot be read: Permission denied" in refused
