@@ -114,6 +114,9 @@ class Checkout:
 
     def at(self, commit: str, name: str) -> bytes | None:
         """Return a file's content in a commit, None where that has no such file; TreeError if it is no commit."""
+        found = git(self._folder, "cat-file", "blob", f"{commit}:./{name}")
+        if found.returncode == 0:
+            return found.stdout
         self._ask("cat-file", "-e", f"{commit}^{{commit}}")
         listing = self._ask("ls-tree", "-z", commit, "--", name).split(b"\0")[0]
         return self._ask("cat-file", "blob", listing.split()[2].decode()) if listing else None

@@ -61,6 +61,7 @@ class Asked:
     """What commands answer of a tree: what only reads, what a revert came to, and the files after it."""
 
     read: tuple[object, ...]
+    planned: list[tuple[str, bytes | None, bytes | None]]
     known: object
     refusal: str
     reverted: tuple[str, ...]
@@ -83,9 +84,8 @@ class Asked:
             refusal = str(error).replace(str(tree.root), "TREE")
         texts = {file: (tree.package / file).read_bytes() for file in tree.files("")}
         said = [(s.patch.id, s.state, s.edits, s.reason) for s in standing.patches if s.patch.id in IDS]
-        return Asked(
-            (said, standing.unknown, planned, checks, rows, findings), known, refusal, reverted, texts
-        )
+        read = (said, standing.unknown, checks, rows, findings)
+        return Asked(read, planned, known, refusal, reverted, texts)
 
 
 class Story(RuleBasedStateMachine):
@@ -339,6 +339,8 @@ class Story(RuleBasedStateMachine):
             fresh, shallow = asked
             assert Asked.of(open_tree(here), self.patches, names) == fresh
             assert shallow.read == fresh.read
+            # Where history ends, a patch beside others is laid out as it comes, not as it would have come with them.
+            assert [file for file, *_ in shallow.planned] == [file for file, *_ in fresh.planned]
             assert shallow == fresh or "git fetch --unshallow" in str(shallow), shallow
 
     def _statuses(self) -> list[PatchStatus]:
