@@ -107,7 +107,8 @@ class Checkout:
 
     def renamed(self, parent: str, commit: str, name: str) -> str | None:
         """Return the name in ``parent`` of the file that ``commit`` moved to ``name``, None if it moved none there."""
-        told = ("-r", "-z", "-M", "--diff-filter=R", "--name-status", "--relative", parent, commit)
+        # A small file that was patched in the commit that moved it has much that is new.
+        told = ("-r", "-z", "-M30%", "--diff-filter=R", "--name-status", "--relative", parent, commit)
         words = os.fsdecode(self._ask("diff-tree", *told)).split("\0")
         moved = dict(zip(words[2::3], words[1::3], strict=False))
         return moved.get(name)
