@@ -62,7 +62,7 @@ class Asked:
 
     read: tuple[object, ...]
     planned: list[tuple[str, bytes | None, bytes | None]]
-    known: object
+    verified: object
     refusal: str
     reverted: tuple[str, ...]
     left: dict[str, bytes]
@@ -72,9 +72,8 @@ class Asked:
         standing = api.standing(tree, patches)
         planned = [(c.file, c.before, c.after) for c in api.diff(tree, patches, IDS).changes]
         verdict = api.verify(tree, patches, Terms(Confidence.LIKELY))
-        checks = [(r.check, r.outcome, r.findings) for r in verdict.results if r.check != "ledger"]
+        checks = [(r.check, r.outcome, r.summary, r.findings) for r in verdict.results]
         rows = [replace(row, verified="") for row in api.report(tree, patches)]
-        (known,) = [(r.outcome, r.summary) for r in verdict.results if r.check == "ledger"]
         findings = api.audit(tree).findings
         refusal = ""
         reverted: tuple[str, ...] = ()
@@ -84,8 +83,8 @@ class Asked:
             refusal = str(error).replace(str(tree.root), "TREE")
         texts = {file: (tree.package / file).read_bytes() for file in tree.files("")}
         said = [(s.patch.id, s.state, s.edits, s.reason) for s in standing.patches if s.patch.id in IDS]
-        read = (said, standing.unknown, checks, rows, findings)
-        return Asked(read, planned, known, refusal, reverted, texts)
+        read = (said, standing.unknown, rows, findings)
+        return Asked(read, planned, checks, refusal, reverted, texts)
 
 
 class Story(RuleBasedStateMachine):
@@ -341,7 +340,8 @@ class Story(RuleBasedStateMachine):
             assert shallow.read == fresh.read
             # Where history ends, a patch beside others is laid out as it comes, not as it would have come with them.
             assert [file for file, *_ in shallow.planned] == [file for file, *_ in fresh.planned]
-            assert shallow == fresh or "git fetch --unshallow" in str(shallow), shallow
+            assert shallow.verified == fresh.verified or "--unshallow" in str(shallow.verified)
+            assert shallow.left == fresh.left or "--unshallow" in shallow.refusal
 
     def _statuses(self) -> list[PatchStatus]:
         return [status for status in api.status(self.tree, self.patches) if status.patch.id in IDS]
