@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
@@ -36,11 +37,15 @@ def ranked(
     A file that stands as patchkit left it speaks for its record, and so does one with something of what patchkit
     wrote, whoever edited it since.
     """
+    content = cache(content)
+    files = frozenset[str]().union(*(record.files for record in ledger.records))
+    stands = {file: read(file) for file in files}
+    digests = {file: digest_or_none(text) for file, text in stands.items()}
     found: list[tuple[tuple[int, int, int, int], Record, bool]] = []
     for record in reversed(ledger.records):
-        same = {file for file, known in record.files.items() if digest_or_none(read(file)) == known.applied}
+        same = {file for file, known in record.files.items() if digests[file] == known.applied}
         others = (item for item in record.files.items() if item[0] not in same)
-        kept = [lines for file, known in others if (lines := _kept(known, read(file), content))]
+        kept = [lines for file, known in others if (lines := _kept(known, stands[file], content))]
         if same or kept:
             score = (len(same), len(kept), sum(kept), -len(record.files))
             found.append((score, record, len(same) == len(record.files)))

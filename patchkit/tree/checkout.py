@@ -107,13 +107,17 @@ class Checkout:
 
     def renamed(self, parent: str, commit: str, name: str) -> str | None:
         """Return the name in ``parent`` of the file that ``commit`` moved to ``name``, None if it moved none there."""
-        told = ("-r", "-z", "-M", "--diff-filter=R", "--name-status", "--relative", parent, commit)
+        # A small file that was patched in the commit that moved it has much that is new.
+        told = ("-r", "-z", "-M30%", "--diff-filter=R", "--name-status", "--relative", parent, commit)
         words = os.fsdecode(self._ask("diff-tree", *told)).split("\0")
         moved = dict(zip(words[2::3], words[1::3], strict=False))
         return moved.get(name)
 
     def at(self, commit: str, name: str) -> bytes | None:
         """Return a file's content in a commit, None where that has no such file; TreeError if it is no commit."""
+        found = git(self._folder, "cat-file", "blob", f"{commit}:./{name}")
+        if found.returncode == 0:
+            return found.stdout
         self._ask("cat-file", "-e", f"{commit}^{{commit}}")
         listing = self._ask("ls-tree", "-z", commit, "--", name).split(b"\0")[0]
         return self._ask("cat-file", "blob", listing.split()[2].decode()) if listing else None

@@ -154,6 +154,19 @@ def test_patched_file_that_git_moved_is_reverted_in_its_new_place(
         assert tree.read(moved) == before
 
 
+def test_file_that_was_moved_and_patched_in_one_commit_is_reverted(
+    fork: CheckoutTree, patches: PatchSet, tmp_path: Path
+) -> None:
+    before = fork.read(MIRROR)
+    moved = "srt/managers/moved.py"
+    git(fork.package, "mv", MIRROR, moved)
+    api.apply(fork, patches, ("t-guard", "t-none"), only=True, allow_dirty=True)
+    commit(fork, "Move and patch it")
+    for tree in (clone(fork, tmp_path), fork):
+        api.revert(tree, patches)
+        assert tree.read(moved) == before
+
+
 def test_newer_base_that_was_merged_stays(fork: CheckoutTree, patches: PatchSet, tmp_path: Path) -> None:
     patched_on(fork, "mine", patches, "t-flag", "t-guard")
     git(fork.root, "switch", "-q", "base")
