@@ -20,6 +20,7 @@ from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction import adopt
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 from patchkit.tree.tree import CheckoutTree
 
@@ -261,6 +262,7 @@ def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
             f"what was committed cannot come to {top} ({said(tried)}): nothing was changed; commit or stash what "
             "is in the way, then try again."
         )
+    _require_unedited(top, base, last)
     _require_free(top, base, last)
     _require_space(tree, top, base, last)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
@@ -275,6 +277,32 @@ def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
         raise TreeError(
             f"{top} could not be moved ({said(done)}): nothing was changed; mend that and try again."
         )
+
+
+def _require_unedited(top: Path, base: str, last: str) -> None:
+    """Raise TreeError if a file that differs between two commits is not as the first has it.
+
+    Git looks at times, in seconds, and at sizes, and where flags of the index say so at nothing.
+    """
+    checkout = Checkout(top)
+    listed = asked(top, "diff-tree", "-r", "-z", "--no-renames", "--diff-filter=a", base, last).split("\0")
+    for meta, name in zip(listed[::2], listed[1::2], strict=False):
+        old, _, identifier = meta.split()[:3]
+        path = top / name
+        if old == ":160000" or not os.path.lexists(path):
+            continue
+        content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
+        if checkout.is_content(identifier, content):
+            continue
+        # Where a filter makes files other than git keeps them, it has to say what they come to.
+        filtered = (
+            git(top, "hash-object", f"--path={name}", f"./{name}", personal=True).stdout.decode().strip()
+        )
+        if filtered != identifier:
+            raise TreeError(
+                f"{path} has uncommitted changes, which the new commits would overwrite: nothing was changed; "
+                "commit or stash them, then try again."
+            )
 
 
 def _require_free(top: Path, base: str, last: str) -> None:

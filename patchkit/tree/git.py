@@ -86,7 +86,6 @@ _DRIVERS_OFF = ("--no-ext-diff", "--no-textconv")
 _SAID = {
     "diff": (*_DRIVERS_OFF, "--ignore-submodules=dirty"),
     "format-patch": _DRIVERS_OFF,
-    "hash-object": ("--no-filters",),
     "log": _DRIVERS_OFF,
     "show": _DRIVERS_OFF,
     "status": ("--ignore-submodules=dirty",),
