@@ -15,7 +15,7 @@ from patchkit.plan import vendor
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import PlanConflictError, describe_conflicts
 from patchkit.series.commit import Commit, commits, require_committable
-from patchkit.series.worktree import asked, linked, said
+from patchkit.series.worktree import asked, linked, quietly, said
 from patchkit.transaction import adopt
 from patchkit.transaction.origins import origin
 from patchkit.transaction.revert import in_code
@@ -151,7 +151,7 @@ def _result(there: Linked, ours: _Unpatched, theirs: _Unpatched, bases: Sequence
     there.switch(_commit(there, ours, *below))
     # What a merge of these says is nobody's: it is asked for the tree alone.
     options = ("--quiet", "--no-commit", "--no-ff", "--no-verify-signatures", "--no-autostash")
-    done = git(there.top, "merge", *options, _commit(there, theirs, *below), named=True)
+    done = quietly(there.top, "merge", *options, _commit(there, theirs, *below))
     unmerged = asked(there.top, "diff", "--name-only", "--diff-filter=U").splitlines()
     if unmerged:
         raise UnmergedError(tuple(unmerged))
@@ -169,17 +169,7 @@ def _commit(there: Linked, unpatched: _Unpatched, *below: str) -> str:
 
 def _conclude(there: Linked, ref: str, other: str, result: str) -> None:
     """Commit the result as a merge of another commit, as a person does who has resolved one."""
-    git(
-        there.top,
-        "merge",
-        "--quiet",
-        "--no-commit",
-        "--no-ff",
-        "--strategy=ours",
-        "--allow-unrelated-histories",
-        other,
-        named=True,
-    )
+    quietly(there.top, "merge", "--quiet", "--no-commit", "--no-ff", "--strategy=ours", other)
     there.become(result)
     into = f" into {there.branch.removeprefix('refs/heads/')}" if there.branch else ""
     there.accepted("commit", "--quiet", "--message", f"Merge {ref}{into}")

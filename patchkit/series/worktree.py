@@ -25,7 +25,7 @@ from patchkit.tree.git import git
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from subprocess import CompletedProcess
 
 _PREFIX, _LOCK = "patchkit-commit-", "lock"
@@ -34,13 +34,14 @@ _ROUNDS = 5
 _BLOCK = 4096
 # Git goes on in the background otherwise, in a worktree that is gone by then.
 _AT_ONCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
+_NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 _OWN_FILES = ("-c", "submodule.recurse=false")
 
 # One process, so that no end of patchkit's comes in between. A dry run has shown that nothing is in the way, so what
 # fails then is a disk; files go back as the index, which is written last, has them.
 _MOVE = r"""!move() {
     base=$1 last=$2 why=$3
-    git update-index -q --really-refresh
+    git update-index -q --refresh
     if ! git read-tree -m -u "$base" "$last"; then
         git diff-tree -r -z --no-renames --name-only --diff-filter=A "$base" "$last" | xargs -0 rm -f -- &&
         git diff-tree -r -z --no-renames --name-only --diff-filter=a "$base" "$last" |
@@ -85,8 +86,8 @@ class Linked:
 
     def add(self, files: Sequence[str]) -> None:
         """Put files of the package as they stand into the index."""
-        git(self.tree.package, "update-index", "--no-assume-unchanged", "--", *files)
-        asked(self.tree.package, "add", "--all", "--force", "--", *files)
+        git(self.tree.package, "update-index", "--no-assume-unchanged", *files)
+        asked(self.tree.package, "add", "--all", "--force", *files)
 
     def commit(self, files: Sequence[str], message: str) -> str:
         """Commit files of the package with what hooks make of them, and return the commit's id."""
@@ -119,11 +120,19 @@ class Linked:
 
 def asked(folder: Path, *arguments: str) -> str:
     """Return what git says; TreeError with its reason, which leaves the person's checkout as it was, if it fails."""
-    done = git(folder, *arguments)
+    done = quietly(folder, *arguments)
     if done.returncode != 0:
         command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
         raise TreeError(f"git {command} failed in {folder} ({said(done)}): nothing was changed; mend that.")
     return os.fsdecode(done.stdout).strip()
+
+
+def quietly(
+    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, apart: bool = False
+) -> CompletedProcess[bytes]:
+    """Run git with the filters that make files what they are, and without hooks; names are no patterns."""
+    told = {"GIT_LITERAL_PATHSPECS": "1", **(settings or {})}
+    return git(folder, *_NO_HOOKS, *arguments, settings=told, personal=True, apart=apart)
 
 
 def said(done: CompletedProcess[bytes]) -> str:
@@ -187,7 +196,7 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
             ) from error
         # What lies in LFS is no source, and would be fetched.
         told = {"GIT_LFS_SKIP_SMUDGE": "1"}
-        made = git(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=told)
+        made = quietly(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=told)
         if made.returncode != 0:
             raise TreeError(
                 f"git worktree add failed in {place} ({said(made)}): nothing was changed; mend that, or let "
@@ -196,7 +205,7 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
         # What differs from its commit as soon as it is checked out, as its line ends may, no hook has rewritten.
         differing = asked(place, "diff", "--name-only").splitlines()
         if differing:
-            asked(place, "update-index", "--assume-unchanged", "--", *differing)
+            asked(place, "update-index", "--assume-unchanged", *differing)
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
         settings = (*_AT_ONCE, *_hooks(top, place))
@@ -255,8 +264,8 @@ def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
     # changed when its index was written, so that a copy has to be of the same time.
     index = asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
     settings = {"GIT_INDEX_FILE": str(shutil.copy2(index, there.top.parent / "index"))}
-    git(top, "update-index", "-q", "--really-refresh", settings=settings)
-    tried = git(top, *_OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
+    quietly(top, "update-index", "-q", "--refresh", settings=settings)
+    tried = quietly(top, *_OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
     if tried.returncode != 0:
         raise TreeError(
             f"what was committed cannot come to {top} ({said(tried)}): nothing was changed; commit or stash what "
@@ -266,8 +275,7 @@ def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
     _require_free(top, base, last)
     _require_space(tree, top, base, last)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
-    # Files come to a person's checkout through their own filters, as git merge would bring them.
-    done = git(top, *_OWN_FILES, *alias, "patchkit-move", base, last, why, personal=True, apart=True)
+    done = quietly(top, *_OWN_FILES, *alias, "patchkit-move", base, last, why, apart=True)
     if done.returncode == 3:
         raise UnfinishedError(
             f"{top} has files of two commits ({said(done)}): mend that; git status names them, and git checkout "
@@ -295,9 +303,7 @@ def _require_unedited(top: Path, base: str, last: str) -> None:
         if checkout.is_content(identifier, content):
             continue
         # Where a filter makes files other than git keeps them, it has to say what they come to.
-        filtered = (
-            git(top, "hash-object", f"--path={name}", f"./{name}", personal=True).stdout.decode().strip()
-        )
+        filtered = quietly(top, "hash-object", f"--path={name}", str(path)).stdout.decode().strip()
         if filtered != identifier:
             raise TreeError(
                 f"{path} has uncommitted changes, which the new commits would overwrite: nothing was changed; "
