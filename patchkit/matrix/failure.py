@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from patchkit.errors import PatchkitError
+from patchkit.errors import PatchkitError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +21,11 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def attempted(work: Callable[[], _Told]) -> _Told | Failure:
-    """Return what ``work`` comes to, or the failure of the ref that it is about."""
+    """Return what ``work`` comes to, or the failure of the ref that it is about; UsageError for a malformed patch."""
     try:
         return work()
+    except UsageError:
+        raise
     except PatchkitError as error:
         return Failure(str(error))
     except (RecursionError, MemoryError):

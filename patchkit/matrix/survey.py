@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from patchkit import collector
-from patchkit.errors import PatchkitError
+from patchkit.errors import PatchkitError, UsageError
 from patchkit.matrix.answer import Answer, Matrix, Row, Verified, cell_of
 from patchkit.matrix.definitions import Definitions
 from patchkit.matrix.extent import Extents
@@ -302,7 +302,7 @@ class _Examination(_Reading):
         try:
             statuses = inspect(tree, self.patches, modules, recollection)
             answer = Answer(tuple(map(cell_of, statuses)))
-        except MissingObjectError:
+        except (MissingObjectError, UsageError):
             raise
         except PatchkitError as error:
             answer = Answer(error=str(error))

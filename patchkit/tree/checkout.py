@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
@@ -83,19 +83,11 @@ class Checkout:
 
         With each commit comes a parent; a merge comes with each, a commit without a known one not at all.
         """
-        with tempfile.TemporaryDirectory(prefix="patchkit-") as empty:
-            # Where the index has a file as a commit has it, git would read it from disk, through its filter.
-            told = (
-                "-m",
-                "--format=%x00%H %P",
-                "--name-only",
-                "--no-renames",
-                "--relative",
-                f"-S{text}",
-                since,
-            )
-            settings = {"GIT_INDEX_FILE": os.path.join(empty, "index")}
-            listing = self._ask("log", *told, "--", *names, settings=settings)
+        told = ("-m", "--format=%x00%H %P", "--name-only", "--no-renames", "--relative", f"-S{text}", since)
+        # Where the index has a file as a commit has it, git would read it from disk, through its filter; an index that
+        # is not there has none.
+        settings = {"GIT_INDEX_FILE": str(self._folder.resolve() / f".{secrets.token_hex(16)}")}
+        listing = self._ask("log", *told, "--", *names, settings=settings)
         found: dict[str, list[tuple[str, str]]] = {}
         for entry in os.fsdecode(listing).split("\0"):
             head, *files = [line for line in entry.splitlines() if line] or [""]

@@ -644,35 +644,16 @@ def test_two_conflicts_side_by_side_that_were_finished_together_are_recorded_one
     assert everything(checkout.root) == before
 
 
-HEADERS = {
-    "a parameter": (
-        'kind = "default"\nat = "MIRROR::Mirror.host"\nname = "n"\nold = "1"\nnew = "2"',
-        b"    def host(self):\n",
-        "    def host(\n        self,\n        n=3,\n    ):\n",
-    ),
-    "a class's own value": (
-        'kind = "default"\nat = "MIRROR::Mirror"\nname = "copies"\nold = "1"\nnew = "2"',
-        b"    copies = 0\n",
-        "    copies: int = 0\n",
-    ),
-    "a decorator": (
-        'kind = "decorator"\nat = "MIRROR::Mirror.host"\nfind = "cached(size=1)"\ncode = "kept"',
-        b"    def host(self):\n",
-        "    @own(size=1)\n    def host(self):\n",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", HEADERS)
 def test_markers_of_an_edit_of_a_header_enclose_the_header(
-    checkout: CheckoutTree, patch_folder: Path, what: str
+    checkout: CheckoutTree, patch_folder: Path
 ) -> None:
-    keys, usual, own = HEADERS[what]
-    add_patch(patch_folder, "t-head", '[edit.head]\nwhy = "toy"\n' + keys.replace("MIRROR", MIRROR))
-    edit(checkout, MIRROR, usual, own.encode())
+    header = "    def host(\n        self,\n    ):\n"
+    parameter = f'kind = "parameter"\nat = "{MIRROR}::Mirror.host"\ncode = "n=2"'
+    add_patch(patch_folder, "t-head", f'[edit.head]\nwhy = "toy"\n{parameter}')
+    edit(checkout, MIRROR, b"    def host(self):\n", f"{header}        n = 3\n".encode())
     git(checkout.root, "commit", "-qam", "A fork's own")
     marked(checkout, "t-head")
-    assert left(checkout) == [line.strip() for line in own.splitlines()]
+    assert left(checkout) == [line.strip() for line in header.splitlines()]
 
 
 def test_a_method_that_is_gone_is_shown_where_its_class_ends(checkout: CheckoutTree) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -392,6 +393,8 @@ def test_an_interruption_from_the_keyboard_leaves_nothing(fork: CheckoutTree, te
     pid = os.fork()
     if pid == 0:
         try:
+            # A shell's background job has it ignored.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             Path(f"{temporary}.pid").write_text(str(os.getpid()))
             api.commit(fork, load.patches())
         except KeyboardInterrupt:

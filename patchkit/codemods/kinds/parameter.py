@@ -24,7 +24,6 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
 
     code: str
 
-    looks_inside: ClassVar[bool] = False
     is_of_headers: ClassVar[bool] = True
 
     def codemod(self) -> Codemod:
