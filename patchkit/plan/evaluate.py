@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -256,7 +256,9 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     if unmet is not None:
         return PatchStatus(patch, State.NOT_APPLICABLE, (), f"needs a tree with {_told(unmet)}")
     before = dict(space.edited)
-    evaluation = _Evaluation(space, patch, space.pristine())
+    pristine = space.pristine()
+    has_landed = bool(patch.upstream_when) and all(map(pristine.holds, patch.upstream_when))
+    evaluation = _Evaluation(space, patch, pristine, has_landed)
     shapes = _shapes(space, patch)
     is_shapeless = bool(patch.any_shape_of) and not shapes & set(patch.any_shape_of)
     if is_shapeless:
@@ -284,19 +286,15 @@ class _Evaluation:
     ``accepted`` are the names of those that are in place on a person's word.
 
     What marks an edit as in place is read off ``pristine``, the tree itself, in which the edits of earlier patches are
-    still to come.
+    still to come; upstream's own change ``has_landed`` in it.
     """
 
     space: Workspace
     patch: Patch
     pristine: Workspace
+    has_landed: bool
     customised: list[EditStatus] = field(default_factory=list)
     accepted: list[str] = field(default_factory=list)
-
-    @cached_property
-    def has_landed(self) -> bool:
-        """Whether upstream's own change is in the tree."""
-        return bool(self.patch.upstream_when) and all(map(self.pristine.holds, self.patch.upstream_when))
 
     @property
     def assumed(self) -> frozenset[str]:

@@ -54,7 +54,12 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     if named is not None and not named:
         return Reverted((), ())
     # What is refused is refused before anything is made for a write.
-    planned = _planned(tree, origins, named, planner)
+    try:
+        planned = _planned(tree, origins, named, planner)
+    except ConflictError:
+        # Another process may be in the middle of a write: what it has done so far fits nothing.
+        with locked(tree):
+            planned = _planned(tree, Origins(tree, planner), named, planner)
     with locked(tree) as store:
         ledger = store.read()
         if ledger != origins.ledger:

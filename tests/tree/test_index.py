@@ -93,7 +93,8 @@ def test_files_and_modules_name_each_other() -> None:
     assert module_of("srt/a/__init__.py") == package_of("srt/a/b.py") == "sglang.srt.a"
     assert files_of("sglang.srt.a") == ("srt/a.py", "srt/a/__init__.py")
     assert files_of("sglang") == ("__init__.py",)
-    assert files_of("torch.nn") == files_of("sglangs.srt") == ()
+    assert files_of("acme_sglang.srt.a") == files_of("sglang.srt.a")
+    assert files_of("torch.nn") == files_of("sglangs") == ()
 
 
 def test_relative_imports_end_at_the_package() -> None:
