@@ -29,7 +29,9 @@ def imported(folder: Path, text: str) -> Found:
         path = folder / "sglang" / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    subject = SimpleNamespace(tree=SimpleNamespace(package=folder / "sglang"), files=("srt/module.py",))
+    subject = SimpleNamespace(
+        tree=SimpleNamespace(package=folder / "sglang", name="sglang"), files=("srt/module.py",)
+    )
     return loading.check(cast("Subject", subject))
 
 
