@@ -57,7 +57,10 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     try:
         planned = _planned(tree, origins, named, planner)
     except ConflictError:
-        # Another process may be in the middle of a write: what it has done so far fits nothing.
+        # What another process has done so far, in the middle of a write, fits nothing.
+        store = Store(tree.package)
+        if store.read() == origins.ledger and store.journal() is None:
+            raise
         with locked(tree):
             planned = _planned(tree, Origins(tree, planner), named, planner)
     with locked(tree) as store:
