@@ -44,17 +44,21 @@ def forgotten_with(clear: Callable[[], object]) -> None:
 def forget_much() -> None:
     """Let go of all that is kept of syntax trees, and of garbage, where that is much."""
     if sys.getallocatedblocks() > _ENOUGH_KEPT:
-        for clear in _forgetting:
-            clear()
-        gc.collect()
+        _forget()
 
 
-def _collect_if_much_is_there() -> None:
-    """Collect once what is there has doubled: what counts as old is rarely looked through otherwise."""
+def _forget() -> None:
+    for clear in _forgetting:
+        clear()
+    gc.collect()
+
+
+def _forget_if_much_has_come() -> None:
+    """Let go of it where much has come since the last time: what counts as old is rarely looked through otherwise."""
     global _bound  # noqa: PLW0603
     if sys.getallocatedblocks() > _bound:
-        gc.collect()
-        _bound = max(_ENOUGH, 2 * sys.getallocatedblocks())
+        _forget()
+        _bound = sys.getallocatedblocks() + _ENOUGH
 
 
 @contextmanager
@@ -71,5 +75,5 @@ def paused() -> Iterator[None]:
                 # through.
                 gc.freeze()
                 gc.unfreeze()
-                _collect_if_much_is_there()
+                _forget_if_much_has_come()
             gc.enable()

@@ -96,3 +96,19 @@ def test_what_somebody_froze_stays_frozen() -> None:
         assert gc.get_freeze_count() >= frozen - 100 > 0
     finally:
         gc.unfreeze()
+
+
+def test_what_is_kept_for_further_work_is_let_go_of_before_it_is_too_much() -> None:
+    @collector.kept(100)
+    def made(number: int) -> list[list[int]]:
+        return [[number] for _ in range(10_000)]
+
+    most = before = sys.getallocatedblocks()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collector, "_ENOUGH", 50_000)
+        patch.setattr(collector, "_bound", before + 50_000)
+        for number in range(50):
+            with collector.paused():
+                made(number)
+            most = max(most, sys.getallocatedblocks())
+    assert most - before < 100_000

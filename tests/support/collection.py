@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from patchkit import collector
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
@@ -86,9 +88,9 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Look for garbage after each module, where fixtures have let go of their syntax trees."""
+    """Let go of syntax trees after each module, whose fixtures have done so."""
     if nextitem is None or nextitem.path != item.path:
-        gc.collect()
+        collector.forget_much()
 
 
 @pytest.hookimpl(optionalhook=True)
