@@ -33,7 +33,9 @@ def found(body: str, others: str = "") -> list[Finding]:
     texts = {FILE: body, OTHER: others}
     sources = {file: textwrap.dedent(text).encode() for file, text in texts.items()}
     subject = Subject.__new__(Subject)
-    subject.__dict__.update(program=Program(sources), sources=sources, files=(FILE,), before=None)
+    subject.__dict__.update(
+        program=Program(sources), sources=sources, files=(FILE,), _read_originals=({}, None)
+    )
     return list(reads.check(subject).findings)
 
 
@@ -519,7 +521,9 @@ def found_in(releases: Releases, version: str, patches: tuple[Patch, ...]) -> li
     files = tuple(sorted(file for file in texts(tree) if file in sources))
     assert files
     subject = Subject.__new__(Subject)
-    subject.__dict__.update(program=Program(sources), sources=sources, files=files, before=None)
+    subject.__dict__.update(
+        program=Program(sources), sources=sources, files=files, _read_originals=({}, None)
+    )
     return list(reads.check(subject).findings)
 
 
