@@ -16,7 +16,7 @@ from patchkit.errors import TreeError
 from patchkit.patchset import load
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.build import inspect, make_plan
-from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH
+from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, read_whole
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
@@ -179,3 +179,16 @@ def test_a_file_whose_name_is_not_utf_8_is_read(tree: CheckoutTree) -> None:
     with open(name, "wb") as file:
         file.write(b"class TritonAttnBackend:\n    pass\n")
     run("status", tree.root)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts what Linux says of a process")
+def test_a_thousand_files_are_read_into_memory_that_is_theirs_alone(tmp_path: Path) -> None:
+    def mappings() -> int:
+        with open("/proc/self/maps") as maps:
+            return sum(1 for _ in maps)
+
+    (tmp_path / "file").write_bytes(b"x = 1\n" * 2000)
+    before = mappings()
+    read = [read_whole(tmp_path / "file") for _ in range(1000)]
+    assert len(read) == 1000
+    assert mappings() < before + 500
