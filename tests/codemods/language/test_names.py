@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.programs import check_noop, edit, examine, rewritten, scope_in
+from support.programs import check_noop, edit, rewritten, scope_in
 
 from patchkit.codemods.examination import Standing
 from patchkit.codemods.language.imports import Import
@@ -159,21 +159,3 @@ def test_a_function_with_a_variable_of_that_name_does_not_get_the_parameter(sour
 )
 def test_a_variable_of_a_scope_inside_does_not_keep_a_function_from_the_parameter(source: str) -> None:
     assert "days=14" in rewritten(DAYS, source, "lend")
-
-
-DEFAULT = edit("default", name="OPEN", old="1", new="2")
-
-
-@pytest.mark.parametrize(
-    "more",
-    ["OPEN += 1", "if x:\n    OPEN = 3", "for OPEN in x: ...", "def f():\n    global OPEN\n    OPEN = 3"],
-)
-def test_a_default_that_is_bound_elsewhere_as_well_is_a_conflict(more: str) -> None:
-    found = examine(DEFAULT, f"OPEN = 1\n{more}\n")
-    assert found.standing is Standing.AMBIGUOUS
-    assert "more than once" in found.reason
-
-
-@pytest.mark.parametrize("more", ["def f(OPEN): ...", "x = [OPEN for OPEN in y]", "def f():\n    OPEN = 3"])
-def test_a_default_that_others_call_theirs_too_is_changed(more: str) -> None:
-    assert "OPEN = 2\n" in rewritten(DEFAULT, f"OPEN = 1\n{more}\n")
