@@ -380,6 +380,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         # What a person resolved is remembered there.
         os.environ |= {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}
+        # Another process that commits meanwhile would hold, and sweep, what was left in a folder of all.
+        tempfile.tempdir = folder
         matrix = Matrix(Path(folder))
         for act in ACTS:
             matrix.run(act, options.every, options.doubled)
