@@ -19,6 +19,7 @@ from support.toys import MIRROR, add_patch, attribute
 
 import patchkit
 from patchkit.cli import main
+from patchkit.patchset import load
 from patchkit.tree.tree import open_tree
 from patchkit.verify.runtime import runtime_of
 
@@ -55,8 +56,9 @@ ROOM = 2**30
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _imported() -> None:
-    """The process of each tree is a fork, which would import what commands import once more."""
+def _begun() -> None:
+    """The process of each tree is a fork, which would import what commands import, and read the patches, once more."""
+    load.patches()
     for module in pkgutil.walk_packages(patchkit.__path__, "patchkit."):
         # The one is the program itself; the others are not the commands', and import torch.
         if not module.name.startswith(("patchkit.__main__", "patchkit.runtime", "patchkit.backends")):
