@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,13 +76,19 @@ class _LateChange:
 def _raw(path: Path) -> tuple[Raw, bytes]:
     try:
         data = read_named(path)
-        return tomllib.loads(data.decode("utf-8")), data
+        return _table(data), data
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not TOML ({error}); mend it and try again.") from None
     except RecursionError:
         raise UsageError(
             f"{path}: tables or lists nest too deep to be read; mend it and try again."
         ) from None
+
+
+@lru_cache(maxsize=128)
+def _table(data: bytes) -> Raw:
+    """Return what a file says, parsed once a process: nobody changes it."""
+    return tomllib.loads(data.decode("utf-8"))
 
 
 def read(raw: Raw, path: Path) -> Patch:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import resource
 import signal
 import traceback
@@ -15,7 +17,9 @@ from support.odd import ODD, packaged
 from support.releases import run
 from support.toys import MIRROR, add_patch, attribute
 
+import patchkit
 from patchkit.cli import main
+from patchkit.patchset import load
 from patchkit.tree.tree import open_tree
 from patchkit.verify.runtime import runtime_of
 
@@ -49,6 +53,16 @@ COMMANDS = (
 )
 SECONDS = 40
 ROOM = 2**30
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _begun() -> None:
+    """The process of each tree is a fork, which would import what commands import, and read the patches, once more."""
+    load.patches()
+    for module in pkgutil.walk_packages(patchkit.__path__, "patchkit."):
+        # The one is the program itself; the others are not the commands', and import torch.
+        if not module.name.startswith(("patchkit.__main__", "patchkit.runtime", "patchkit.backends")):
+            importlib.import_module(module.name)
 
 
 def wrong_with(words: tuple[str, ...], places: dict[str, str]) -> str:
