@@ -29,9 +29,8 @@ def command(*, folder: Path, trees: Sequence[str], as_json: bool) -> None:
     from patchkit.cli.answers.check_patch import CheckPatch
     from patchkit.commands.check import check_patches
     from patchkit.findings.printable import escaped
-    from patchkit.tree.tree import open_tree
 
-    checked = check_patches(folder, [open_tree(Path(tree)) for tree in trees])
+    checked = check_patches(folder, [options.Words(tree, False).open() for tree in trees])
     faulty = [each for each in checked if each.faults]
     if as_json:
         console.emit(CheckPatch.of(checked))

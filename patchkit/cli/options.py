@@ -51,7 +51,21 @@ class Words:
 
         if self.installed and self.tree:
             raise UsageError(f"--installed and {self.tree} are two trees: name one of them.")
-        return installed_tree() if self.installed else open_tree(Path(self.tree or "."))
+        return installed_tree() if self.installed else open_tree(located(self.tree))
+
+
+def located(tree: str | None) -> Path:
+    """Return the folder of TREE; the current folder stands for the tree that it is in, which a note names."""
+    if tree is not None and Path(tree) != Path():
+        return Path(tree)
+    from patchkit.findings.printable import printable
+    from patchkit.tree.tree import folder_around, open_tree
+
+    folder = folder_around(Path())
+    if folder != Path():
+        folder = open_tree(folder).root
+        click.echo(f"note: using the sglang tree in {printable(str(folder))}", err=True)
+    return folder
 
 
 def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:

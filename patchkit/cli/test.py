@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("test")
 @click.argument("patch", metavar="PATCH")
-@click.argument("more", nargs=-1, metavar="", type=click.Path(path_type=Path))
+@click.argument("more", nargs=-1, metavar="")
 @options.options(
     click.option(
         "--on",
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         multiple=True,
         required=True,
         metavar="TREE...",
-        type=click.Path(path_type=Path),
         help="The trees to try it on; several may follow.",
     ),
     options.folders,
@@ -34,8 +33,8 @@ def command(
     context: click.Context,
     *,
     patch: str,
-    more: Sequence[Path],
-    trees: Sequence[Path],
+    more: Sequence[str],
+    trees: Sequence[str],
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
@@ -52,7 +51,7 @@ def command(
     is_folder = (own / "patch.toml").is_file()
     patches = load.patches((*folders, own) if is_folder else folders)
     name = next(one for one in patches.ids if one not in load.patches(folders).ids) if is_folder else patch
-    trials = [test(tree, patches, name) for tree in (*trees, *more)]
+    trials = [test(options.located(tree), patches, name) for tree in (*trees, *more)]
     if as_json:
         console.emit(trials)
     for trial in () if as_json else trials:
