@@ -28,4 +28,4 @@ class TreeError(PatchkitError):
 
 
 class UnfinishedError(PatchkitError):
-    """A write began and could be neither ended nor taken back; ``patchkit recover`` goes on from there."""
+    """A write began and could be neither ended nor taken back; ``patchkit apply --continue`` goes on from there."""

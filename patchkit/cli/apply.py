@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from patchkit.cli import options
 from patchkit.errors import UsageError
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
     click.option(
         "--resolved", is_flag=True, help="Write what you resolved by hand wherever the same code stands."
     ),
+    click.option(
+        "--continue",
+        "continuing",
+        is_flag=True,
+        help="Finish an interrupted write; take it back if it had not changed a file yet.",
+    ),
+    click.option("--abort", "aborting", is_flag=True, help="Take an interrupted write back."),
     click.option("--only", is_flag=True, help="Do not bring along the patches that harden a PATCH."),
     click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
     click.option(
@@ -56,6 +64,8 @@ def command(
     keep_going: bool,
     markers: bool,
     resolved: bool,
+    continuing: bool,
+    aborting: bool,
     only: bool,
     allow_dirty: bool,
     runtime: str | None,
@@ -65,6 +75,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Apply each PATCH with what it requires and what hardens it."""
+    if continuing or aborting:
+        _end(context, arguments, installed, aborting=aborting, as_json=as_json)
+        return
     from patchkit.cli import console
     from patchkit.commands.apply import apply
     from patchkit.commands.commit import commit
@@ -108,6 +121,41 @@ def command(
     _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits)
     if describe_conflicts(applied.patches):
         context.exit(1)
+
+
+_ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
+
+
+def _end(
+    context: click.Context, arguments: Sequence[str], installed: bool, *, aborting: bool, as_json: bool
+) -> None:
+    """Finish the write that was interrupted, or take it back; UsageError for what only a new one takes."""
+    from patchkit.cli import console
+    from patchkit.cli.answers.recover import Recover
+    from patchkit.commands.recover import recover
+
+    how = "--abort" if aborting else "--continue"
+    others = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name not in _ENDING
+        and context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    ]
+    if context.params["continuing"] and aborting:
+        others = ["--continue"]
+    if others or len(arguments) > 1:
+        raise UsageError(f"{how} takes a TREE and nothing else: leave out {(others or arguments)[-1]}.")
+    words = options.Words(arguments[0] if arguments else None, installed)
+    opened = words.open()
+    recovery = recover(opened, back=aborting)
+    if as_json:
+        console.emit(Recover.of(opened, recovery))
+    elif recovery.action == "nothing":
+        console.say(f"Nothing to {how.removeprefix('--')}: no write was interrupted.")
+    else:
+        done = recovery.action.capitalize().replace("-", " ")
+        console.say(f"{done}: {console.count(recovery.files)}.")
+        console.say_next((f"status{words.tail}", "shows where the tree is"))
 
 
 def _print(

@@ -19,12 +19,9 @@ from patchkit.cli import (
     diff,
     doctor,
     export,
-    list_,
     matrix,
     new,
-    rebase_check,
-    recover,
-    report,
+    rebase,
     resolve,
     revert,
     show,
@@ -32,10 +29,19 @@ from patchkit.cli import (
     test,
     verify,
 )
+from patchkit.cli.former import renamed
 from patchkit.errors import PatchkitError
 
 # The memory of syntax trees goes with the process: to look through it once more would take seconds.
 atexit.register(gc.freeze)
+
+_GROUPS = {
+    "See what a tree has and what would change": (status, show, diff),
+    "Change a tree, and take it back": (apply, resolve, revert),
+    "Find what is wrong": (verify, audit, doctor),
+    "Work with many branches and commits": (matrix, rebase, export),
+    "Write a patch of your own": (new, test),
+}
 
 
 class _Commands(click.Group):
@@ -43,6 +49,25 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(len(module.command.name or "") for group in _GROUPS.values() for module in group)
+        for heading, group in _GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (
+                            (module.command.name or "").ljust(width),
+                            module.command.get_short_help_str(formatter.width - width - 4),
+                        )
+                        for module in group
+                    ]
+                )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, renamed(args))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -59,29 +84,12 @@ class _Commands(click.Group):
 def main() -> None:
     """Bring upstream sglang upgrades to a fork, whatever its exact shape, and take them back.
 
-    TREE is a git checkout, its python folder, a package folder or site-packages, and `.` if left out. An
-    argument that names a patch is a PATCH, any other is TREE.
+    TREE is a git checkout, its python folder, a package folder or site-packages; left out, it is the one that the
+    current folder is in. An argument that names a patch is a PATCH, any other is TREE.
     """
 
 
-for _module in (
-    list_,
-    show,
-    status,
-    diff,
-    apply,
-    resolve,
-    revert,
-    recover,
-    verify,
-    audit,
-    matrix,
-    export,
-    report,
-    rebase_check,
-    doctor,
-    check_patch,
-    new,
-    test,
-):
-    main.add_command(_module.command)
+for _group in _GROUPS.values():
+    for _module in _group:
+        main.add_command(_module.command)
+main.add_command(check_patch.command)

@@ -70,14 +70,14 @@ def conflicting(tmp_path: Path) -> Path:
     return folder
 
 
-def test_list_names_every_patch() -> None:
-    assert [patch["id"] for patch in answer("list")] == ["t-flag", "t-guard", "t-stop"]
-    lines = run("list").stdout.splitlines()
+def test_show_without_a_name_names_every_patch() -> None:
+    assert [patch["id"] for patch in answer("show")] == ["t-flag", "t-guard", "t-stop"]
+    lines = run("show").stdout.splitlines()
     assert lines[0] == "t-flag   Toy t-flag"
 
 
-def test_list_takes_folders(conflicting: Path) -> None:
-    assert [patch["id"] for patch in answer("list", "--patches", conflicting)][-3:] == [
+def test_show_without_a_name_takes_folders(conflicting: Path) -> None:
+    assert [patch["id"] for patch in answer("show", "--patches", conflicting)][-3:] == [
         "x-none",
         "x-after",
         "x-other",
@@ -455,7 +455,7 @@ def test_malformed_patch_is_refused_by_file(tree: CheckoutTree, conflicting: Pat
     assert str(path) in refusal("status", tree.root, "--patches", conflicting, code=2)
 
 
-@pytest.mark.parametrize("command", ["status", "diff", "apply", "revert", "recover"])
+@pytest.mark.parametrize("command", ["status", "diff", "apply", "revert"])
 def test_what_is_no_tree_is_refused(command: str, tmp_path: Path) -> None:
     assert "is not an sglang tree" in refusal(command, tmp_path, code=4)
     assert "is not a folder" in refusal(command, tmp_path / "nowhere", code=4)
@@ -486,14 +486,28 @@ def test_interrupted_write_is_refused_until_recovered(tree: CheckoutTree, comman
     store.path.mkdir()
     store.create()
     store.begin(Journal({}, Ledger()))
-    assert f"patchkit recover {tree.root}" in refusal(command, tree.root, code=4)
-    assert answer("recover", tree.root)["action"] == "finished"
+    assert f"patchkit apply --continue {tree.root}" in refusal(command, tree.root, code=4)
+    assert answer("apply", "--continue", tree.root)["action"] == "finished"
     run(command, tree.root)
 
 
-def test_nothing_to_recover(tree: CheckoutTree) -> None:
-    assert answer("recover", tree.root) | {"tree": 0} == {"tree": 0, "action": "nothing", "files": []}
-    assert run("recover", tree.root).stdout == "Nothing to recover.\n"
+@pytest.mark.parametrize("how", ["--continue", "--abort"])
+def test_no_write_that_was_interrupted(tree: CheckoutTree, how: str) -> None:
+    assert answer("apply", tree.root, how) | {"tree": 0} == {"tree": 0, "action": "nothing", "files": []}
+    assert run("apply", tree.root, how).stdout == f"Nothing to {how[2:]}: no write was interrupted.\n"
+
+
+@pytest.mark.parametrize(
+    "others",
+    [("--continue",), ("t-flag",), ("--dry-run",), ("--commit",), ("--patches", ".")],
+    ids=" ".join,
+)
+def test_ending_a_write_takes_nothing_that_a_new_one_takes(
+    tree: CheckoutTree, others: tuple[str, ...]
+) -> None:
+    said = refusal("apply", "--abort", tree.root, *others, code=2)
+    assert "--abort takes a TREE and nothing else" in said
+    assert others[0] in said
 
 
 def test_module_runs_as_the_command(tree: CheckoutTree) -> None:

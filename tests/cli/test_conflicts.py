@@ -526,16 +526,16 @@ def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
     assert (now["state"], now["reason"]) == ("applied", "accepted by hand: together")
     assert [each["reason"] for each in now["edits"]] == ["accepted by hand", ""]
     assert asked("apply", lending.root, "t-many")["changed_files"] == []
-    (row,) = asked("report", lending.root, "--ledger")["rows"]
+    (row,) = asked("status", lending.root, "--format", "ledger")["rows"]
     assert (row["by_hand"], row["accepted"]) == (["together"], ["together"])
-    assert "accepted by hand: together" in run("report", lending.root, "--ledger").stdout
+    assert "accepted by hand: together" in run("status", lending.root, "--format", "ledger").stdout
 
     git(lending.root, "commit", "-qam", "Finished")
     git(tmp_path, "clone", "-q", str(lending.root), "clone")
     clone = open_tree(tmp_path / "clone")
     told = state(clone, "t-many")
     assert (told["state"], told["reason"]) == ("applied", "accepted by hand: together")
-    (again,) = asked("report", clone.root, "--ledger")["rows"]
+    (again,) = asked("status", clone.root, "--format", "ledger")["rows"]
     assert again["accepted"] == ["together"]
 
     other = sibling(lending, tmp_path)

@@ -84,7 +84,7 @@ def test_what_is_remembered_of_a_tree_does_not_hide_it(
 
 
 def test_list_and_the_patch_itself_can_still_be_read(malformed: Path) -> None:
-    assert "t-odd" in run("list").output
+    assert "t-odd" in run("show").output
     assert "odd: toy" in run("show", "t-odd").output
 
 
@@ -92,6 +92,6 @@ def test_folder_of_ones_own_is_refused_by_every_command(
     tree: CheckoutTree, patch_folder: Path, tmp_path: Path
 ) -> None:
     path = add_patch(tmp_path / "own", "o-odd", attribute(MIRROR, "Mirror", "odd = ("))
-    for words in (["list"], ["show", "o-odd"], ["status", tree.root], ["revert", tree.root]):
+    for words in (["show"], ["show", "o-odd"], ["status", tree.root], ["revert", tree.root]):
         result = run(*words, "--patches", tmp_path / "own")
         assert (result.exit_code, f"Error: {path}: edit.odd: key `code`: not" in result.stderr) == (2, True)

@@ -32,7 +32,7 @@ def below(checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> Path:
     "words",
     [
         *(("status",), ("diff",), ("apply", "--dry-run"), ("revert",), ("verify",), ("audit",), ("doctor",)),
-        *(("recover",), ("rebase-check", "--onto", "HEAD"), ("report", "--ledger")),
+        *(("apply", "--continue"), ("rebase", "--onto", "HEAD"), ("status", "--format", "ledger")),
     ],
     ids=" ".join,
 )
@@ -57,7 +57,7 @@ def test_matrix_export_new_and_test_take_it_too(checkout: CheckoutTree, below: P
     (trial,) = answer("test", "t-flag", "--on", ".")
     assert (trial["tree"], trial["problems"]) == (str(checkout.root), [])
     own = add_patch(tmp_path / "own", "t-own", attribute(MIRROR, "Mirror", "own = 1")).parent
-    assert "patches" in answer("check-patch", own, "--on", ".")
+    assert answer("test", own, "--on", ".")[0]["tree"] == str(checkout.root)
 
 
 @pytest.mark.parametrize("place", [".", "python", "python/sglang"])

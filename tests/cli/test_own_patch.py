@@ -1,4 +1,4 @@
-"""`patchkit check-patch`: a patch of one's own is wrong before anybody applies it."""
+"""`patchkit test` without trees: a patch of one's own is wrong before anybody applies it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AFTER = BEFORE.replace("        return", "        # patchkit t-own: toy\n       
 
 
 def checked(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["check-patch", *map(str, arguments)])
+    return CliRunner().invoke(main, ["test", *map(str, arguments)])
 
 
 def example(folder: Path, **keys: str) -> Path:

@@ -1,4 +1,4 @@
-"""``patchkit rebase-check``: what a move to another commit will do to each patch, before it is made."""
+"""``patchkit rebase``: what a move to another commit does to each patch, and the move itself if asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from patchkit.commands.rebase_check import Move
 
 
-@click.command("rebase-check")
+@click.command("rebase")
 @options.options(
     options.tree,
     click.option("--onto", "ref", required=True, metavar="REF", help="The commit, branch or tag to move to."),
@@ -45,7 +45,7 @@ def command(
     --merge is given.
     """
     from patchkit.cli import console
-    from patchkit.cli.answers.rebase_check import RebaseCheck
+    from patchkit.cli.answers.rebase import Rebase
     from patchkit.commands.merge import merge
     from patchkit.commands.rebase_check import rebase_check
     from patchkit.findings.printable import escaped
@@ -63,9 +63,9 @@ def command(
         with console.working(opened):
             merged = merge(opened, patches, ref)
     if as_json:
-        console.emit(RebaseCheck.of(opened, ref, moves, merged))
+        console.emit(Rebase.of(opened, ref, moves, merged))
     elif merged is None:
-        console.say_next((f"rebase-check{words.tail} --onto {ref} --merge", "merges it and applies again"))
+        console.say_next((f"rebase{words.tail} --onto {ref} --merge", "merges it and applies again"))
     elif merged.is_new:
         console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.commits)} patches applied.")
     else:
