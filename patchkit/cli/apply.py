@@ -23,33 +23,32 @@ if TYPE_CHECKING:
 @options.options(
     options.tree_and_patches,
     options.everything,
+    click.option("--dry-run", is_flag=True, help="Show what would change; write nothing."),
     click.option(
-        "--dry-run", is_flag=True, help="Check everything and say what would change; write nothing."
-    ),
-    click.option("--keep-going", is_flag=True, help="Leave out what conflicts, apply the rest, and exit 1."),
-    click.option(
-        "--markers", is_flag=True, help="Write what is certain and conflict markers at the rest, and exit 1."
+        "--keep-going", is_flag=True, help="Leave out patches that conflict, apply the others, and exit 1."
     ),
     click.option(
-        "--resolved", is_flag=True, help="Write what you resolved by hand wherever the same code stands."
-    ),
-    click.option(
-        "--continue",
-        "continuing",
+        "--markers",
         is_flag=True,
-        help="Finish an interrupted write; take it back if it had not changed a file yet.",
+        help="Write the edits that fit, with conflict markers where the others belong, and exit 1.",
     ),
-    click.option("--abort", "aborting", is_flag=True, help="Take an interrupted write back."),
-    click.option("--only", is_flag=True, help="Do not bring along the patches that harden a PATCH."),
+    click.option("--resolved", is_flag=True, help="Resolve conflicts as you resolved the same code before."),
+    click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH."),
     click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
     click.option(
         "--runtime",
         type=click.Choice(["import", "vendored"]),
-        help="Let patched code import the installed patchkit, or a copy inside TREE (default: as TREE has it).",
+        help="Let patched code import the installed patchkit, or a copy of its runtime in TREE (default: as TREE "
+        "has it, and import in a new one).",
     ),
+    click.option("--commit", "committing", is_flag=True, help="Commit each patch on the current branch."),
     click.option(
-        "--commit", "committing", is_flag=True, help="Make one commit a patch on the current branch."
+        "--continue",
+        "continuing",
+        is_flag=True,
+        help="Finish an interrupted write; roll it back if it had not changed a file yet.",
     ),
+    click.option("--abort", "aborting", is_flag=True, help="Roll an interrupted write back."),
     options.installed,
     options.folders,
     options.as_json,
@@ -74,7 +73,10 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Apply each PATCH with what it requires and what hardens it."""
+    """Apply patches to TREE, with the patches that they require.
+
+    Patches that harden a PATCH are applied with it. Without PATCH every default patch is applied.
+    """
     if continuing or aborting:
         _end(context, arguments, installed, aborting=aborting, as_json=as_json)
         return
@@ -89,10 +91,12 @@ def command(
     words = options.understood(arguments, installed, folders, patches, everything=everything)
     if committing and (dry_run or allow_dirty):
         raise UsageError(
-            "--commit commits what apply changes and no more: leave out --dry-run and --allow-dirty."
+            "--commit commits what apply changes and no more", advice="leave out --dry-run and --allow-dirty"
         )
     if committing and (markers or resolved):
-        raise UsageError("--commit commits what is whole: finish the conflicts without it, then commit them.")
+        raise UsageError(
+            "--commit commits no unfinished patch", advice="finish the conflicts without it, then commit them"
+        )
     tree = words.open()
     commits: tuple[Commit, ...] = ()
     try:
@@ -144,7 +148,9 @@ def _end(
     if context.params["continuing"] and aborting:
         others = ["--continue"]
     if others or len(arguments) > 1:
-        raise UsageError(f"{how} takes a TREE and nothing else: leave out {(others or arguments)[-1]}.")
+        raise UsageError(
+            f"{how} takes a TREE and nothing else", advice=f"leave out {(others or arguments)[-1]}"
+        )
     words = options.Words(arguments[0] if arguments else None, installed)
     opened = words.open()
     recovery = recover(opened, back=aborting)

@@ -28,7 +28,7 @@ def renamed(words: list[str]) -> list[str]:
     if name == "report" and not {"-h", "--help"} & set(rest):
         if "--ledger" not in rest:
             raise UsageError(
-                "which report? patchkit status --format ledger prints the rows of a list of backports."
+                "report without --ledger prints nothing", advice="patchkit status --format ledger"
             )
         rest.remove("--ledger")
     return [*now, *rest]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import atexit
 import gc
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,6 +32,9 @@ from patchkit.cli import (
 )
 from patchkit.cli.former import renamed
 from patchkit.errors import PatchkitError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # The memory of syntax trees goes with the process: to look through it once more would take seconds.
 atexit.register(gc.freeze)
@@ -69,27 +73,62 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         return super().resolve_command(ctx, renamed(args))
 
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except PatchkitError as error:
-            from patchkit.findings.printable import printable
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _refusing(ctx):
+            return super().parse_args(ctx, args)
 
-            click.echo(f"Error: {printable(str(error))}", err=True)
-            ctx.exit(error.exit_code)
+    def invoke(self, ctx: click.Context) -> Any:
+        with _refusing(ctx):
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _refusing(ctx: click.Context) -> Iterator[None]:
+    """Let every refusal, click's own too, be said in one form on stderr, and end with its exit code."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        what = error.format_message()
+        _refuse(what[:1].lower() + what[1:], advice=f"{(error.ctx or ctx).command_path} --help")
+        ctx.exit(error.exit_code)
+    except PatchkitError as error:
+        _refuse(error.what, error.where, error.advice)
+        ctx.exit(error.exit_code)
+
+
+def _refuse(what: str, where: str = "", advice: str = "") -> None:
+    from patchkit.findings.printable import printable
+
+    said = {"error: ": what.removesuffix("."), "  --> ": where, "help: ": advice}
+    for head, text in said.items():
+        if text:
+            click.echo(head + printable(text), err=True)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="patchkit")
 def main() -> None:
-    """Bring upstream sglang upgrades to a fork, whatever its exact shape, and take them back.
+    """Backport sglang's speculative-decoding speedups to a diverged fork, and revert them byte for byte."""
 
-    TREE is a git checkout, its python folder, a package folder or site-packages; left out, it is the one that the
-    current folder is in. An argument that names a patch is a PATCH, any other is TREE.
-    """
+
+_TREE = (
+    "TREE is an sglang checkout, its python folder, the package folder or site-packages. Without TREE it is the one "
+    "that the current folder is in."
+)
+_PATCH = "PATCH is a patch's name, as patchkit show lists it. A word that names no patch is TREE."
+
+
+def _explained(command: click.Command) -> str:
+    """Say what TREE and PATCH stand for, where the command takes them."""
+    taken = {word for param in command.params for word in (param.metavar or "").split()}
+    told = [_TREE] if taken & {"TREE", "[TREE]"} else []
+    return "\n\n".join([*told, _PATCH] if "[PATCH]..." in taken else told)
 
 
 for _group in _GROUPS.values():
     for _module in _group:
+        _module.command.epilog = _explained(_module.command)
         main.add_command(_module.command)
 main.add_command(check_patch.command)

@@ -18,12 +18,18 @@ if TYPE_CHECKING:
 @click.command("rebase")
 @options.options(
     options.tree,
-    click.option("--onto", "ref", required=True, metavar="REF", help="The commit, branch or tag to move to."),
+    click.option(
+        "--onto",
+        "ref",
+        required=True,
+        metavar="REF",
+        help="The commit, branch or tag that the branch is to move to.",
+    ),
     click.option(
         "--merge",
         "merging",
         is_flag=True,
-        help="Merge REF into the branch: without the patches of either side, which are then applied again.",
+        help="Merge REF into the current branch: patches of both sides are taken out before, and applied again after.",
     ),
     options.folders,
     options.as_json,
@@ -38,11 +44,10 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Say what becomes of each patch when TREE moves to REF.
+    """Check what a move to REF does to each patch, or merge REF.
 
-    Patches that are upstream's there need no more care, those that would apply are applied again after the
-    move, and conflicts are said with their sites. Exit code 1 if there is one. TREE is only read, unless
-    --merge is given.
+    Each patch is looked for on REF: upstream has it there, it applies there, or it conflicts. Exit code 1 if one
+    conflicts. TREE changes with --merge alone.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("patch", required=False)
 @options.options(options.folders, options.as_json)
 def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
-    """List the patches, or show what PATCH changes, why, and at what risk."""
+    """List the patches, or show one: what it changes, why, its risk."""
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import load, runs

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 @click.command("status")
 @options.options(
     options.tree,
-    click.option("--check", is_flag=True, help="Exit 1 unless every patch that fits TREE is in it."),
+    click.option("--check", is_flag=True, help="Exit 1 unless TREE has every default patch that fits it."),
     click.option(
         "--format",
         "style",
         type=click.Choice(["text", "json", "ledger"]),
         default="text",
         show_default=True,
-        help="ledger: verify TREE, and write a Markdown row for each patch in it, for a fork's list of backports.",
+        help="ledger: a Markdown table of the patches in TREE for a fork's list of backports; TREE is verified for it.",
     ),
     options.installed,
     options.folders,
@@ -44,7 +44,7 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Say of each patch whether TREE has it."""
+    """Show each patch's state in TREE: applied, pending or in conflict."""
     from patchkit.cli import console
     from patchkit.commands.status import standing
     from patchkit.patchset import load

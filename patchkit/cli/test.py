@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         "trees",
         multiple=True,
         metavar="TREE...",
-        help="The trees to try it on; several may follow.",
+        help="Try the patch on these trees; several may follow.",
     ),
     options.folders,
     options.as_json,
@@ -38,11 +38,11 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Check the patch in the folder PATCH by its examples, or try PATCH on a copy of each TREE.
+    """Check a patch of your own, or try a patch on copies of trees.
 
-    Without --on the folder, or each patch one folder below, is validated, its examples are run, and names that its code
-    leaves undefined are found. With --on the patch, a folder or an id, is applied to a copy of each tree, verified and
-    taken back. Exit code 1 if anything of that fails.
+    PATCH is a patch's folder. Without --on it is validated, its examples are run, and names that its code leaves
+    undefined are found; a folder of patches is checked whole. With --on the patch, which may be any that
+    patchkit show lists, is applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
     """
     from patchkit.cli import console
     from patchkit.commands.test import test
@@ -52,7 +52,9 @@ def command(
     own = Path(patch)
     if not trees:
         if more or (not own.exists() and patch in load.patches(folders).ids):
-            raise UsageError("on which trees? Name them with --on, such as --on ../release-a ../release-b.")
+            raise UsageError(
+                "no trees are named", advice="name them with --on, such as --on ../release-a ../release-b"
+            )
         check(own, (), as_json=as_json)
         return
     is_folder = (own / "patch.toml").is_file()

@@ -48,8 +48,8 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
             else:
                 if back and all(swap.stands()[0] is Stand.AFTER for swap in write.swaps):
                     raise TreeError(
-                        f"every file of the write to {tree.package} is written already: run patchkit apply --continue "
-                        f"{tree.root}, then patchkit revert."
+                        f"every file of the write to {tree.package} is written already",
+                        advice=f"patchkit apply --continue {tree.root}, then patchkit revert",
                     )
                 _require_undoable(store, write)
                 _undo(write)

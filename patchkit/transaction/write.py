@@ -36,8 +36,8 @@ def require_settled(tree: CheckoutTree) -> None:
     """Raise TreeError if a write to ``tree`` is under way or was interrupted."""
     if Store(tree.package).pending:
         raise TreeError(
-            f"a write to {tree.package} is under way or was interrupted: "
-            f"if no other patchkit is at work, run patchkit apply --continue {tree.root}."
+            f"a write to {tree.package} is under way or was interrupted",
+            advice=f"if no other patchkit is at work, run patchkit apply --continue {tree.root}",
         )
 
 

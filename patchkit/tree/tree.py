@@ -183,18 +183,20 @@ def open_tree(path: Path) -> CheckoutTree:
     """
     with reading(path):
         if not path.is_dir():
-            raise TreeError(f"{path} is not a folder: name an sglang checkout or package folder.")
+            raise TreeError(f"{path} is not a folder", advice="name an sglang checkout or package folder")
     top = path.resolve()
     package = _package_of(top)
     if package is not None:
         return _checkout(package.resolve())
     if _is_bare(top):
         raise TreeError(
-            f"{path} is a bare repository, which holds no files: patchkit matrix {path} --refs HEAD reads its "
-            "objects; for anything else name a checkout or a worktree of it."
+            f"{path} is a bare repository, which holds no files",
+            advice=f"patchkit matrix {path} --refs HEAD reads its objects; for anything else name a checkout or a "
+            "worktree of it",
         )
     raise TreeError(
-        f"{path} is not an sglang tree: it holds neither python/sglang nor sglang; name the folder that does."
+        f"{path} is not an sglang tree: it holds neither python/sglang nor sglang",
+        advice="name the folder that does",
     )
 
 
@@ -214,7 +216,7 @@ def folder_around(folder: Path) -> Path:
                 break
     if _is_bare(here):
         return folder
-    raise TreeError(f"{here} is in no sglang tree: name one, or change to a folder of it.")
+    raise TreeError(f"{here} is in no sglang tree", advice="name one, or change to a folder of it")
 
 
 def installed_tree() -> CheckoutTree:
@@ -223,7 +225,9 @@ def installed_tree() -> CheckoutTree:
     for place in (spec and spec.submodule_search_locations) or ():
         if _is_package(Path(place)):
             return _checkout(Path(place).resolve())
-    raise TreeError(f"sglang is not installed in {sys.prefix}: pip install sglang there, or name a TREE.")
+    raise TreeError(
+        f"sglang is not installed in {sys.prefix}", advice="pip install sglang there, or name a TREE"
+    )
 
 
 @contextmanager
@@ -233,7 +237,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise TreeError(
-            f"{path} cannot be read: {error.strerror}: make it readable and try again."
+            f"{path} cannot be read: {error.strerror}", advice="make it readable and try again"
         ) from error
 
 

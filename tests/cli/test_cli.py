@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -48,11 +49,10 @@ def answer(*arguments: object, code: int = 0) -> Any:
 
 
 def refusal(*arguments: object, code: int) -> str:
-    """Return the one sentence on stderr; nothing is on stdout."""
+    """Return what stderr has, in the form that a refusal has; nothing is on stdout."""
     result = run(*arguments, code=code)
     assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    assert result.stderr.endswith(".\n")
+    assert re.fullmatch(r"error: .*[^.]\n(  --> .*\n)?(help: .*[^.]\n)?", result.stderr)
     return result.stderr
 
 
@@ -521,3 +521,26 @@ def test_help_loads_no_parser() -> None:
     code = "import sys, patchkit.cli; print({'libcst', 'rich', 'msgspec'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ran.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "advice"),
+    [
+        (("nothing",), "no such command 'nothing'", "patchkit --help"),
+        (("--nothing",), "no such option '--nothing'", "patchkit --help"),
+        (("status", "--nothing"), "no such option '--nothing'", "patchkit status --help"),
+        (("rebase",), "missing option '--onto'", "patchkit rebase --help"),
+        (("show", "t-flag", "t-stop"), "got unexpected extra argument (t-stop)", "patchkit show --help"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
+)
+def test_a_command_line_that_is_none_is_refused_in_the_form_of_any_refusal(
+    words: tuple[str, ...], what: str, advice: str
+) -> None:
+    result = CliRunner().invoke(main, list(words), prog_name="patchkit")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: {what}\nhelp: {advice}\n"
+
+
+def test_no_command_at_all_shows_the_help() -> None:
+    assert "Usage: " in run(code=2).output

@@ -401,7 +401,7 @@ def test_a_resolution_is_not_offered_for_other_code(checkout: CheckoutTree, tmp_
 
 
 def test_resolve_has_to_be_told_an_edit(checkout: CheckoutTree) -> None:
-    assert "which edit?" in run("resolve", "t-copy", code=2).stderr
+    assert "no edit is named" in run("resolve", "t-copy", code=2).stderr
 
 
 def test_markers_need_no_commit(checkout: CheckoutTree) -> None:

@@ -67,8 +67,8 @@ def wrong_with(words: tuple[str, ...], places: dict[str, str]) -> str:
     if "Traceback" in ran.output:
         return ran.output
     said = [line for line in ran.stderr.splitlines() if line.strip()]
-    errors = [line for line in said if line.startswith("Error: ")]
-    if ran.exit_code in (2, 4) and (len(errors) != 1 or not errors[0].endswith(".")):
+    errors = [line for line in said if line.startswith("error: ")]
+    if ran.exit_code in (2, 4) and (len(errors) != 1 or errors[0].endswith(".")):
         return f"exit code {ran.exit_code}: {ran.stderr!r}"
     return f"{len(ran.stderr)} characters" if len(ran.stderr) > 20_000 else ""
 
