@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from patchkit.cli import options
-from patchkit.errors import UsageError
+from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from patchkit.plan.markers import Block
     from patchkit.series.commit import Commit
     from patchkit.transaction.apply import Applied
     from patchkit.tree.tree import CheckoutTree
@@ -137,6 +140,7 @@ def _end(
     from patchkit.cli import console
     from patchkit.cli.answers.recover import Recover
     from patchkit.commands.recover import recover
+    from patchkit.transaction.unfinished import unfinished
 
     how = "--abort" if aborting else "--continue"
     others = [
@@ -158,10 +162,24 @@ def _end(
         console.emit(Recover.of(opened, recovery))
     elif recovery.action == "nothing":
         console.say(f"Nothing to {how.removeprefix('--')}: no write was interrupted.")
+        # Git's options of these names are for conflicts, so whoever has some of apply --markers may type them too.
+        with suppress(TreeError):
+            for block in tuple(chain.from_iterable(unfinished(opened).values()))[:1]:
+                _say_unfinished(words, block)
     else:
         done = recovery.action.capitalize().replace("-", " ")
         console.say(f"{done}: {console.count(recovery.files)}.")
         console.say_next((f"status{words.tail}", "shows where the tree is"))
+
+
+def _say_unfinished(words: options.Words, block: Block) -> None:
+    """Print what to type about a conflict that apply left in a file."""
+    from patchkit.cli import console
+
+    console.say_next(
+        (f"resolve{words.tail} {block.patch} {block.edit}", "records what you made of the conflict"),
+        (f"revert{words.tail}", "takes all back"),
+    )
 
 
 def _print(
@@ -202,10 +220,7 @@ def _print(
         console.say(
             f"\nChanged {console.count(applied.files)}; edit what is between the markers and take them out."
         )
-        console.say_next(
-            (f"resolve{words.tail} {first.patch} {first.edit}", "records what you made of it"),
-            (f"revert{words.tail}", "takes all back"),
-        )
+        _say_unfinished(words, first)
     elif applied.files:
         console.say(f"\nChanged {console.count(applied.files)}.")
         console.say_next((f"revert{words.tail}", "takes it back"))

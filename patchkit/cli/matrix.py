@@ -87,7 +87,7 @@ def command(
             Path(words[0]), (*patterns, *words[1:]), patches, tasks=tasks, jobs=jobs, watch=watch
         )
     for note in surveyed.notes:
-        click.echo(f"note: {printable(note)}.", err=True)
+        click.echo(f"note: {printable(note)}", err=True)
     with console.writing(output) as out:
         _answer(surveyed, patches, style, out)
     if any(row.error or (row.verified and not row.verified.passed) for row in surveyed.matrix.rows):

@@ -165,6 +165,19 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
     assert everything(checkout.root) == before
 
 
+@pytest.mark.parametrize("how", ["--continue", "--abort"])
+def test_whoever_types_what_git_takes_for_conflicts_is_told_what_ends_these(
+    checkout: CheckoutTree, how: str
+) -> None:
+    marked(checkout)
+    before = everything(checkout.root)
+    said = " ".join(run("apply", checkout.root, how).stdout.split())
+    assert "no write was interrupted" in said
+    assert f"patchkit resolve {checkout.root} t-copy copy records" in said
+    assert f"patchkit revert {checkout.root} takes all back" in said
+    assert everything(checkout.root) == before
+
+
 def test_revert_takes_markers_back(checkout: CheckoutTree) -> None:
     before = everything(checkout.root)
     marked(checkout)
