@@ -49,8 +49,15 @@ ANSWERS: dict[str, Any] = {
 """The answer of each command; what a command answers with certain options has the name that it had as a command."""
 
 
+_WITH = {"show": ("show", "PATCH"), "test": ("test", "PATCH", "--on", "TREE")}
+"""Commands that answer otherwise without these words."""
+
+
 def schema(command: str) -> dict[str, Any]:
     """Return the JSON Schema of an answer."""
-    typed = f"patchkit {' '.join(NOW.get(command, (command,)))} --json"
-    title = {"title": typed, "$schema": "https://json-schema.org/draft/2020-12/schema"}
+    words = (NOW | _WITH).get(command, (command,))
+    title = {
+        "title": f"patchkit {' '.join(words)} --json",
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+    }
     return title | msgspec.json.schema(ANSWERS[command])
