@@ -36,7 +36,7 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     _print(tree, planned.changes, conflicts(planned), as_json=as_json)
     left = describe_conflicts(planned.patches)
     if left:
-        raise ConflictError(f"{left}: patchkit status{words.tail} says why.")
+        raise ConflictError(left, advice=f"patchkit status{words.tail}")
 
 
 def _print(

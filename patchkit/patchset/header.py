@@ -58,7 +58,9 @@ class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 def require_free(identifier: str, path: Path, paths: Mapping[str, Path]) -> None:
     """Refuse an id for the patch at ``path`` that another patch has, whose file is in ``paths``."""
     if identifier in paths:
-        raise UsageError(f"{path}: key `id`: {identifier!r} is taken by {paths[identifier]}; choose another.")
+        raise UsageError(
+            f"key `id`: {identifier!r} is taken by {paths[identifier]}; choose another.", where=path
+        )
 
 
 def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patch:
@@ -74,7 +76,7 @@ def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patc
                 raise ValueError(f"key `id` or the name of an edit: {name!r} ends in a line break")
         return patch
     except ValueError as error:
-        raise UsageError(f"{path}: {error}; mend it and try again.") from None
+        raise UsageError(f"{error}; mend it and try again.", where=path) from None
 
 
 def _patch(file: PatchHeader, late: Iterator[Change]) -> Patch:

@@ -34,7 +34,7 @@ class PatchSet:
             return self._patches[identifier]
         close = difflib.get_close_matches(identifier, self._patches, n=1, cutoff=0.0)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise UsageError(f"no patch is called {identifier!r}; {hint}`patchkit list` names them all.")
+        raise UsageError(f"no patch is called {identifier!r}", advice=f"{hint}patchkit show lists them all")
 
     def select(self, identifiers: Sequence[str] = (), *, only: bool = False) -> tuple[Patch, ...]:
         """Return the patches named with what they require and, unless ``only``, what hardens them, in order.

@@ -36,17 +36,21 @@ DIFF = """\
 COMMANDS = (
     *(("status", "TREE"), ("status", "TREE", "--json"), ("status", "TREE", "--check"), ("diff", "TREE")),
     *(("apply", "TREE", "--dry-run"), ("audit", "TREE", "--format", "json"), ("doctor", "TREE")),
-    *(("verify", "TREE", "--format", "html", "-o", "OUT/page"), ("report", "TREE", "--ledger")),
-    *(("export", "TREE", "-o", "OUT/series"), ("rebase-check", "TREE", "--onto", "HEAD")),
+    *(("verify", "TREE", "--format", "html", "-o", "OUT/page"), ("status", "TREE", "--format", "ledger")),
+    *(("export", "TREE", "-o", "OUT/series"), ("rebase", "TREE", "--onto", "HEAD")),
     *(("matrix", "TREE", "--refs", "HEAD"), ("matrix", "TREE", "--refs", "HEAD", "--verify", "--jobs", "1")),
-    *(("test", "t-flag", "--on", "TREE"), ("check-patch", "PATCH", "--on", "TREE")),
+    *(
+        ("test", "t-flag", "--on", "TREE"),
+        ("check-patch", "PATCH", "--on", "TREE"),
+        ("test", "PATCH", "--on", "TREE"),
+    ),
     *(("new", "one", "--from-diff", "DIFF", "-o", "OUT/one", "--on", "TREE"),),
     *(("new", "two", "--from-commit", "HEAD", "-o", "OUT/two", "--on", "TREE"),),
-    *(("resolve", "TREE", "t-flag", "needs_host"), ("recover", "TREE"), ("revert", "TREE")),
+    *(("resolve", "TREE", "t-flag", "needs_host"), ("apply", "TREE", "--continue"), ("revert", "TREE")),
     *(
         ("apply", "TREE", "--keep-going"),
         ("verify", "TREE", "--format", "sarif"),
-        ("report", "TREE", "--ledger"),
+        ("status", "TREE", "--format", "ledger"),
     ),
     *(("revert", "TREE"), ("apply", "TREE", "--markers"), ("revert", "TREE"), ("apply", "TREE", "--commit")),
     *(("apply", "TREE", "--runtime", "vendored"), ("revert", "TREE")),
@@ -77,8 +81,8 @@ def wrong_with(words: tuple[str, ...], places: dict[str, str]) -> str:
     if "Traceback" in ran.output:
         return ran.output
     said = [line for line in ran.stderr.splitlines() if line.strip()]
-    errors = [line for line in said if line.startswith("Error: ")]
-    if ran.exit_code in (2, 4) and (len(errors) != 1 or not errors[0].endswith(".")):
+    errors = [line for line in said if line.startswith("error: ")]
+    if ran.exit_code in (2, 4) and (len(errors) != 1 or errors[0].endswith(".")):
         return f"exit code {ran.exit_code}: {ran.stderr!r}"
     return f"{len(ran.stderr)} characters" if len(ran.stderr) > 20_000 else ""
 

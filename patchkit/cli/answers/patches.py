@@ -1,4 +1,4 @@
-"""What ``list`` and ``show`` answer."""
+"""What ``show`` answers, with a patch and without."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Listed(Answer, frozen=True, kw_only=True):
-    """A patch in ``list``."""
+    """A patch in what ``show`` lists."""
 
     id: str
     title: str
