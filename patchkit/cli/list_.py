@@ -12,17 +12,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from patchkit.patchset.patch import Patch
+
 
 @click.command("list")
 @options.options(options.folders, options.as_json)
 def command(*, folders: Sequence[Path], as_json: bool) -> None:
     """Name the patches."""
+    from patchkit.patchset import load
+
+    answer(tuple(load.patches(folders)), as_json=as_json)
+
+
+def answer(patches: Sequence[Patch], *, as_json: bool) -> None:
+    """Print one line a patch, or all in JSON."""
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed
     from patchkit.findings.printable import escaped
-    from patchkit.patchset import load
 
-    patches = tuple(load.patches(folders))
     if as_json:
         console.emit(list(map(Listed.of, patches)))
         return

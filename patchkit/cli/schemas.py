@@ -26,7 +26,7 @@ from patchkit.matrix.answer import Matrix
 
 ANSWERS: dict[str, Any] = {
     "list": tuple[Listed, ...],
-    "show": Show,
+    "show": Show | tuple[Listed, ...],
     "status": Status,
     "diff": Diff,
     "apply": Apply,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import list_, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 @click.argument("patch")
 @options.options(options.folders, options.as_json)
 def command(*, patch: str, folders: Sequence[Path], as_json: bool) -> None:
-    """Say what PATCH changes, why, and at what risk."""
+    """Say what PATCH changes, why, and at what risk; of a group, such as @speed, which patches it has."""
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Show
     from patchkit.patchset import load, runs
 
-    found = load.patches(folders).get(patch)
+    patches = load.patches(folders)
+    if patch.startswith("@"):
+        list_.answer(patches.group(patch), as_json=as_json)
+        return
+    found = patches.get(patch)
     places = runs.read().where(found.id)
     if as_json:
         console.emit(Show.whole(found, places))
