@@ -21,11 +21,18 @@ if TYPE_CHECKING:
 @click.command("apply")
 @options.options(
     options.tree_and_patches,
-    options.everything,
+    click.option(
+        "--all",
+        "everything",
+        is_flag=True,
+        help="Every patch that is on by default, or nothing if one conflicts.",
+    ),
     click.option(
         "--dry-run", is_flag=True, help="Check everything and say what would change; write nothing."
     ),
-    click.option("--keep-going", is_flag=True, help="Leave out what conflicts, apply the rest, and exit 1."),
+    click.option(
+        "--keep-going", is_flag=True, help="Leave out a PATCH too that conflicts, apply the rest, and exit 1."
+    ),
     click.option(
         "--markers", is_flag=True, help="Write what is certain and conflict markers at the rest, and exit 1."
     ),
@@ -64,7 +71,12 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Apply each PATCH with what it requires and what hardens it."""
+    """Apply each PATCH, or every member of a group such as @speed, with what it requires and what hardens it.
+
+    Without a PATCH everything is applied that is on by default and fits. What is in conflict is left out, with all that
+    needs it, and the others are applied; with --all, or where a PATCH or what it requires is among that, nothing is
+    written and the exit code is 3.
+    """
     from patchkit.cli import console
     from patchkit.commands.apply import apply
     from patchkit.commands.commit import commit
@@ -80,20 +92,19 @@ def command(
         )
     if committing and (markers or resolved):
         raise UsageError("--commit commits what is whole: finish the conflicts without it, then commit them.")
+    ids = tuple(patch.id for patch in patches.select()) if everything else words.ids
     tree = words.open()
     commits: tuple[Commit, ...] = ()
     try:
         with console.working(tree):
             if committing:
-                done = commit(
-                    tree, patches, words.ids, only=only, keep_going=keep_going, runtime=runtime or ""
-                )
+                done = commit(tree, patches, ids, only=only, keep_going=keep_going, runtime=runtime or "")
                 applied, commits = done.applied, done.commits
             else:
                 applied = apply(
                     tree,
                     patches,
-                    words.ids,
+                    ids,
                     only=only,
                     keep_going=keep_going,
                     markers=markers,
@@ -106,7 +117,7 @@ def command(
         _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
         raise
     _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits)
-    if describe_conflicts(applied.patches):
+    if (keep_going or markers) and describe_conflicts(applied.patches):
         context.exit(1)
 
 
@@ -122,6 +133,7 @@ def _print(
     from patchkit.cli import console
     from patchkit.cli.answers.apply import Apply
     from patchkit.findings.printable import escaped
+    from patchkit.plan.refusal import describe_left
     from patchkit.plan.status import State
 
     if as_json:
@@ -136,6 +148,11 @@ def _print(
     for file, block in applied.marked:
         console.say(f"\n{escaped(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
     console.say_never_run(applied.patches, tree.version)
+    if applied.left:
+        console.say(f"\n{escaped(describe_left(applied.left))} patchkit diff{words.whole_tail} shows where.")
+    if applied.resolved_elsewhere:
+        known = applied.resolved_elsewhere
+        console.say(f"{known} of the conflicts you resolved elsewhere, and --resolved writes the same here.")
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{words.whole_tail}", "does it"))
