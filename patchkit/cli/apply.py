@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     options.everything,
     click.option("--dry-run", is_flag=True, help="Show what would change; write nothing."),
     click.option(
-        "--keep-going", is_flag=True, help="Leave out patches that conflict, apply the others, and exit 1."
+        "--keep-going", is_flag=True, help="Leave out a PATCH too that conflicts, apply the rest, and exit 1."
     ),
     click.option(
         "--markers",
@@ -76,9 +76,11 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Apply patches to TREE, with the patches that they require.
+    """Apply patches to TREE, with the patches that they require and those that harden them.
 
-    Patches that harden a PATCH are applied with it. Without PATCH every default patch is applied.
+    A PATCH is a patch's name or a group, such as @speed. Without one, every default patch that fits is applied: one in
+    conflict is left out, with the patches that need it. With --all, or if a named patch or one that it requires is in
+    conflict, nothing is written and the exit code is 3.
     """
     if continuing or aborting:
         _end(context, arguments, installed, aborting=aborting, as_json=as_json)
@@ -100,20 +102,19 @@ def command(
         raise UsageError(
             "--commit commits no unfinished patch", advice="finish the conflicts without it, then commit them"
         )
+    ids = tuple(patch.id for patch in patches.select()) if everything else words.ids
     tree = words.open()
     commits: tuple[Commit, ...] = ()
     try:
         with console.working(tree):
             if committing:
-                done = commit(
-                    tree, patches, words.ids, only=only, keep_going=keep_going, runtime=runtime or ""
-                )
+                done = commit(tree, patches, ids, only=only, keep_going=keep_going, runtime=runtime or "")
                 applied, commits = done.applied, done.commits
             else:
                 applied = apply(
                     tree,
                     patches,
-                    words.ids,
+                    ids,
                     only=only,
                     keep_going=keep_going,
                     markers=markers,
@@ -126,7 +127,7 @@ def command(
         _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
         raise
     _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits)
-    if describe_conflicts(applied.patches):
+    if (keep_going or markers) and describe_conflicts(applied.patches):
         context.exit(1)
 
 
@@ -194,6 +195,7 @@ def _print(
     from patchkit.cli import console
     from patchkit.cli.answers.apply import Apply
     from patchkit.findings.printable import escaped
+    from patchkit.plan.refusal import describe_left
     from patchkit.plan.status import State
 
     if as_json:
@@ -208,6 +210,11 @@ def _print(
     for file, block in applied.marked:
         console.say(f"\n{escaped(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
     console.say_never_run(applied.patches, tree.version)
+    if applied.left:
+        console.say(f"\n{escaped(describe_left(applied.left))} patchkit diff{words.whole_tail} shows where.")
+    if applied.resolved_elsewhere:
+        known = applied.resolved_elsewhere
+        console.say(f"{known} of the conflicts you resolved elsewhere, and --resolved writes the same here.")
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{words.whole_tail}", "does it"))

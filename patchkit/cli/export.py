@@ -42,6 +42,7 @@ def command(
     from patchkit.commands.export import export
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
+    from patchkit.plan.refusal import describe_left
 
     patches = load.patches(folders)
     words = options.understood(arguments, False, folders, patches)
@@ -53,5 +54,7 @@ def command(
         return
     for path in exported.files:
         console.say(escaped(str(path)))
-    if not exported.files:
+    if exported.left:
+        console.say(escaped(describe_left(exported.left)))
+    elif not exported.files:
         console.say("Nothing to export: every patch that fits is in that commit.")

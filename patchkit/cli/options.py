@@ -118,12 +118,12 @@ def understood(
     everything: bool = False,
 ) -> Words:
     """Tell TREE from the patch ids among ``arguments``; UsageError for a word that is neither."""
-    ids = tuple(argument for argument in arguments if argument in patches.ids)
-    others = [argument for argument in arguments if argument not in patches.ids]
+    ids = tuple(argument for argument in arguments if argument in patches)
+    others = [argument for argument in arguments if argument not in patches]
     trees = [argument for argument in others if Path(argument).exists()]
     unknown = [argument for argument in others if argument not in trees]
     if unknown and (trees or installed or len(unknown) > 1 or _like_an_id(unknown[0], patches)):
-        patches.get(unknown[-1])
+        patches.named([unknown[-1]])
     if len(others) > 1:
         raise UsageError(f"{others[0]} and {others[1]} are two trees", advice="name one of them")
     if everything and ids:
@@ -132,4 +132,6 @@ def understood(
 
 
 def _like_an_id(word: str, patches: PatchSet) -> bool:
-    return os.sep not in word and (word.isdigit() or bool(difflib.get_close_matches(word, patches.ids)))
+    return os.sep not in word and (
+        word.isdigit() or word.startswith("@") or bool(difflib.get_close_matches(word, patches.ids))
+    )

@@ -26,7 +26,7 @@ from patchkit.commands.test import Trial
 from patchkit.matrix.answer import Matrix
 
 ANSWERS: dict[str, Any] = {
-    "show": Show,
+    "show": Show | tuple[Listed, ...],
     "list": tuple[Listed, ...],
     "status": Status,
     "diff": Diff,

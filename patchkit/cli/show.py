@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.runs import Run
-    from patchkit.patchset.select import PatchSet
 
 
 @click.command("show")
 @click.argument("patch", required=False)
 @options.options(options.folders, options.as_json)
 def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
-    """List the patches, or show one: what it changes, why, its risk."""
+    """List the patches or those of a group such as @speed, or show one: what it changes, why, its risk."""
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import load, runs
 
     patches = load.patches(folders)
-    if patch is None:
+    if patch is None or patch.startswith("@"):
+        listed = tuple(patches) if patch is None else patches.group(patch)
         if as_json:
-            console.emit(list(map(Listed.of, patches)))
+            console.emit(list(map(Listed.of, listed)))
         else:
-            _list(patches)
+            _list(listed)
         return
     found = patches.get(patch)
     places = runs.read().where(found.id)
@@ -41,11 +41,11 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
         _show(found, places)
 
 
-def _list(patches: PatchSet) -> None:
+def _list(patches: Sequence[Patch]) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
-    width = max(map(len, patches.ids), default=0)
+    width = max((len(patch.id) for patch in patches), default=0)
     for patch in patches:
         off = "" if patch.default else " (off until it is named)"
         console.say(f"[bold]{escaped(patch.id.ljust(width))}[/]  {escaped(patch.title + off)}")

@@ -68,6 +68,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
     """Return whether a copy of the tree verifies with everything applied that can be."""
     from patchkit.findings.finding import Confidence
     from patchkit.plan.build import make_plan
+    from patchkit.plan.fitting import fitting
     from patchkit.transaction.apply import Transaction
     from patchkit.transaction.laid_out import lay_out
     from patchkit.tree.tree import open_tree
@@ -80,7 +81,10 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
         lay_out(tree, Path(folder) / "sglang", ".py")
         copy = open_tree(Path(folder))
         chosen = tuple(patch for patch in patches if patch.default)
-        Transaction(copy, "", allow_dirty=True).commit(make_plan(copy, chosen))
+        planned = fitting(
+            lambda without: make_plan(copy, [each for each in chosen if each.id not in without])
+        )
+        Transaction(copy, "", allow_dirty=True).commit(planned)
         verdict = verify(Subject(copy, tuple(patches), Terms(Confidence.LIKELY)))
     failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
     return Verified(verdict.passed, tuple(f"{result.title}: {result.summary}" for result in failed))

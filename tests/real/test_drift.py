@@ -448,11 +448,12 @@ def test_a_conflict_on_disk_exits_3_and_writes_nothing(
     path = tree.package / file
     path.write_bytes(with_body(path.read_bytes(), site, lambda body: [*body, *body]))
     before = fingerprints(tree.root)
-    refused = run("apply", tree.root, code=3)
-    assert "26128" in refused.stderr
-    assert file in refused.stdout
-    assert site in refused.stdout
-    assert fingerprints(tree.root) == before
+    for words in (["26824"], ["@seeds"], ["--all"]):
+        refused = run("apply", tree.root, *words, code=3)
+        assert "26128" in refused.stderr
+        assert file in refused.stdout
+        assert site in refused.stdout
+        assert fingerprints(tree.root) == before
 
 
 @pytest.mark.parametrize("owner", ["TritonAttnBackend", "FutureMap", "EAGLEDraftExtendCudaGraphRunner"])
