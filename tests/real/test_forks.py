@@ -386,6 +386,7 @@ WHITELISTS = {
     "the-very-class-of-a-constant": "type($x) in GRAPH_BACKENDS",
     "a-constant-of-the-class": "isinstance($x, self.GRAPH_BACKENDS)",
 }
+GRAPHS = tuple(patch for patch in PATCHES if patch.id in {"25002", "25925"})
 HELD = "GRAPH_BACKENDS = (TritonAttnBackend, TRTLLMMLABackend)\n"
 
 
@@ -400,14 +401,13 @@ def test_another_list_of_backends_with_a_graph_gets_one_more(release: Tree, whit
         source = fork.read(file) or b""
         assert head.encode() in source
         fork = OverlayTree(fork, {file: source.replace(head.encode(), told.encode())})
-    patches = tuple(patch for patch in PATCHES if patch.id in {"25002", "25925"})
-    plan = make_plan(fork, patches)
+    plan = make_plan(fork, GRAPHS)
     status = status_of(plan, "25002")
     assert status.state is State.PENDING, status.reason
     changed = (after(plan).read(file) or b"").decode()
     assert changed.count("TRTLLMHAAttnBackend") == 2, "an import, and the list"
     assert changed.count(HELD) == ("GRAPH_BACKENDS" in WHITELISTS[whitelist])
-    assert states(after(plan), patches)["25002"] == "applied"
+    assert states(after(plan), GRAPHS)["25002"] == "applied"
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_a_list_that_nobody_can_read_is_a_conflict_that_shows_where_the_backend_
 ) -> None:
     at = "srt/speculative/eagle_worker_v2.py::EagleDraftWorker.init_cuda_graphs"
     fork = rewritten(release, Edit(at=at, find=CUDA, code=own))
-    status = status_of(make_plan(fork, PATCHES), "25002")
+    status = status_of(make_plan(fork, GRAPHS), "25002")
     assert status.state is State.CONFLICT
     (edit,) = (edit for edit in status.edits if edit.state is State.CONFLICT)
     assert edit.name == "whitelist"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("_parsed_once")
 FORMATTING = ("format", "--check")
 SORTING = (
     "check",
+    "--output-format=concise",
     "--select",
     "I",
     "--config",
@@ -38,19 +40,15 @@ def passing(files: Mapping[str, bytes], command: tuple[str, ...], width: int, fo
     folder.mkdir()
     for number, content in enumerate(files.values()):
         (folder / f"{number}.py").write_bytes(content)
-    options = ("--isolated", "--no-cache", "--quiet", "--config", f"line-length = {width}")
-    passed = set()
-    for number, file in enumerate(files):
-        checked = subprocess.run(
-            (find_ruff_bin(), *command, *options, f"{number}.py"),
-            cwd=folder,
-            capture_output=True,
-            check=False,
-        )
-        assert checked.returncode in {0, 1}, checked.stderr.decode()
-        if checked.returncode == 0:
-            passed.add(file)
-    return passed
+    options = ("--isolated", "--no-cache", "--config", f"line-length = {width}")
+    checked = subprocess.run(
+        (find_ruff_bin(), *command, *options, "."), cwd=folder, capture_output=True, check=False
+    )
+    said = checked.stdout.decode()
+    named = re.findall(r"^(?:Would reformat: | *--> )?(\d+)\.py\b", said, re.MULTILINE)
+    failing = {int(number) for number in named}
+    assert checked.returncode == bool(failing), said + checked.stderr.decode()
+    return {file for number, file in enumerate(files) if number not in failing}
 
 
 def before_and_after(

@@ -28,7 +28,12 @@ _TOGETHER = {
     ),
     "tests/differential/": "the driven trees",
 }
-_LONGEST = ("tests/differential/", "tests/real/", "tests/verify/", "tests/audit/")
+# The order in which groups that need a release are handed out: the longest, then the others, the shortest last.
+_LONGEST = (
+    "tests/differential/",
+    *(f"tests/real/test_{name}.py" for name in ("releases", "drift", "start_up")),
+    *("tests/audit/test_mutation.py", "tests/real/", "tests/verify/", "tests/audit/"),
+)
 
 _LONG = (
     # What is stopped at each step, or waited for by many processes.
