@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.plan.build import make_series
 from patchkit.plan.refusal import PlanConflictError, describe_conflicts
 from patchkit.series.export import export as exporting
-from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.git import GitRepository, GitTree, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def export(
     patch conflicts; TreeError if the tree is in no git checkout.
     """
     with GitRepository(tree.root) as repository:
-        head = GitTree(repository, "HEAD")
+        head = GitTree(repository, "HEAD", place_of(tree.package))
         planned, stages = make_series(head, patches.select(ids, only=only))
         conflicts = describe_conflicts(planned.patches)
         if conflicts:

@@ -85,20 +85,11 @@ class CheckoutTree:
 
     @cached_property
     def name(self) -> str:
-        """The name by which the package's files import one another; TreeError if they do by several.
-
-        A folder that has another name may be a copy of the package, or a fork's that it gave another name.
-        """
+        """The name by which the package's files import one another; TreeError if they do by several."""
         if self.package.name == NAME:
             return NAME
         names = sglang.own_names(self.read(file) or b"" for file in self.files(SERVING))
-        if len(names) > 1:
-            spelled = " and as ".join(f"{name}.{SERVING}" for name in sorted(names))
-            raise TreeError(
-                f"{self.package} imports its own modules as {spelled}, so nothing tells how new code has to: use "
-                "one of these names throughout, and try again."
-            )
-        return next(iter(names), NAME)
+        return sglang.name_among(names, str(self.package))
 
     @cached_property
     def line_length(self) -> int:
@@ -188,6 +179,10 @@ def open_tree(path: Path) -> CheckoutTree:
     for package in (*(top / place for place in PLACES), top):
         if _is_package(package):
             return _checkout(package.resolve())
+    for parent in sglang.PARENTS:
+        renamed = sglang.only_package(_packages(top / parent), str(path))
+        if renamed is not None:
+            return _checkout(Path(renamed))
     if (top / "HEAD").is_file() and (top / "objects").is_dir():
         raise TreeError(
             f"{path} is a bare repository, which holds no files: patchkit matrix {path} --refs HEAD reads its "
@@ -240,6 +235,12 @@ def _read(path: Path) -> bytes | None:
 def _is_package(folder: Path) -> bool:
     with reading(folder):
         return (folder / "__init__.py").is_file() and (folder / SERVING).is_dir()
+
+
+def _packages(folder: Path) -> list[str]:
+    with reading(folder):
+        below = list(folder.iterdir()) if folder.is_dir() else []
+    return sorted({str(each.resolve()) for each in below if each.name[0] != "." and _is_package(each)})
 
 
 def _checkout(package: Path) -> CheckoutTree:
