@@ -9,7 +9,7 @@ from patchkit.plan.build import make_series
 from patchkit.plan.fitting import fitting
 from patchkit.plan.refusal import require_fitting
 from patchkit.series.export import export as exporting
-from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.git import GitRepository, GitTree, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ def export(
     nothing written, if ``ids`` or what they require are among that. TreeError if the tree is in no git checkout.
     """
     with GitRepository(tree.root) as repository:
-        head = GitTree(repository, "HEAD")
+        head = GitTree(repository, "HEAD", place_of(tree.package))
         stages: tuple[Stage, ...] = ()
 
         def made(without: frozenset[str]) -> Plan:

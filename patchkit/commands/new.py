@@ -11,8 +11,9 @@ from patchkit.drafting.draft import draft, same_code
 from patchkit.errors import UsageError
 from patchkit.patchset import load
 from patchkit.plan.build import make_plan
+from patchkit.plan.spelling import as_upstream
 from patchkit.plan.status import State
-from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.git import GitRepository, GitTree, place_of
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
@@ -44,7 +45,12 @@ def new(
     if file.exists():
         raise UsageError(f"{file} is there already: name another folder with -o.")
     sources = difference.of_commit(tree, commit) if commit else difference.of_diff(tree, diff)
-    edits, left = draft(sources)
+    edits, left = draft(
+        {
+            file: tuple(text and as_upstream(text, tree.name) for text in both)
+            for file, both in sources.items()
+        }
+    )
     if not edits:
         raise UsageError(
             f"{identifier}: nothing that an edit can say: {' '.join(left) or 'only layout changes.'}"
@@ -56,7 +62,7 @@ def new(
     except UsageError as error:
         return DraftedPatch(file, len(edits), (*_todo(edits), *left, str(error)), False)
     with GitRepository(tree.root) if commit else nullcontext() as repository:
-        below = GitTree(repository, f"{commit}^") if repository is not None else tree
+        below = GitTree(repository, f"{commit}^", place_of(tree.package)) if repository is not None else tree
         before = {name: old.encode() for name, (old, _) in sources.items() if old is not None}
         plan = make_plan(OverlayTree(below, before), (patches.get(identifier),))
     made = {change.file: (change.after or b"").decode() for change in plan.changes}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.commands.status import status
 from patchkit.plan.cache import statuses
 from patchkit.series.backports import IN_TREE
-from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.git import GitRepository, GitTree, place_of
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
@@ -45,7 +45,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
     }
     before = {said.patch.id: said for said in status(tree, patches)}
     with GitRepository(tree.root) as repository:
-        after = statuses(GitTree(repository, ref), patches)
+        after = statuses(GitTree(repository, ref, place_of(tree.package)), patches)
     return tuple(
         Move(
             said.patch.id,

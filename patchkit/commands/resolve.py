@@ -72,19 +72,20 @@ def resolve(
                 )
     before = before_markers(tree)
     status = _status_of(tree, patches, before, patch, edit)
-    missing = _missing(patch, status)
+    missing = not _is_in_place(status)
     if missing and not accept:
-        short = short_of(OverlayTree(tree, before), named, status)
-        missing = f"{missing.partition(': expected')[0]}: {short}" if short else missing
+        why = short_of(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
         raise ConflictError(
-            f"{missing}; patchkit diff shows what it is for, and resolve --accept takes your word for it."
+            f"{status.file}: {status.site or 'module'}: {patch}: {edit} is not in place: "
+            f"{why or status.reason or 'patchkit apply can make it'}; patchkit diff shows what it is for, and resolve "
+            "--accept takes your word for it."
         )
     if tree.read(status.file) is None:
         raise ConflictError(f"{status.file} is not there, so {patch} {edit} cannot be in place.")
 
     def holds(file: str, text: bytes) -> bool:
         try:
-            return not _missing(patch, _status_of(tree, patches, {**before, file: text}, patch, edit))
+            return _is_in_place(_status_of(tree, patches, {**before, file: text}, patch, edit))
         except PatchkitError:
             return False
 
@@ -105,11 +106,11 @@ def resolve(
         word = resolving.Word(accepted_note(named, edit), line)
     found = resolving.record_by_hand(tree, named, status, check, word)
     if found is None or not found.is_whole:
-        return Resolved(recorded=True, remembered=False, accepted=bool(missing))
+        return Resolved(recorded=True, remembered=False, accepted=missing)
     conflict = at_site(OverlayTree(tree, {status.file: found.original}), named, status)
     kept = resolution(conflict, found.original, found.text, word.note if word else "")
     remembered = kept is not None and Remembered(tree).put(*kept)
-    return Resolved(recorded=True, remembered=remembered, accepted=bool(missing))
+    return Resolved(recorded=True, remembered=remembered, accepted=missing)
 
 
 def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str:
@@ -159,12 +160,8 @@ def _status_of(
         raise ConflictError(
             f"{patch}: {edit} is not for this tree: {status.reason or 'its shape is another'}."
         )
-    return next((each for each in found if _missing(patch, each)), found[0])
+    return next((each for each in found if not _is_in_place(each)), found[0])
 
 
-def _missing(patch: str, edit: EditStatus) -> str:
-    """Say why an edit is not in place; nothing where it is."""
-    if edit.state in {State.APPLIED, State.UPSTREAM}:
-        return ""
-    why = edit.reason or "patchkit apply can make it"
-    return f"{edit.file}: {edit.site or 'module'}: {patch}: {edit.name} is not in place: {why}"
+def _is_in_place(edit: EditStatus) -> bool:
+    return edit.state in {State.APPLIED, State.UPSTREAM}

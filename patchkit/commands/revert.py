@@ -8,6 +8,7 @@ from patchkit.errors import ConflictError, UsageError
 from patchkit.plan.planner import Planner
 from patchkit.transaction import revert as reverting
 from patchkit.transaction.revert import Reverted
+from patchkit.transaction.unwind import StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,9 +44,10 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     try:
         return KeptGoing(revert(tree, patches, ids), {})
     except ConflictError as error:
-        there, refusal = reverting.in_code(tree, planner), str(error)
+        there, refusal = reverting.in_code(tree, planner), error
         if not there:
             raise
+    stuck = refusal.patches if isinstance(refusal, StuckError) else ()
     done: list[Reverted] = []
     gone: set[str] = set()
     meant = _meant(tree, patches, planner, ids)
@@ -58,7 +60,7 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
             try:
                 done.append(revert(tree, patches, (name,)))
             except (ConflictError, UsageError) as error:
-                left[name] = refusal if name in refusal.split() else str(error)
+                left[name] = str(refusal if name in stuck else error)
             else:
                 gone.update(done[-1].patches)
         if not left or len(left) == len(ahead):

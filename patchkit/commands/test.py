@@ -81,11 +81,13 @@ def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
 
     ignored = shutil.ignore_patterns(".patchkit", "__pycache__", ".git")
     try:
-        shutil.copytree(tree.package, folder / "sglang", ignore=ignored, symlinks=True, copy_function=copy)
+        shutil.copytree(
+            tree.package, folder / tree.package.name, ignore=ignored, symlinks=True, copy_function=copy
+        )
     except OSError as error:
         said = error.args[0][0][2] if isinstance(error, shutil.Error) else error
         raise TreeError(f"{tree.package} cannot be copied ({said}): mend that and try again.") from None
-    return open_tree(folder)
+    return open_tree(folder / tree.package.name)
 
 
 def _failures(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
-from patchkit.tree.git import git
+from patchkit.tree.git import git, place_of
 from patchkit.tree.names import is_unsafe
-from patchkit.tree.sglang import PLACES
+from patchkit.tree.sglang import PARENTS, PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from patchkit.tree.tree import CheckoutTree, Tree
+    from patchkit.tree.tree import CheckoutTree
 
 _FILE = re.compile(r"^\+\+\+ (?:b/)?(\S+)", re.MULTILINE)
 _HUNK = re.compile(r"^@@ -(\d+)")
@@ -30,8 +31,9 @@ def of_commit(tree: CheckoutTree, commit: str) -> Sources:
             f"--from-commit {commit}: no commit of {tree.root} with a parent: git fetch it there."
         )
     found: Sources = {}
+    places = (place_of(tree.package), *PLACES)
     for name in names.stdout.decode(errors="surrogateescape").split("\0"):
-        file = _inside(name)
+        file = _inside(name, places)
         if file is not None:
             found[file] = (_shown(tree, f"{commit}^:{name}"), _shown(tree, f"{commit}:{name}"))
     if not found:
@@ -39,12 +41,14 @@ def of_commit(tree: CheckoutTree, commit: str) -> Sources:
     return found
 
 
-def of_diff(tree: Tree, text: str) -> Sources:
+def of_diff(tree: CheckoutTree, text: str) -> Sources:
     """Return what a unified diff changes in ``tree``; UsageError where a hunk's lines are not there."""
     found: Sources = {}
+    own = (posixpath.join(parent, tree.package.name) for parent in PARENTS)
+    places = (*filter(None, [place_of(tree.package)]), *own, *PLACES)
     for part in re.split(r"^(?=--- )", text, flags=re.MULTILINE):
         named = _FILE.search(part)
-        file = _inside(named[1]) if named else None
+        file = _inside(named[1], places) if named else None
         if file is None:
             continue
         source = _text(file, tree.read(file) or b"")
@@ -93,12 +97,13 @@ def _added(line: str) -> bool:
     return line.startswith("+") and not line.startswith("+++ ")
 
 
-def _inside(name: str) -> str | None:
-    for place in PLACES:
-        if name.startswith(f"{place}/") and name.endswith(".py"):
+def _inside(name: str, places: Sequence[str]) -> str | None:
+    for place in places:
+        above = f"{place}/" if place else ""
+        if name.startswith(above) and name.endswith(".py"):
             if any(map(is_unsafe, name.split("/"))):
                 raise UsageError(f"{name!r} leads out of the package: take it out of the change.")
-            return name.removeprefix(f"{place}/")
+            return name.removeprefix(above)
     return None
 
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from patchkit.tree.git import GitTree
     from patchkit.tree.headers import Interest
 
-SOURCE, HOMES, VERSION = "source", "homes", "version"
+NAME, SOURCE, HOMES, VERSION = "name", "source", "homes", "version"
 """``SOURCE`` and a file, answered by its blob; ``HOMES`` and a name, answered by the files that define it;
-``VERSION`` of nothing, answered by the tree's."""
+``VERSION`` and ``NAME`` of nothing, answered by the tree's."""
 
 
 def answer(tree: GitTree, definitions: Definitions, question: Question) -> str:
@@ -23,6 +23,8 @@ def answer(tree: GitTree, definitions: Definitions, question: Question) -> str:
     kind, name = question
     if kind == SOURCE:
         return tree.blob(name) or ""
+    if kind == NAME:
+        return tree.name
     if kind == VERSION:
         return tree.version or ""
     return "\0".join(definitions.homes(tree, SERVING, name))
@@ -35,7 +37,8 @@ class AskedModules(Modules):
         super().__init__(tree, interest)
         self._git = tree
         self._definitions = definitions
-        self._asked: dict[Question, str] = {}
+        # Which patches there are to look for depends on it.
+        self._asked: dict[Question, str] = {(NAME, ""): tree.name}
 
     @property
     def asked(self) -> tuple[Asked, ...]:

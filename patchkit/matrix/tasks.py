@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,8 +79,9 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
 
     Extents(tree.repository).require_bounded(tree)
     with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
-        lay_out(tree, Path(folder) / "sglang", ".py")
-        copy = open_tree(Path(folder))
+        package = Path(folder) / (posixpath.basename(tree.place) or "package")
+        lay_out(tree, package, ".py")
+        copy = open_tree(package)
         chosen = tuple(patch for patch in patches if patch.default)
         planned = fitting(
             lambda without: make_plan(copy, [each for each in chosen if each.id not in without])

@@ -136,4 +136,5 @@ def _sources(tree: Tree, patches: PatchSet) -> dict[str, bytes]:
     facts = {file for patch in patches for fact in patch.facts for file in fact.files}
     files = {*tree.files(SERVING), *named, *facts}
     read = {file: content for file in files if (content := tree.read(file)) is not None}
-    return read | {"": (tree.version or "").encode()}  # Whether a tree is too old, it says itself.
+    # Whether a tree is too old it says itself, and in the name of a copy's folder may lie what its code is called.
+    return read | {"": f"{tree.version or ''} {tree.name}".encode()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     from patchkit.plan.recollection import Recollection
 
 
-def _about(patch: Patch, spec: Edit) -> str:
-    return about_of(patch.id, msgspec.structs.replace(spec, change=Converted(spec.kind, spec.imports)))
+@lru_cache(maxsize=2048)
+def _about(patch: str, spec: Edit) -> str:
+    return about_of(patch, msgspec.structs.replace(spec, change=Converted(spec.kind, spec.imports)))
 
 
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
     """Return where an edit goes, as a status that is still to be decided, and the examination that decides it."""
     if space.recollection is None:
         return _examine_now(space, patch, spec)
-    about = _about(patch, spec)
+    about = _about(patch.id, spec)
     found = space.recollection.find(about, space.answer)
     if found is None:
         return _examine_first(space, space.recollection, patch, spec)
@@ -69,7 +70,7 @@ def _examine_first(
     """Examine an edit where the like was never seen, and remember what that comes to."""
     asking = space.snapshot(asking=True)
     status, examined = _examine_now(asking, patch, spec)
-    about, asked = _about(patch, spec), asking.asked
+    about, asked = _about(patch.id, spec), asking.asked
     found = Found(status.file, status.site, examined.standing.value, examined.brings)
     recollection.keep(about, asked, found)
 
@@ -351,7 +352,7 @@ class _Evaluation:
         """Make an edit, and take it back where what it made is not found again."""
         assert examined.rewrite is not None
         undone = dict(self.space.edited)
-        about = _about(self.patch, spec)
+        about = _about(self.patch.id, spec)
         self.space.make(status.file, examined.rewrite, about, status.site, *examined.brings)
         _, again = _examine(self.space, self.patch, spec)
         if again.standing is Standing.PRESENT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
 
-_OWN = re.compile(rf"\b{NAME}(?=\.(?:{SERVING}|{VENDORED_RUNTIME})\b)|(?<=\bfrom ){NAME}(?= import\b)")
 _CODE = ("edits", "shapes", "applies_when", "upstream_when")
 
 
@@ -24,13 +24,27 @@ def spelled(patches: Sequence[Patch], name: str) -> Sequence[Patch]:
     return patches if name == NAME else [_patch(patch, name) for patch in patches]
 
 
+def as_upstream(code: str, name: str) -> str:
+    """Return code of a package of this name as it is in upstream's: what patches are written in."""
+    return code if name == NAME else _renamed(code, name, NAME)
+
+
+def _renamed(code: str, name: str, other: str) -> str:
+    return _own(name).sub(other, code)
+
+
+@cache
+def _own(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{name}(?=\.(?:{SERVING}|{VENDORED_RUNTIME})\b)|(?<=\bfrom ){name}(?= import\b)")
+
+
 def _patch(patch: Patch, name: str) -> Patch:
     return msgspec.structs.replace(patch, **{key: _respelled(getattr(patch, key), name) for key in _CODE})
 
 
 def _respelled(value: Any, name: str) -> Any:
     if isinstance(value, str):
-        return _OWN.sub(name, value)
+        return _renamed(value, NAME, name)
     if isinstance(value, Converted):
         return Converted(*(_respelled(each, name) for each in value))
     if isinstance(value, tuple):

@@ -12,7 +12,7 @@ from patchkit.transaction.holding import holding
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.store import Store
-from patchkit.transaction.unwind import Unwound, going, unwind
+from patchkit.transaction.unwind import StuckError, Unwound, going, unwind
 from patchkit.transaction.write import checked, locked, require_settled, write_all
 
 if TYPE_CHECKING:
@@ -150,14 +150,16 @@ def _require_gone(
         left = sorted(here if gone is None else here & gone)
         strange = [name for name in left if name not in planner.ids]
         if strange:
-            raise ConflictError(
+            raise StuckError(
                 f"{file}: {', '.join(strange)}: in the code and not at hand: name the folder with --patches DIR, or "
-                "undo what it did with git revert."
+                "undo what it did with git revert.",
+                *strange,
             )
         if left:
-            raise ConflictError(
+            raise StuckError(
                 f"{file}: something of {', '.join(left)} would be left there: its code was moved or edited since, or "
-                "the patches at hand do not make it: take that out, or undo it with git revert, and revert again."
+                "the patches at hand do not make it: take that out, or undo it with git revert, and revert again.",
+                *left,
             )
     if gone is None or account.sure:
         return
@@ -166,6 +168,7 @@ def _require_gone(
     lost = sorted(planner.present(before, staying) - planner.present({**before, **after}, staying))
     if lost:
         name, edit = lost[0]
-        raise ConflictError(
-            f"{name}: {edit} would go as well: revert them together, or undo them with git revert."
+        raise StuckError(
+            f"{name}: {edit} would go as well: revert them together, or undo them with git revert.",
+            name,
         )

@@ -27,6 +27,14 @@ Contents = Mapping[str, bytes | None]
 """Bytes by file; None stands for no file."""
 
 
+class StuckError(ConflictError):
+    """Something keeps ``patches`` from being taken back, alone or with others."""
+
+    def __init__(self, message: str, *patches: str) -> None:
+        super().__init__(message)
+        self.patches = patches
+
+
 class AtHand(Protocol):
     """The patches at hand, asked about files with other contents than they have."""
 
@@ -141,9 +149,10 @@ def _without_conflicts(file: str, was: bytes, stands: bytes) -> tuple[bytes, byt
     """Return both without the conflicts that apply left in them; ConflictError if someone is at work on one."""
     was, stands = without_same(was, stands)
     for block in blocks_in(was):
-        raise ConflictError(
+        raise StuckError(
             f"{file}: the conflict of {block.patch} {block.edit} was edited since: finish it, run patchkit resolve "
-            f"{block.patch} {block.edit} and revert again, or put the file back with git."
+            f"{block.patch} {block.edit} and revert again, or put the file back with git.",
+            block.patch,
         )
     return was, stands
 
@@ -157,9 +166,10 @@ def _require_own(record: Record, gone: frozenset[str], at_hand: AtHand, stands: 
     left = sorted(theirs & at_hand.present(stands, tuple(name for name in record.patches if name in gone)))
     if left:
         name, edit = left[0]
-        raise ConflictError(
+        raise StuckError(
             f"{name}: {edit} was made by hand, and what was there before is not known: take it out yourself, "
-            "as git has it for instance, and revert again."
+            "as git has it for instance, and revert again.",
+            name,
         )
 
 
@@ -177,9 +187,10 @@ def _require_unsigned(
             if len(signed) > (will[file] or b"").count(sign):
                 pairs = list(zip_longest(now, now[1:], fillvalue=b""))
                 line = max((number for number, pair in enumerate(pairs, 1) if pair == signed[-1]), default=1)
-                raise ConflictError(
+                raise StuckError(
                     f"{file}:{line}: a comment of {name} would be left there, so what it marks was copied or "
-                    "edited since: take that code or that comment out and revert again."
+                    "edited since: take that code or that comment out and revert again.",
+                    name,
                 )
 
 
@@ -200,9 +211,10 @@ def _require_undone(
     if still:
         name, edit = still[0]
         known = made[name, edit]
-        raise ConflictError(
+        raise StuckError(
             f"{known.file}: {known.site or 'module'}: {name}: {edit} would still be in place, so its code was "
-            "copied or moved since: take it out there and revert again."
+            "copied or moved since: take it out there and revert again.",
+            name,
         )
 
 

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.tree import project
 from patchkit.tree.names import is_unsafe
-from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
+from patchkit.tree.sglang import (
+    NAME,
+    PARENTS,
+    PLACES,
+    SERVING,
+    name_among,
+    only_package,
+    own_names,
+    stated_version,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -117,6 +126,7 @@ class GitRepository:
             raise TreeError(f"{path} is not a git repository: name a clone or a bare repository.")
         self._process = self._start()
         self._entries: dict[str, Mapping[str, Entry]] = {}
+        self._own_names: dict[str, frozenset[str]] = {}
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -136,6 +146,11 @@ class GitRepository:
     def close(self) -> None:
         """End the reading process."""
         self._process.communicate()
+
+    @cached_property
+    def place(self) -> str:
+        """Where the folder that was named lies in the commits, ``""`` for the top of them."""
+        return place_of(self.path)
 
     def object(self, name: str) -> tuple[str, bytes] | None:
         """Return the object that ``name`` (an id or a revision) stands for as (id, content), or None."""
@@ -182,33 +197,79 @@ class GitRepository:
     def at(self, tree: str, path: str) -> Entry | None:
         """Return the entry at a path below the tree object of this id, None where there is none."""
         entry = Entry("tree", tree)
-        for part in path.split("/"):
+        for part in path.split("/") if path else ():
             found = self.entries(entry.id).get(part) if entry.kind == "tree" else None
             if found is None:
                 return None
             entry = found
         return entry
 
+    def own_names(self, tree: str) -> frozenset[str]:
+        """Return the names by which the sources below a tree object import what lies in their own serving package."""
+        if tree not in self._own_names:
+            found = frozenset[str]()
+            for name, entry in self.entries(tree).items():
+                if entry.kind == "tree" and not name.startswith("."):
+                    found |= self.own_names(entry.id)
+                elif entry.kind == "blob" and name.endswith(".py"):
+                    found |= own_names([(self.object(entry.id) or ("", b""))[1]])
+            self._own_names[tree] = found
+        return self._own_names[tree]
+
+
+def place_of(folder: Path) -> str:
+    """Return where a folder lies in the commits of its repository, ``""`` for the top of one or for none."""
+    return os.fsdecode(git(folder, "rev-parse", "--show-prefix").stdout).rstrip("\n").rstrip("/")
+
 
 class GitTree:
     """The tree at one ref of a git object store, without a checkout."""
 
-    def __init__(self, repository: GitRepository, ref: str) -> None:
-        """Find the package at ``ref`` (commit, tag or branch); TreeError if it is none or holds no sglang."""
+    def __init__(self, repository: GitRepository, ref: str, near: str | None = None) -> None:
+        """Find the package at ``ref`` (commit, tag or branch); TreeError if it is none or holds no sglang.
+
+        It is the one at ``near`` or below, a place in the repository, or else the nearest one around that. Without a
+        place it is that of the folder in which the repository was found.
+        """
         self.repository = repository
         self.ref = ref
         top = repository.object(f"{ref}^{{tree}}")
         if top is None:
             raise TreeError(f"{repository.path} has no ref {ref}: git fetch it there, or name another.")
-        for place in PLACES:
-            package = repository.at(top[0], place)
-            inside = repository.entries(package.id) if package and package.kind == "tree" else {}
-            if "__init__.py" in inside and SERVING in inside and inside[SERVING].kind == "tree":
-                break
-        else:
-            raise TreeError(f"{ref} of {repository.path} is not an sglang tree: it has no python/sglang.")
+        place = self._place(top[0], repository.place if near is None else near)
+        if place is None:
+            raise TreeError(
+                f"{ref} of {repository.path} is not an sglang tree: it has no python/sglang; name the folder of the "
+                "package if that lies deeper."
+            )
         self.place = place
+        package = repository.at(top[0], place)
         self.id = package.id if package else ""
+
+    def _place(self, top: str, near: str) -> str | None:
+        parts = near.split("/") if near else []
+        for depth in range(len(parts), -1, -1):
+            around = "/".join(parts[:depth])
+            for place in (*PLACES, ""):
+                if self._is_package(top, posixpath.join(around, place).rstrip("/")):
+                    return posixpath.join(around, place).rstrip("/")
+            for parent in PARENTS:
+                folder = posixpath.join(around, parent).rstrip("/")
+                found = self.repository.at(top, folder)
+                below = self.repository.entries(found.id) if found and found.kind == "tree" else {}
+                named = (posixpath.join(folder, name) for name in below if not name.startswith("."))
+                renamed = only_package(
+                    (place for place in named if self._is_package(top, place)),
+                    f"{self.ref} of {self.repository.path}",
+                )
+                if renamed is not None:
+                    return renamed
+        return None
+
+    def _is_package(self, top: str, place: str) -> bool:
+        found = self.repository.at(top, place)
+        inside = self.repository.entries(found.id) if found and found.kind == "tree" else {}
+        return "__init__.py" in inside and SERVING in inside and inside[SERVING].kind == "tree"
 
     @property
     def package_label(self) -> str:
@@ -221,10 +282,14 @@ class GitTree:
         stated = stated_version(self.read, self._project(posixpath.dirname(self.place)))
         return stated if stated is not None else tag_version(self.repository.path, self.ref)
 
-    @property
+    @cached_property
     def name(self) -> str:
-        """The package's name; a ref is looked into where upstream has the package, under upstream's name."""
-        return NAME
+        """The name by which the package's files import one another; TreeError if they do by several."""
+        if posixpath.basename(self.place) == NAME:
+            return NAME
+        serving = self.repository.at(self.id, SERVING)
+        names = self.repository.own_names(serving.id) if serving else frozenset[str]()
+        return name_among(names, self.package_label)
 
     @cached_property
     def line_length(self) -> int:

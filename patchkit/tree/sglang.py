@@ -8,6 +8,7 @@ from functools import lru_cache
 from importlib.util import resolve_name
 from typing import TYPE_CHECKING
 
+from patchkit.errors import TreeError
 from patchkit.tree.project import project_version, read_version
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 NAME = "sglang"
 SERVING = "srt"
 PLACES = (f"python/{NAME}", NAME)
+PARENTS = ("python", "")
+"""Where a fork has the package if it gave it another name."""
 OLDEST = "0.5.11"
 """The first release that patches are made for and tried on."""
 _SINCE = (
@@ -104,6 +107,31 @@ def files_of(module: str) -> tuple[str, ...]:
 def own_names(sources: Iterable[bytes]) -> frozenset[str]:
     """Return the names by which these files import what lies in their own serving package."""
     return frozenset(name for source in sources if _OWN.search(source) for name in _imported_as(source))
+
+
+def name_among(names: Iterable[str], label: str) -> str:
+    """Return the one of ``names`` by which the files of a package import one another; TreeError if there are several.
+
+    A folder that has another name than upstream's may be a copy of the package, or a fork's that it gave that name.
+    """
+    found = sorted(names)
+    if len(found) > 1:
+        spelled = " and as ".join(f"{name}.{SERVING}" for name in found)
+        raise TreeError(
+            f"{label} imports its own modules as {spelled}, so nothing tells how new code has to: use one of these "
+            "names throughout, and try again."
+        )
+    return found[0] if found else NAME
+
+
+def only_package(packages: Iterable[str], label: str) -> str | None:
+    """Return the one of several places that hold a package, None for none; TreeError if more than one does."""
+    found = sorted(packages)
+    if len(found) > 1:
+        raise TreeError(
+            f"{label} has more than one package like sglang, {', '.join(found)}: name one of them."
+        )
+    return found[0] if found else None
 
 
 @lru_cache(maxsize=4096)

@@ -85,20 +85,11 @@ class CheckoutTree:
 
     @cached_property
     def name(self) -> str:
-        """The name by which the package's files import one another; TreeError if they do by several.
-
-        A folder that has another name may be a copy of the package, or a fork's that it gave another name.
-        """
+        """The name by which the package's files import one another; TreeError if they do by several."""
         if self.package.name == NAME:
             return NAME
         names = sglang.own_names(self.read(file) or b"" for file in self.files(SERVING))
-        if len(names) > 1:
-            spelled = " and as ".join(f"{name}.{SERVING}" for name in sorted(names))
-            raise TreeError(
-                f"{self.package} imports its own modules as {spelled}, so nothing tells how new code has to: use "
-                "one of these names throughout, and try again."
-            )
-        return next(iter(names), NAME)
+        return sglang.name_among(names, str(self.package))
 
     @cached_property
     def line_length(self) -> int:
@@ -185,7 +176,7 @@ def open_tree(path: Path) -> CheckoutTree:
         if not path.is_dir():
             raise TreeError(f"{path} is not a folder", advice="name an sglang checkout or package folder")
     top = path.resolve()
-    package = _package_of(top)
+    package = _usual_package(top) or _renamed_package(top, str(path))
     if package is not None:
         return _checkout(package.resolve())
     if _is_bare(top):
@@ -208,8 +199,10 @@ def folder_around(folder: Path) -> Path:
     with reading(folder):
         here = folder.resolve(strict=True)
         for above in (here, *here.parents):
-            package = _package_of(above)
             is_top = (above / ".git").exists()
+            package = _usual_package(above)
+            if package is None and is_top:
+                package = _renamed_package(above, str(above))
             if package is not None and (above == here or is_top or here.is_relative_to(package)):
                 return folder if above == here else above
             if is_top or _is_bare(above):
@@ -265,9 +258,21 @@ def _is_package(folder: Path) -> bool:
         return (folder / "__init__.py").is_file() and (folder / SERVING).is_dir()
 
 
-def _package_of(folder: Path) -> Path | None:
+def _usual_package(folder: Path) -> Path | None:
     """Return the package that a folder is, or has at one of sglang's places."""
     return next(filter(_is_package, (*(folder / place for place in PLACES), folder)), None)
+
+
+def _renamed_package(folder: Path, label: str) -> Path | None:
+    """Return the package that a folder has under a fork's own name; TreeError if there are several."""
+    places = (sglang.only_package(_packages(folder / parent), label) for parent in sglang.PARENTS)
+    return next((Path(place) for place in places if place is not None), None)
+
+
+def _packages(folder: Path) -> list[str]:
+    with reading(folder):
+        below = list(folder.iterdir()) if folder.is_dir() else []
+    return sorted({str(each.resolve()) for each in below if each.name[0] != "." and _is_package(each)})
 
 
 def _is_bare(folder: Path) -> bool:

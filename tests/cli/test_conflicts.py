@@ -766,6 +766,33 @@ def test_revert_that_keeps_going_leaves_the_patch_that_was_edited_and_what_it_re
     assert {file: (checkout.package / file).read_bytes() for file in SOURCES} == SOURCES
 
 
+def test_patch_whose_own_code_was_copied_is_left_for_that_reason_and_not_for_those_it_came_with(
+    checkout: CheckoutTree,
+) -> None:
+    run("apply", checkout.root, "t-stop", "t-guard")
+    edit(checkout, ABRUPT, b"    limit = 8", b"    limit = 8\n    # patchkit t-stop: toy\n    other = 8")
+    refusal = run("revert", checkout.root, code=3).stderr
+    answer = asked("revert", checkout.root, "--keep-going", code=1)
+    reasons = {each["patch"]: each["reason"] for each in answer["left"]}
+    assert "a comment of t-stop would be left there" in reasons["t-stop"]
+    assert reasons["t-stop"] in refusal
+    assert "t-stop cannot stay without t-flag" in reasons["t-flag"]
+
+
+def test_a_patch_that_has_the_name_of_a_word_in_a_refusal_gets_its_own_reason(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    """A refusal speaks of a `comment`, and so is a patch called."""
+    add_patch(patch_folder, "comment", attribute(CRLF, "Backend", "comment = 1"))
+    add_patch(patch_folder, "t-needs", attribute(ABRUPT, "Worker", "needs = 1"), requires='["comment"]')
+    run("apply", checkout.root, "t-needs")
+    edit(checkout, ABRUPT, b"    needs = 1", b"    needs = 1\n    # patchkit t-needs: toy\n    other = 8")
+    answer = asked("revert", checkout.root, "--keep-going", code=1)
+    reasons = {each["patch"]: each["reason"] for each in answer["left"]}
+    assert "a comment of t-needs would be left there" in reasons["t-needs"]
+    assert "t-needs cannot stay without comment" in reasons["comment"]
+
+
 def test_revert_that_keeps_going_takes_all_back_at_once_where_it_can(checkout: CheckoutTree) -> None:
     before = everything(checkout.root)
     run("apply", checkout.root, "t-stop")
