@@ -149,6 +149,17 @@ def committed_later(tree: CheckoutTree) -> None:
     api.commit(tree, NEIGHBOURS, ("two",))
 
 
+def on_two_branches(tree: CheckoutTree) -> None:
+    """Patch an old release and a new one, each on its branch, and be on that of the old one."""
+    committed(tree)
+    git(tree.root, "switch", "-qc", "release")
+    edit(tree, MIRROR, b"    copies = 0", b"    pages = 64\n    copies = 0")
+    git(tree.root, "commit", "-qam", "The new release")
+    api.commit(tree, NEIGHBOURS, ("two",))
+    git(tree.root, "switch", "-qc", "vendor", "HEAD~2")
+    api.commit(tree, NEIGHBOURS)
+
+
 def marked(tree: CheckoutTree) -> None:
     """Leave a person the conflict of an edit."""
     api.apply(tree, HALF, markers=True)
@@ -203,6 +214,12 @@ ACTS = (
         "later apply --commit",
         committed_later,
         partial(api.commit, patches=NEIGHBOURS),
+        partial(api.revert, patches=NEIGHBOURS),
+    ),
+    Act(
+        "rebase-check --merge",
+        on_two_branches,
+        partial(api.merge, patches=NEIGHBOURS, ref="release"),
         partial(api.revert, patches=NEIGHBOURS),
     ),
     Act("apply --markers", untouched, marked, partial(api.revert, patches=HALF)),
@@ -372,6 +389,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    names = [act.name for act in ACTS]
+    parser.add_argument("--act", action="append", choices=names, help="this one only; may be given again")
     parser.add_argument("--every", type=int, default=1, help="stop at every N-th call only")
     parser.add_argument("--doubled", type=int, default=3, help="for two stops, every N-th call; 0: none")
     options = parser.parse_args(arguments)
@@ -381,7 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What a person resolved is remembered there.
         os.environ |= {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}
         matrix = Matrix(Path(folder))
-        for act in ACTS:
+        for act in (act for act in ACTS if act.name in (options.act or names)):
             matrix.run(act, options.every, options.doubled)
             print(f"{act.name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
     print("\n".join(table(matrix.tally)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from patchkit.commands.revert import revert
 from patchkit.commands.verify import verify
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.findings.finding import Confidence
+from patchkit.tree.scratch import scratch
 from patchkit.tree.tree import open_tree
 from patchkit.verify.result import Outcome
 from patchkit.verify.subject import Terms
@@ -41,8 +41,8 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
     problems: list[str] = []
     files: tuple[str, ...] = ()
     state = ""
-    with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
-        copy = _copied(tree, Path(folder))
+    with scratch() as folder:
+        copy = _copied(tree, folder)
         before = {file: copy.read(file) for file in copy.files("", "")}
         try:
             found = next(one for one in diff(copy, patches, (name,)).patches if one.patch.id == name)

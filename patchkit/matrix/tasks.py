@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from patchkit.matrix.answer import PatchDiff, Verified
@@ -70,15 +68,16 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
     from patchkit.plan.build import make_plan
     from patchkit.transaction.apply import Transaction
     from patchkit.transaction.laid_out import lay_out
+    from patchkit.tree.scratch import scratch
     from patchkit.tree.tree import open_tree
     from patchkit.verify.engine import verify
     from patchkit.verify.result import Outcome
     from patchkit.verify.subject import Subject, Terms
 
     Extents(tree.repository).require_bounded(tree)
-    with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
-        lay_out(tree, Path(folder) / "sglang", ".py")
-        copy = open_tree(Path(folder))
+    with scratch() as folder:
+        lay_out(tree, folder / "sglang", ".py")
+        copy = open_tree(folder)
         chosen = tuple(patch for patch in patches if patch.default)
         Transaction(copy, "", allow_dirty=True).commit(make_plan(copy, chosen))
         verdict = verify(Subject(copy, tuple(patches), Terms(Confidence.LIKELY)))

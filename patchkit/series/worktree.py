@@ -169,8 +169,9 @@ def sweep(tree: CheckoutTree) -> None:
     named = (Path(line.partition(" ")[2]) for line in listed if line.startswith("worktree "))
     ours = {place.parent: place for place in named if place.parent.name.startswith(_PREFIX)}
     # One that was killed early has a folder, and no worktree in it that git knows of.
-    for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
-        ours.setdefault(folder, folder / tree.root.name)
+    with suppress(OSError):  # Where every disk is full, Python knows of no temporary folder.
+        for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
+            ours.setdefault(folder, folder / tree.root.name)
     for folder, place in ours.items():
         with suppress(OSError):
             if not folder.exists():
@@ -192,7 +193,8 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
             stack.enter_context(_held(folder))
         except OSError as error:
             raise TreeError(
-                f"{error.filename}: {error.strerror}: nothing was changed; free some space there or set TMPDIR."
+                f"{error.filename or 'TMPDIR'}: {error.strerror}: nothing was changed; free some space there or "
+                "set TMPDIR."
             ) from error
         # What lies in LFS is no source, and would be fetched.
         told = {"GIT_LFS_SKIP_SMUDGE": "1"}
