@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.series.stopped import put_back
 from patchkit.series.worktree import sweep
 from patchkit.transaction import recover as recovering
 
@@ -15,4 +16,4 @@ if TYPE_CHECKING:
 def recover(tree: CheckoutTree) -> Recovery:
     """Finish an interrupted write to ``tree`` or take it back; TreeError if a file was changed since."""
     sweep(tree)
-    return recovering.recover(tree)
+    return put_back(tree) or recovering.recover(tree)
