@@ -14,7 +14,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -53,7 +52,6 @@ from patchkit.plan import vendor  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
 from patchkit.series.worktree import sweep  # noqa: E402
 from patchkit.transaction.apply import Transaction  # noqa: E402
-from patchkit.transaction.recover import recover  # noqa: E402
 from patchkit.transaction.resolve import by_hand  # noqa: E402
 from patchkit.transaction.revert import recorded, revert  # noqa: E402
 from patchkit.transaction.store import Store  # noqa: E402
@@ -149,6 +147,17 @@ def committed_later(tree: CheckoutTree) -> None:
     api.commit(tree, NEIGHBOURS, ("two",))
 
 
+def on_two_branches(tree: CheckoutTree) -> None:
+    """Patch an old release and a new one, each on its branch, and be on that of the old one."""
+    committed(tree)
+    git(tree.root, "switch", "-qc", "release")
+    edit(tree, MIRROR, b"    copies = 0", b"    pages = 64\n    copies = 0")
+    git(tree.root, "commit", "-qam", "The new release")
+    api.commit(tree, NEIGHBOURS, ("two",))
+    git(tree.root, "switch", "-qc", "vendor", "HEAD~2")
+    api.commit(tree, NEIGHBOURS)
+
+
 def marked(tree: CheckoutTree) -> None:
     """Leave a person the conflict of an edit."""
     api.apply(tree, HALF, markers=True)
@@ -203,6 +212,12 @@ ACTS = (
         "later apply --commit",
         committed_later,
         partial(api.commit, patches=NEIGHBOURS),
+        partial(api.revert, patches=NEIGHBOURS),
+    ),
+    Act(
+        "rebase-check --merge",
+        on_two_branches,
+        partial(api.merge, patches=NEIGHBOURS, ref="release"),
         partial(api.revert, patches=NEIGHBOURS),
     ),
     Act("apply --markers", untouched, marked, partial(api.revert, patches=HALF)),
@@ -301,7 +316,7 @@ class Matrix:
                 tree = self._tree(act)
                 before = state(tree, times=True)
                 reached = stopped("torn" if mode == "torn" else "kill", number, partial(act.do, tree))
-                again = reached and stopped(mode, second, partial(recover, tree))
+                again = reached and stopped(mode, second, partial(api.recover, tree))
                 if again:
                     self.tally.faults[f"recover after {act.name}", mode] += 1
                     where = f"{act.name}, killed at {number}, recover {mode} at {second}"
@@ -315,7 +330,7 @@ class Matrix:
     def _look(self, where: str, act: Act, tree: CheckoutTree, before: State, expected: Expected) -> None:
         try:
             if Store(tree.package).pending:
-                recover(tree)
+                api.recover(tree)
             if not is_tidy(tree):
                 self.tally.wrong.append(f"{where}: git has something half done")
                 return
@@ -357,14 +372,18 @@ def stopped(mode: str, number: int, act: Callable[[], object]) -> bool:
     return faults.count >= number
 
 
-def table(tally: Tally) -> Iterator[str]:
-    """Yield the counts as a Markdown table."""
-    yield f"| | {' | '.join(MODES)} |"
-    yield "| --- |" + " ---: |" * len(MODES)
-    for act in dict.fromkeys(act for act, _ in tally.faults):
-        yield f"| {act} | {' | '.join(str(tally.faults[act, mode] or '') for mode in MODES)} |"
+def rows(tally: Tally, act: Act) -> Iterator[str]:
+    """Yield what was counted for an act, as rows of a Markdown table."""
+    for name in (act.name, f"recover after {act.name}"):
+        counts = [tally.faults[name, mode] for mode in MODES]
+        if any(counts):
+            yield f"| {name} | {' | '.join(map(str, counts))} |"
+
+
+def total(tally: Tally) -> str:
+    """Return what was found in all."""
     found = ", ".join(f"{times:,} {outcome}" for outcome, times in sorted(tally.outcomes.items()))
-    yield f"\n{sum(tally.faults.values()):,} faults: {found}; wrong: {len(tally.wrong)}."
+    return f"{sum(tally.faults.values()):,} faults: {found}; wrong: {len(tally.wrong)}."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -372,10 +391,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    names = [act.name for act in ACTS]
+    parser.add_argument("--act", action="append", choices=names, help="this one only; may be given again")
     parser.add_argument("--every", type=int, default=1, help="stop at every N-th call only")
     parser.add_argument("--doubled", type=int, default=3, help="for two stops, every N-th call; 0: none")
     options = parser.parse_args(arguments)
-    started = time.monotonic()
+    print(f"| | {' | '.join(MODES)} |\n| --- |" + " ---: |" * len(MODES), flush=True)
     one_runtime_of_few_files()
     with tempfile.TemporaryDirectory() as folder:
         # What a person resolved is remembered there.
@@ -383,10 +404,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Another process that commits meanwhile would hold, and sweep, what was left in a folder of all.
         tempfile.tempdir = folder
         matrix = Matrix(Path(folder))
-        for act in ACTS:
+        for act in (act for act in ACTS if act.name in (options.act or names)):
             matrix.run(act, options.every, options.doubled)
-            print(f"{act.name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
-    print("\n".join(table(matrix.tally)))
+            print("\n".join(rows(matrix.tally, act)), flush=True)
+    print(f"\n{total(matrix.tally)}")
     for line in matrix.tally.wrong[:20]:
         print(f"wrong: {line}")
     return 1 if matrix.tally.wrong else 0

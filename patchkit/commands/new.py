@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.drafting import difference, write
 from patchkit.drafting.draft import draft, same_code
-from patchkit.errors import UsageError
+from patchkit.errors import TreeError, UsageError
 from patchkit.patchset import load
 from patchkit.plan.build import make_plan
 from patchkit.plan.spelling import as_upstream
@@ -55,8 +55,7 @@ def new(
         raise UsageError(
             f"{identifier}: nothing that an edit can say: {' '.join(left) or 'only layout changes.'}"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(write.text(identifier, "", edits, left), encoding="utf-8")
+    _write(file, write.text(identifier, "", edits, left))
     try:
         patches = load.patches([folder])
     except UsageError as error:
@@ -75,6 +74,22 @@ def new(
         if edit.state is State.CONFLICT
     )
     return DraftedPatch(file, len(edits), (*_todo(edits), *left, *stuck), exact)
+
+
+def _write(file: Path, text: str) -> None:
+    missing = [place for place in file.parents if not place.exists()]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
+            for place in missing:
+                place.rmdir()
+        raise TreeError(
+            f"{error.filename or file}: {error.strerror}: nothing was written; mend that or name another folder "
+            "with -o."
+        ) from error
 
 
 def _todo(edits: Sequence[Drafted]) -> tuple[str, ...]:

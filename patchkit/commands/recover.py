@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.series.stopped import put_back
 from patchkit.series.worktree import sweep
 from patchkit.transaction import recover as recovering
 
@@ -18,4 +19,4 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
     It is finished if everything that it takes is on disk, and with ``back`` it is taken back all the same.
     """
     sweep(tree)
-    return recovering.recover(tree, back=back)
+    return put_back(tree) or recovering.recover(tree, back=back)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from patchkit.commands.verify import verify
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.findings.finding import Confidence
 from patchkit.plan.rehearse import undefined_in
+from patchkit.tree.scratch import scratch
 from patchkit.tree.tree import open_tree
 from patchkit.verify.result import Outcome
 from patchkit.verify.subject import Terms
@@ -45,8 +45,8 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
     problems: list[str] = []
     files: tuple[str, ...] = ()
     state = ""
-    with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
-        copy = _copied(tree, Path(folder))
+    with scratch() as folder:
+        copy = _copied(tree, folder)
         before = {file: copy.read(file) for file in copy.files("", "")}
         try:
             found = next(one for one in diff(copy, patches, (name,)).patches if one.patch.id == name)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from patchkit.matrix.answer import PatchDiff, Verified
@@ -72,14 +70,15 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
     from patchkit.plan.fitting import fitting
     from patchkit.transaction.apply import Transaction
     from patchkit.transaction.laid_out import lay_out
+    from patchkit.tree.scratch import scratch
     from patchkit.tree.tree import open_tree
     from patchkit.verify.engine import verify
     from patchkit.verify.result import Outcome
     from patchkit.verify.subject import Subject, Terms
 
     Extents(tree.repository).require_bounded(tree)
-    with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
-        package = Path(folder) / (posixpath.basename(tree.place) or "package")
+    with scratch() as folder:
+        package = folder / (posixpath.basename(tree.place) or "package")
         lay_out(tree, package, ".py")
         copy = open_tree(package)
         chosen = tuple(patch for patch in patches if patch.default)

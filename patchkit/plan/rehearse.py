@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +111,7 @@ def _undefined_names(source: bytes) -> list[tuple[str, int]]:
         "-",
     )
     done = subprocess.run(
-        (find_ruff_bin(), *options), input=source, capture_output=True, check=False, cwd=tempfile.gettempdir()
+        (find_ruff_bin(), *options), input=source, capture_output=True, check=False, cwd=os.sep
     )
     found: list[dict[str, Any]] = msgspec.json.decode(done.stdout or b"[]")
     return [

@@ -12,6 +12,7 @@ from patchkit import __version__
 from patchkit.errors import TreeError, UsageError
 from patchkit.series.message import message
 from patchkit.tree.git import git
+from patchkit.tree.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,8 +32,8 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, 
     if not stages:
         return ()
     try:
-        with tempfile.TemporaryDirectory(prefix="patchkit-") as scratch:
-            return _placed(_written(tree, stages, Path(scratch)), folder)
+        with scratch() as place:
+            return _placed(_written(tree, stages, place), folder)
     except OSError as error:
         raise TreeError(
             f"{error.filename or folder}: {error.strerror}: nothing was written; mend that or name another folder "
@@ -40,8 +41,8 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, 
         ) from error
 
 
-def _written(tree: GitTree, stages: Sequence[Stage], scratch: Path) -> list[Path]:
-    repository = _Scratch(tree, scratch)
+def _written(tree: GitTree, stages: Sequence[Stage], place: Path) -> list[Path]:
+    repository = _Scratch(tree, place)
     repository.run("read-tree", _answer(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
     base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
     for stage in stages:
@@ -50,7 +51,7 @@ def _written(tree: GitTree, stages: Sequence[Stage], scratch: Path) -> list[Path
             if change.after is None:
                 repository.run("update-index", "--force-remove", "--", name)
                 continue
-            content = scratch / "content"
+            content = place / "content"
             content.write_bytes(change.after)
             blob = repository.run("hash-object", "-w", "--no-filters", "--", str(content))
             mode = repository.run("ls-files", "--stage", "--", name)[:6] or "100644"
@@ -59,7 +60,7 @@ def _written(tree: GitTree, stages: Sequence[Stage], scratch: Path) -> list[Path
         parent = repository.run("commit-tree", written, "-p", parent, "-m", message([stage.patch]))
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
     signature = f"--signature=patchkit {__version__}"
-    target = str(scratch / "series")
+    target = str(place / "series")
     said = repository.run("format-patch", *prefixes, signature, "-o", target, f"{base}..{parent}")
     return [Path(line) for line in said.splitlines()]
 
@@ -88,9 +89,9 @@ def _placed(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
 class _Scratch:
     """A repository with the objects of another, and with the name of its person alone of all its settings."""
 
-    def __init__(self, tree: GitTree, scratch: Path) -> None:
+    def __init__(self, tree: GitTree, place: Path) -> None:
         source = tree.repository.path
-        self._path = scratch / "git"
+        self._path = place / "git"
         self._settings = {
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
@@ -100,7 +101,7 @@ class _Scratch:
         self._settings |= _identity(source, "AUTHOR") | _identity(source, "COMMITTER")
         kind = _answer(source, "rev-parse", "--show-object-format")
         made = ("--quiet", "--bare", "--template=", f"--object-format={kind}", str(self._path))
-        _answer(scratch, "init", *made, settings=self._settings)
+        _answer(place, "init", *made, settings=self._settings)
         objects = _answer(source, "rev-parse", "--path-format=absolute", "--git-path", "objects")
         alternates = self._path / "objects" / "info" / "alternates"
         alternates.parent.mkdir(exist_ok=True)
@@ -128,7 +129,7 @@ def _answer(folder: Path, *arguments: str, settings: Mapping[str, str] | None = 
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise TreeError(
-            f"git {arguments[0]} failed in {folder} ({said[0] if said else 'it did not say why'}): mend that and "
-            "try again."
+            f"git {arguments[0]} failed in {folder} ({said[0] if said else 'it did not say why'}): nothing was "
+            "written; mend that and try again."
         )
     return os.fsdecode(done.stdout).removesuffix("\n")

@@ -35,14 +35,18 @@ _BLOCK = 4096
 # Git goes on in the background otherwise, in a worktree that is gone by then.
 _AT_ONCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
-_OWN_FILES = ("-c", "submodule.recurse=false")
+OWN_FILES = ("-c", "submodule.recurse=false")
 
 # One process, so that no end of patchkit's comes in between. A dry run has shown that nothing is in the way, so what
 # fails then is a disk; files go back as the index, which is written last, has them.
 _MOVE = r"""!move() {
     base=$1 last=$2 why=$3
     git update-index -q --refresh
-    if ! git read-tree -m -u "$base" "$last"; then
+    git read-tree -m -u "$base" "$last"
+    got=$?
+    # A killed one leaves its lock on the index: recover waits for that to go.
+    [ $got -gt 128 ] && exit 3
+    if [ $got -ne 0 ]; then
         git diff-tree -r -z --no-renames --name-only --diff-filter=A "$base" "$last" | xargs -0 rm -f -- &&
         git diff-tree -r -z --no-renames --name-only --diff-filter=a "$base" "$last" |
             git checkout-index -q -f -z --stdin || exit 3
@@ -78,11 +82,11 @@ class Linked:
 
     def switch(self, commit: str) -> None:
         """Check out another commit."""
-        asked(self.top, *_OWN_FILES, "checkout", "--quiet", "--detach", commit)
+        asked(self.top, *OWN_FILES, "checkout", "--quiet", "--detach", commit)
 
     def become(self, tree: str) -> None:
         """Let index and files be those of a commit or of a tree; the commit that is checked out stays the same."""
-        asked(self.top, *_OWN_FILES, "read-tree", "--reset", "-u", tree)
+        asked(self.top, *OWN_FILES, "read-tree", "--reset", "-u", tree)
 
     def add(self, files: Sequence[str]) -> None:
         """Put files of the package as they stand into the index."""
@@ -160,7 +164,8 @@ def linked(tree: CheckoutTree, why: str) -> Iterator[Linked]:
             ) from None
         with _uninterrupted():
             # A patch that another has made whole is recorded without a commit.
-            adopt.adopt(tree, store, there.tree, lambda: _move(tree, there, why))
+            last = there.head
+            adopt.adopt(tree, store, there.tree, (there.base, last), lambda: _move(tree, there, last, why))
 
 
 def sweep(tree: CheckoutTree) -> None:
@@ -169,8 +174,9 @@ def sweep(tree: CheckoutTree) -> None:
     named = (Path(line.partition(" ")[2]) for line in listed if line.startswith("worktree "))
     ours = {place.parent: place for place in named if place.parent.name.startswith(_PREFIX)}
     # One that was killed early has a folder, and no worktree in it that git knows of.
-    for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
-        ours.setdefault(folder, folder / tree.root.name)
+    with suppress(OSError):  # Where every disk is full, Python knows of no temporary folder.
+        for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
+            ours.setdefault(folder, folder / tree.root.name)
     for folder, place in ours.items():
         with suppress(OSError):
             if not folder.exists():
@@ -192,7 +198,8 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
             stack.enter_context(_held(folder))
         except OSError as error:
             raise TreeError(
-                f"{error.filename}: {error.strerror}: nothing was changed; free some space there or set TMPDIR."
+                f"{error.filename or 'TMPDIR'}: {error.strerror}: nothing was changed; free some space there or "
+                "set TMPDIR."
             ) from error
         # What lies in LFS is no source, and would be fetched.
         told = {"GIT_LFS_SKIP_SMUDGE": "1"}
@@ -252,12 +259,13 @@ def _branch(tree: CheckoutTree) -> str:
     return os.fsdecode(git(tree.root, "symbolic-ref", "--quiet", "HEAD").stdout).strip()
 
 
-def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
-    """Bring branch, index and files of ``tree`` to the commit of ``there``; TreeError, and no change, if it cannot."""
+def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
+    """Bring branch, index and files of ``tree`` to a commit; TreeError, and no change, if it cannot.
+
+    UnfinishedError if git is killed, or its disk fails, in the middle.
+    """
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
-    base, last = there.base, there.head
-    if base == last:
-        return
+    base = there.base
     if asked(top, "rev-parse", "HEAD") != base or _branch(tree) != there.branch:
         raise TreeError(f"HEAD of {top} moved while patchkit was at work: nothing was changed; try again.")
     # The index of a checkout has times of its files, which a copy may bring up to date. Git looks into a file that
@@ -265,7 +273,7 @@ def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
     index = asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
     settings = {"GIT_INDEX_FILE": str(shutil.copy2(index, there.top.parent / "index"))}
     quietly(top, "update-index", "-q", "--refresh", settings=settings)
-    tried = quietly(top, *_OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
+    tried = quietly(top, *OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
     if tried.returncode != 0:
         raise TreeError(
             f"what was committed cannot come to {top} ({said(tried)}): nothing was changed; commit or stash what "
@@ -275,11 +283,11 @@ def _move(tree: CheckoutTree, there: Linked, why: str) -> None:
     _require_free(top, base, last)
     _require_space(tree, top, base, last)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
-    done = quietly(top, *_OWN_FILES, *alias, "patchkit-move", base, last, why, apart=True)
-    if done.returncode == 3:
+    done = quietly(top, *OWN_FILES, *alias, "patchkit-move", base, last, why, apart=True)
+    if done.returncode not in (0, 2):
         raise UnfinishedError(
-            f"{top} has files of two commits ({said(done)}): mend that; git status names them, and git checkout "
-            "HEAD -- FILE puts one back."
+            f"git was stopped while it moved {top} ({said(done)}): run patchkit recover {tree.root}, which puts "
+            "its files back."
         )
     if done.returncode != 0:
         raise TreeError(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from patchkit.errors import UnfinishedError
 from patchkit.transaction.holding import holding
 from patchkit.transaction.ledger import AppliedFile, Journal, Ledger, Record
@@ -51,27 +53,31 @@ def note_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> No
         _write(tree, store, after, (text for file in changed if (text := now[file]) is not None))
 
 
-def adopt(tree: CheckoutTree, store: Store, other: CheckoutTree, move: Callable[[], None]) -> None:
-    """Take over the records of ``other``, a worktree whose last commit ``move`` brings to ``tree``.
+def adopt(
+    tree: CheckoutTree, store: Store, other: CheckoutTree, commits: tuple[str, str], move: Callable[[], None]
+) -> None:
+    """Take over the records of ``other``, a worktree; ``move`` brings ``tree`` from the first commit to the second.
 
-    Everything that can fail is written before ``move``; where that raises, the ledger is what it was. ``store``
-    is that of ``tree``, which the caller holds the lock of.
+    Everything that can fail is written before ``move``; where that raises, the ledger is what it was, but for
+    UnfinishedError, which leaves what recover needs. ``store`` is that of ``tree``, which the caller holds the lock of.
     """
     before, source = store.read(), Store(other.package)
-    after = before
+    after, is_there = before, commits[0] == commits[1]
     for record in source.read().records:
         if record not in before.records:
             after = after.with_record(Record(), record)
     with refusing(tree, "nothing was changed; mend that and try again"):
-        if after == before:
-            move()
+        if after == before and is_there:
             return
         try:
-            store.begin(Journal({}, after))
+            store.begin(Journal({}, after, move=UNSET if is_there else commits))
             for text in _contents(source, after.contents - before.contents):
                 store.put(text)
             store.stage(after)
-            move()
+            if not is_there:
+                move()
+        except UnfinishedError:
+            raise
         except BaseException:
             half = f"the ledger is half written; run patchkit apply --continue {tree.root}"
             with refusing(tree, half, UnfinishedError):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FOLDER = ".patchkit"
 FORMAT = 2
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 _PART = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
 _FILE = rf"^(?!\.patchkit(?:/|\Z)){_PART}(?:/{_PART})*\Z"
 File = Annotated[str, msgspec.Meta(pattern=_FILE)]
@@ -191,6 +192,7 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A write under way: each file's digests before and after it, and the ledger after it.
 
     ``made`` are the folders that the write makes, ``emptied`` those that it removes if nothing else is there.
+    ``move`` are the commits from and to which git brings the checkout, where it is git that writes the files.
     """
 
     files: dict[File, tuple[Digest | None, Digest | None]]
@@ -198,6 +200,7 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made: tuple[File, ...] = ()
     emptied: tuple[File, ...] = ()
     format: Annotated[int, msgspec.Meta(ge=FORMAT, le=FORMAT)] = FORMAT
+    move: tuple[Commit, Commit] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def contents(self) -> frozenset[str]:

@@ -55,6 +55,8 @@ def _try(above: Folder, package: Path) -> int | None:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_named(handle, folder) and _is_below(folder, above):
                     _sign(handle)
+                    # What git does apart goes on without patchkit, and nobody else may begin before its end.
+                    os.set_inheritable(handle, True)
                     return handle
             except BlockingIOError:
                 who = _signature(handle)

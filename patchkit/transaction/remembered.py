@@ -69,12 +69,17 @@ def _read(path: Path) -> Resolution | None:
 
 
 def _write(path: Path, content: bytes) -> bool:
+    begun: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+            begun = Path(file.name)
             file.write(content)
-        Path(file.name).replace(path)
+        begun.replace(path)
     except OSError:
+        if begun is not None:
+            with suppress(OSError):
+                begun.unlink(missing_ok=True)
         return False
     return True
 

@@ -371,7 +371,8 @@ def git(
 
     ``settings`` are environment variables of git's. It runs nobody's programs, unless it is ``personal``: what
     the person who types would do, with their name, hooks, filters and signature; where it is ``named``, with
-    their name alone. What is run ``apart`` goes on to its end where the terminal interrupts the process that runs it.
+    their name alone. What is run ``apart`` goes on to its end where the process that runs it is interrupted or killed,
+    and holds until then what locks that has.
     """
     # Hooks inherit the environment: what a person's git is not told, theirs are not.
     environment = _environment({} if personal else _GIT_SET)
@@ -415,6 +416,7 @@ def _run(
             env=environment,
             stdin=subprocess.DEVNULL,
             start_new_session=apart,
+            close_fds=not apart,
         )
     except OSError:
         raise TreeError(f"git is needed to read {folder} and is not on PATH: install git.") from None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
-import tempfile
 
 from ruff.__main__ import find_ruff_bin
 
@@ -34,6 +34,6 @@ def _run(command: tuple[str, ...], code: str, width: int) -> str | None:
         input=code.encode(),
         capture_output=True,
         check=False,
-        cwd=tempfile.gettempdir(),
+        cwd=os.sep,
     )
     return ended.stdout.decode() if ended.returncode == 0 else None

@@ -1,0 +1,170 @@
+"""A checkout whose move to another commit was stopped has its files and its index put back: its branch did not move.
+
+Git gives a checkout its files one by one, and its branch the new commit at the end. So as long as the branch is at the
+old commit, the files that differ between the two are the old ones, the new ones, pieces of these, or not there.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from patchkit.errors import TreeError, UnfinishedError
+from patchkit.series.worktree import OWN_FILES, asked, quietly
+from patchkit.transaction.folder import Folder
+from patchkit.transaction.recover import Recovery
+from patchkit.transaction.store import Store
+from patchkit.transaction.write import locked, refusing
+from patchkit.tree.checkout import Checkout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from patchkit.tree.tree import CheckoutTree
+
+_AT_ONCE = 200
+_SUBMODULE, _LINK = "160000", "120000"
+
+
+class _Stand(enum.Enum):
+    OLD = "old"
+    NEW = "new or a piece"
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file that differs between two commits, with its mode and its object's id in each; zeros stand for no file."""
+
+    name: str
+    modes: tuple[str, str]
+    ids: tuple[str, str]
+
+    @property
+    def is_old(self) -> bool:
+        """Whether the first of the commits has it."""
+        return bool(self.ids[0].strip("0"))
+
+
+def put_back(tree: CheckoutTree) -> Recovery | None:
+    """Put back what a stopped move has made of ``tree``; None where no move was stopped before the branch moved.
+
+    TreeError, and nothing changed, if somebody has changed one of the files since, or a lock on the index is left.
+    """
+    if not _is_of_move(Store(tree.package)):
+        return None
+    with locked(tree, recovering=True) as store:
+        journal = store.journal()
+        if journal is None or journal.move is UNSET:
+            return None
+        top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
+        base, last = journal.move
+        if asked(top, "rev-parse", "HEAD") != base:
+            return None
+        _require_no_lock(tree, top)
+        files = list(_files(top, base, last))
+        left_out = _left_out(top)
+        stands = {file: _stand(tree, top, file, journal.move) for file in files if file.name not in left_out}
+        begun = [file for file, stand in stands.items() if stand is _Stand.NEW]
+        with refusing(tree, f"mend that and run patchkit recover {tree.root} again", UnfinishedError):
+            _restore(top, files, begun, left_out)
+            store.unstage()
+            store.end()
+    return Recovery("rolled-back", tuple(file.name for file in begun))
+
+
+def _is_of_move(store: Store) -> bool:
+    journal = store.journal()
+    return journal is not None and journal.move is not UNSET
+
+
+def _require_no_lock(tree: CheckoutTree, top: Path) -> None:
+    lock = Path(asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index.lock"))
+    if lock.exists():
+        raise TreeError(
+            f"{lock} is there: if no other git is at work, remove it, and run patchkit recover {tree.root} again."
+        )
+
+
+def _files(top: Path, base: str, last: str) -> Iterator[_File]:
+    listed = asked(top, "diff-tree", "-r", "-z", "--no-renames", base, last).split("\0")
+    for meta, name in zip(listed[::2], listed[1::2], strict=False):
+        old_mode, new_mode, old, new, _ = meta.removeprefix(":").split()
+        if _SUBMODULE not in (old_mode, new_mode):
+            yield _File(name, (old_mode, new_mode), (old, new))
+
+
+def _left_out(top: Path) -> frozenset[str]:
+    """Return the files that a sparse checkout leaves out."""
+    listed = asked(top, "ls-files", "-v", "-z").split("\0")
+    return frozenset(name for flag, _, name in (line.partition(" ") for line in listed) if flag in ("S", "s"))
+
+
+def _stand(tree: CheckoutTree, top: Path, file: _File, commits: tuple[str, str]) -> _Stand:
+    """Return what a file is; TreeError if somebody has changed it since git was stopped."""
+    path = top / file.name
+    content: bytes | None = None
+    if path.is_symlink():
+        content = os.fsencode(os.readlink(path))
+    elif path.is_file():
+        content = path.read_bytes()
+    old, new = (_content(top, file, side, commit) for side, commit in enumerate(commits))
+    if content == old:
+        return _Stand.OLD
+    if content is None or any(text is not None and text.startswith(content) for text in (old, new)):
+        return _Stand.NEW
+    if old is not None and Checkout(top).is_content(file.ids[0], content):
+        return _Stand.OLD
+    raise TreeError(
+        f"{path} was changed after git was stopped: keep your version elsewhere, git checkout HEAD -- {file.name} "
+        f"(or remove it, where HEAD has none), and run patchkit recover {tree.root} again."
+    )
+
+
+def _content(top: Path, file: _File, side: int, commit: str) -> bytes | None:
+    """Return what git makes of a file of a commit; None where the commit has none."""
+    if not file.ids[side].strip("0"):
+        return None
+    asks = ("blob", file.ids[side]) if file.modes[side] == _LINK else ("--filters", f"{commit}:{file.name}")
+    return quietly(top, "cat-file", *asks).stdout
+
+
+def _restore(top: Path, files: Sequence[_File], begun: Sequence[_File], left_out: frozenset[str]) -> None:
+    """Let the index have all of the files, and the folder those that were begun, as the first commit has them."""
+    kept = [file for file in files if file.is_old]
+    entries = (("--cacheinfo", f"{file.modes[0]},{file.ids[0]},{file.name}") for file in kept)
+    _index(top, ("update-index", "--add"), [word for entry in entries for word in entry])
+    _index(top, ("update-index", "--force-remove"), _names(file for file in files if not file.is_old))
+    _index(top, ("update-index", "--skip-worktree"), _names(file for file in kept if file.name in left_out))
+    named = _names(file for file in begun if file.is_old)
+    _index(top, ("checkout-index", "--quiet", "--force", "--index"), named)
+    with Folder.open(top) as opened:
+        # Where one is not there, the folder for it may be.
+        for file in files:
+            if not file.is_old and file.name not in left_out:
+                _remove(opened, tuple(file.name.split("/")))
+
+
+def _remove(top: Folder, parts: tuple[str, ...]) -> None:
+    """Remove a file that git made, and the folders above it as far as they hold nothing else."""
+    for end in range(len(parts), 0, -1):
+        with suppress(FileNotFoundError), top.reach(parts[: end - 1]) as above:
+            if end == len(parts):
+                above.remove(parts[-1])
+            else:
+                above.unmake(parts[end - 1])
+
+
+def _index(top: Path, command: Sequence[str], words: Sequence[str]) -> None:
+    for start in range(0, len(words), _AT_ONCE):
+        asked(top, *OWN_FILES, *command, *words[start : start + _AT_ONCE])
+
+
+def _names(files: Iterable[_File]) -> list[str]:
+    """Return how files are named to git, so that none is taken for an option."""
+    return [f"./{file.name}" for file in files]

@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+"""Runs every command that writes on a disk with less and less space left, and looks at what is left.
+
+The folder to give is the top of a small file system of its own, such as
+``mount -t tmpfs -o size=2m tmpfs FOLDER``. Checkout, git's folder, the temporary folder, a person's own folders or
+the place of the answer lie there in turn, and a command is run with 0, 1, 2, ... free blocks until it succeeds. What
+refuses has to leave everything as it was, in a sentence and under its exit code; what was stopped in the middle,
+``recover`` has to bring to one of its two ends. Prints the counts that stand in docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+for place in (REPOSITORY / "tests", REPOSITORY):
+    sys.path.insert(0, str(place))
+
+from click.testing import CliRunner  # noqa: E402
+from support.repositories import committing, whole  # noqa: E402
+from support.toys import (  # noqa: E402
+    CRLF,
+    MIRROR,
+    SOURCES,
+    add_patch,
+    attribute,
+    edit,
+    everything,
+    git,
+    rewriting,
+    write_package,
+)
+
+from patchkit.cli import main as command  # noqa: E402
+from patchkit.patchset import load  # noqa: E402
+from patchkit.transaction.store import Store  # noqa: E402
+from patchkit.tree.tree import open_tree  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from patchkit.tree.tree import CheckoutTree
+
+PLACES = (
+    "checkout",
+    "git's folder",
+    "temporary folder",
+    "a person's folders",
+    "the answer's folder",
+    "all of them",
+)
+LONG = "".join(f"# {number:078d}\n" for number in range(200)).encode()
+"""Makes a file longer than a block."""
+
+
+def start(root: Path) -> CheckoutTree:
+    """Commit a tree as a release has it."""
+    write_package(root / "python" / "sglang", {**SOURCES, MIRROR: SOURCES[MIRROR] + LONG})
+    git(root.parent, "init", "-q", root.name)
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "As upstream has it")
+    return committing(open_tree(root))
+
+
+def ran(*arguments: str) -> None:
+    """Run a command that has to succeed."""
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0, done.output
+
+
+def applied(tree: CheckoutTree) -> None:
+    """Have two patches, and no commit of them."""
+    ran("apply", str(tree.root), "one", "two")
+
+
+def committed(tree: CheckoutTree) -> None:
+    """Have a commit of a patch."""
+    ran("apply", str(tree.root), "one", "--commit")
+
+
+def finished(tree: CheckoutTree) -> None:
+    """Leave a conflict, and let a person finish it."""
+    CliRunner().invoke(command, ["apply", str(tree.root), "odd", "--markers"])
+    path = tree.package / MIRROR
+    head, _, rest = path.read_bytes().partition(b"<<<<<<<")
+    tail = rest.partition(b">>>>>>>")[2].partition(b"\n")[2]
+    path.write_bytes(head + b"        return self.copies.numpy()\n" + tail)
+
+
+def on_two_branches(tree: CheckoutTree) -> None:
+    """Patch an old release and a new one, each on its branch, and be on that of the old one."""
+    git(tree.root, "switch", "-qc", "release")
+    edit(tree, MIRROR, b"    copies = 0", b"    pages = 64\n    copies = 0")
+    git(tree.root, "commit", "-qam", "The new release")
+    ran("apply", str(tree.root), "two", "--commit")
+    git(tree.root, "switch", "-qc", "vendor", "HEAD~2")
+    ran("apply", str(tree.root), "one", "two", "--commit")
+
+
+@dataclass(frozen=True)
+class Act:
+    """A command, what was done to its tree before, and the exit code with which it succeeds."""
+
+    name: str
+    prepare: Callable[[CheckoutTree], object]
+    words: tuple[str, ...]
+    done: int = 0
+
+    def arguments(self, root: Path, out: Path) -> list[str]:
+        """Return the words of the command."""
+        told = {"TREE": str(root), "OUT": str(out / "made"), "DIFF": str(root.parent / "a.diff")}
+        return [told.get(word, word) for word in self.words]
+
+
+ACTS = (
+    Act("apply", lambda tree: None, ("apply", "TREE", "one", "two")),
+    Act("revert", applied, ("revert", "TREE")),
+    Act("apply --commit", lambda tree: None, ("apply", "TREE", "one", "two", "--commit")),
+    Act("later apply --commit", committed, ("apply", "TREE", "two", "--commit")),
+    Act("rebase-check --merge", on_two_branches, ("rebase-check", "TREE", "--onto", "release", "--merge")),
+    Act("apply --markers", lambda tree: None, ("apply", "TREE", "odd", "--markers"), done=1),
+    Act("resolve", finished, ("resolve", "TREE", "odd", "odd")),
+    Act("export", lambda tree: None, ("export", "TREE", "-o", "OUT")),
+    Act("new", lambda tree: None, ("new", "drafted", "--from-diff", "DIFF", "--on", "TREE", "-o", "OUT")),
+)
+
+
+class Disk:
+    """A small file system, filled up to a number of blocks."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self._ballast = top / "ballast"
+
+    def leave(self, blocks: int) -> None:
+        """Fill all but some blocks."""
+        self.free()
+        known = os.statvfs(self.top)
+        with self._ballast.open("wb") as file:
+            file.flush()
+            size = (os.statvfs(self.top).f_bavail - blocks) * known.f_frsize
+            if size > 0:
+                os.posix_fallocate(file.fileno(), 0, size)
+
+    def free(self) -> None:
+        """Make space again."""
+        self._ballast.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Take everything away."""
+        for path in self.top.iterdir():
+            if path.name != "lost+found":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@dataclass
+class Laid:
+    """Where everything of one run lies."""
+
+    root: Path
+    temporary: Path
+    home: Path
+    out: Path
+
+    @property
+    def tree(self) -> CheckoutTree:
+        """The checkout."""
+        return open_tree(self.root)
+
+    def stands(self) -> tuple[object, ...]:
+        """Return all that a refusal has to leave as it was."""
+        found = whole(self.tree)
+        # The file of the lock says who held it last.
+        found["files"] = {k: v for k, v in everything(self.root).items() if not k.endswith(".patchkit/lock")}
+        return *found.items(), everything(self.out), sorted(self.temporary.iterdir())
+
+    def came_to(self) -> tuple[object, ...]:
+        """Return what a success makes, without the names and times of commits."""
+        files = {name: k for name, k in everything(self.root).items() if ".patchkit/" not in f"{name}/"}
+        said = git(self.root, "log", "--format=%s %T"), git(self.root, "status", "--porcelain")
+        states = CliRunner().invoke(command, ["status", str(self.root), "--json"]).stdout
+        return (
+            files,
+            said,
+            sorted(everything(self.out)),
+            json.loads(states)["patches"],
+            sorted(self.temporary.iterdir()),
+        )
+
+
+class Grid:
+    """The acts, the places and the number of free blocks."""
+
+    def __init__(self, disk: Disk, folder: Path) -> None:
+        self._disk, self._folder = disk, folder
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.wrong: list[str] = []
+
+    def _laid(self, act: Act, where: str) -> Laid:
+        template = self._folder / "templates" / act.name.replace(" ", "-")
+        if not template.exists():
+            template.mkdir(parents=True)
+            settle(self._folder / "prepared" / act.name)
+            tree = start(template / "fork")
+            edit(tree, MIRROR, b"copies = 0", b"copies = 0\n    drafted = 1")
+            (template / "a.diff").write_text(git(tree.root, "diff"))
+            git(tree.root, "checkout", "-q", ".")
+            act.prepare(tree)
+        shutil.rmtree(self._folder / "run", ignore_errors=True)
+        self._disk.free()
+        self._disk.clear()
+        names = dict(zip(PLACES, ("tree", "git", "tmp", "home", "out"), strict=False))
+        at = {
+            name: (self._disk.top if where in (label, PLACES[-1]) else self._folder / "run") / name
+            for label, name in names.items()
+        }
+        for path in at.values():
+            path.mkdir(parents=True)
+        shutil.copytree(template, at["tree"], symlinks=True, dirs_exist_ok=True)
+        root = at["tree"] / "fork"
+        shutil.move(root / ".git", at["git"] / "git")
+        (root / ".git").write_text(f"gitdir: {at['git'] / 'git'}\n")
+        git(root, "status")
+        return Laid(root, at["tmp"], at["home"], at["out"])
+
+    def run(self, act: Act, where: str) -> None:
+        """Run an act with more and more space until it succeeds."""
+        laid = self._laid(act, where)
+        done = self._act(act, laid)
+        assert done[0] == act.done, done
+        expected = laid.came_to()
+        for blocks in count():
+            laid = self._laid(act, where)
+            before = laid.stands()
+            self._disk.leave(blocks)
+            done = self._act(act, laid)
+            self._disk.free()
+            self.counts[act.name, where] += 1
+            try:
+                is_done = done[0] == act.done and laid.came_to() == expected
+                found = "" if is_done else self._found(laid, before, expected, done)
+            except Exception as error:
+                is_done, found = False, f"{type(error).__name__}: {error}"
+            if found:
+                code, said = done
+                self.wrong.append(f"{act.name}, {where}, {blocks} free blocks, exit {code}: {found}: {said}")
+            if is_done or done[0] == 0:
+                break
+
+    def _act(self, act: Act, laid: Laid) -> tuple[int, str]:
+        return forked(partial(act_in, act, laid))
+
+    def _found(self, laid: Laid, before: object, expected: object, done: tuple[int, str]) -> str:
+        """Return what is wrong with the end of a run, nothing if it is as promised."""
+        code, said = done
+        if "Traceback" in said or code not in (0, 1, 3, 4):
+            return "no sentence"
+        if code == 0:
+            return "not what it makes"
+        if Store(laid.tree.package).pending:
+            ran("recover", str(laid.root))
+            if laid.came_to() != expected and laid.stands() != before:
+                return "recovered, and neither old nor new"
+            return "" if "recover" in said else "stopped in the middle, and does not say so"
+        if laid.stands() != before:
+            return "something changed"
+        return (
+            "" if "nothing was" in said and said.count("\n") == 1 else "does not say that nothing was written"
+        )
+
+
+def act_in(act: Act, laid: Laid) -> tuple[int, str]:
+    """Run an act where it finds its folders; its exit code and what it says."""
+    settle(laid.home, laid.temporary)
+    os.chdir(laid.temporary)
+    done = CliRunner().invoke(command, act.arguments(laid.root, laid.out))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        return done.exit_code, "".join(traceback.format_exception(done.exception))
+    return done.exit_code, done.stderr
+
+
+def settle(home: Path, temporary: Path | None = None) -> None:
+    """Let the folders that are a person's, and the temporary one, be these."""
+    os.environ |= {"XDG_CACHE_HOME": f"{home}/cache", "XDG_DATA_HOME": f"{home}/data"}
+    if temporary is not None:
+        # Python goes on to others where the one that is named is full.
+        os.environ["TMPDIR"] = str(temporary)
+        tempfile.tempdir = None
+        tempfile._candidate_tempdir_list = lambda: [str(temporary)]  # type: ignore[attr-defined]
+
+
+def forked(act: Callable[[], tuple[int, str]]) -> tuple[int, str]:
+    """Do something in a process of its own, which starts with nothing in mind."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            os.close(reading)
+            with os.fdopen(writing, "w") as stream:
+                json.dump(act(), stream)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        answer = stream.read()
+    os.waitpid(child, 0)
+    code, said = json.loads(answer) if answer else (-1, "no answer")
+    return code, said
+
+
+def patches(folder: Path) -> None:
+    """Let the patches be toys."""
+    add_patch(folder, "one", attribute(MIRROR, "Mirror", "one = 1"), attribute(CRLF, "Backend", "own = 1"))
+    add_patch(folder, "two", attribute(MIRROR, "Mirror", "two = 2"))
+    add_patch(
+        folder,
+        "odd",
+        rewriting("odd", f"{MIRROR}::Mirror.host", "return self.copies.cpu()", "return self.copies.numpy()"),
+        default="false",
+    )
+    load.BUILT_IN = folder
+
+
+def table(grid: Grid) -> Iterator[str]:
+    """Yield the counts as a Markdown table."""
+    yield f"| | {' | '.join(PLACES)} |"
+    yield "| --- |" + " ---: |" * len(PLACES)
+    for act in dict.fromkeys(act for act, _ in grid.counts):
+        yield f"| {act} | {' | '.join(str(grid.counts[act, where] or '') for where in PLACES)} |"
+    yield f"\n{sum(grid.counts.values()):,} runs; wrong: {len(grid.wrong)}."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the grid and print its counts; 1 if something is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = [act.name for act in ACTS]
+    parser.add_argument("folder", type=Path, help="the top of an empty, small file system")
+    parser.add_argument("--act", action="append", choices=names, help="this one only; may be given again")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        patches(Path(folder, "toys"))
+        grid = Grid(Disk(options.folder.resolve()), Path(folder))
+        for act in (act for act in ACTS if act.name in (options.act or names)):
+            for where in PLACES:
+                grid.run(act, where)
+            print(f"{act.name}: {len(grid.wrong)} wrong", file=sys.stderr)
+    print("\n".join(table(grid)))
+    for line in grid.wrong[:40]:
+        print(f"wrong: {line}")
+    return 1 if grid.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""On a disk that takes no byte more a command refuses in a sentence, and leaves nothing half written."""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from support.repositories import committing, whole
+from support.toys import MIRROR, edit, everything, git
+
+from patchkit.cli import main
+from patchkit.plan.resolutions import Resolution
+from patchkit.transaction.remembered import Remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
+
+pytestmark = pytest.mark.usefixtures("patch_folder")
+
+
+@pytest.fixture
+def fork(checkout: CheckoutTree) -> CheckoutTree:
+    return committing(checkout)
+
+
+@pytest.fixture
+def _no_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python takes a folder for temporary files only where it can write one."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
+
+
+@contextmanager
+def full() -> Iterator[None]:
+    """Let no file take a byte more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.usefixtures("_no_temporary_folder")
+@pytest.mark.parametrize("words", [["status"], ["diff"], ["verify"], ["revert"]], ids=lambda words: words[0])
+def test_what_needs_no_temporary_folder_works_without(fork: CheckoutTree, words: list[str]) -> None:
+    for each in (["apply"], words):
+        ran = CliRunner().invoke(main, [*each, str(fork.root)])
+        assert ran.exit_code == 0, ran.output
+
+
+@pytest.mark.usefixtures("_no_temporary_folder")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["apply", "TREE", "--commit"],
+        ["rebase-check", "TREE", "--onto", "other", "--merge"],
+        ["export", "TREE", "-o", "OUT"],
+        ["test", "t-flag", "--on", "TREE"],
+    ],
+    ids=" ".join,
+)
+def test_what_needs_a_temporary_folder_says_so_without(
+    fork: CheckoutTree, tmp_path: Path, words: list[str]
+) -> None:
+    told = {"TREE": str(fork.root), "OUT": str(tmp_path / "out")}
+    _diverge(fork)
+    before = whole(fork)
+    ran = CliRunner().invoke(main, [told.get(word, word) for word in words])
+    assert ran.exit_code == 4, ran.output
+    assert ran.stderr.count("\n") == 1
+    assert "TMPDIR" in ran.stderr
+    assert whole(fork) == before
+    assert not (tmp_path / "out").exists()
+
+
+def _diverge(tree: CheckoutTree) -> None:
+    git(tree.root, "branch", "other")
+    git(tree.root, "commit", "-q", "--allow-empty", "-m", "Mine")
+    git(tree.root, "switch", "-q", "other")
+    git(tree.root, "commit", "-q", "--allow-empty", "-m", "Theirs")
+    git(tree.root, "switch", "-q", "-")
+
+
+def test_a_draft_that_finds_no_space_is_not_there_in_part(fork: CheckoutTree, tmp_path: Path) -> None:
+    edit(fork, MIRROR, b"copies = 0\n", b"copies = 0\n    drafted = 1\n")
+    (tmp_path / "a.diff").write_text(git(fork.root, "diff"))
+    git(fork.root, "checkout", "-q", ".")
+    words = ["new", "drafted", "--from-diff", str(tmp_path / "a.diff"), "--on", str(fork.root), "-o"]
+    with full():
+        ran = CliRunner().invoke(main, [*words, str(tmp_path / "above" / "drafted")])
+    assert ran.exit_code == 4, ran.output
+    assert ran.stderr.count("\n") == 1
+    assert "nothing was written" in ran.stderr
+    assert not (tmp_path / "above").exists()
+    assert CliRunner().invoke(main, [*words, str(tmp_path / "above" / "drafted")]).exit_code == 0
+
+
+def test_a_resolution_that_cannot_be_remembered_leaves_no_piece_of_it(fork: CheckoutTree) -> None:
+    with full():
+        assert not Remembered(fork).put("name", Resolution("t-flag", "flag", "", "flag = 1"))
+    assert not any("resolutions/" in name for name in everything(fork.root / ".git"))

@@ -1,0 +1,174 @@
+"""Git may be killed while it brings files to a checkout: recover leads to the old tree or the new one."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from support.repositories import committing, patched_states
+from support.toys import MIRROR, add_patch, everything, git, making
+
+from patchkit import api
+from patchkit.errors import TreeError, UnfinishedError
+from patchkit.patchset import load
+from patchkit.transaction.revert import recorded
+from patchkit.transaction.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
+
+FRESH = "srt/fresh/new.py"
+
+
+@pytest.fixture
+def fork(checkout: CheckoutTree, patch_folder: Path) -> CheckoutTree:
+    """A checkout in which git runs a program for each file that it brings."""
+    add_patch(patch_folder, "t-make", making(FRESH, "made = 1"))
+    git(checkout.root, "config", "filter.fatal.smudge", str(checkout.root.parent / "smudge"))
+    git(checkout.root, "config", "filter.fatal.clean", "cat")
+    smudging(checkout, "")
+    (checkout.root / ".gitattributes").write_text("*.py filter=fatal\n")
+    git(checkout.root, "add", ".")
+    git(checkout.root, "commit", "-qm", "Attributes")
+    return committing(checkout)
+
+
+def smudging(tree: CheckoutTree, text: str) -> None:
+    """Let git run ``text`` in the checkout before it brings a file, whose number is ``$n``."""
+    folder = tree.root.parent
+    count = f"echo >> {folder}/count; n=$(wc -l < {folder}/count)"
+    here = f'if [ "$PWD" = {tree.root} ]; then {count}; {text or ":"}; fi'
+    (folder / "count").unlink(missing_ok=True)
+    (folder / "smudge").write_text(f"#!/bin/sh\n{here}\ncat\n")
+    (folder / "smudge").chmod(0o755)
+
+
+def committing_apart(tree: CheckoutTree) -> int:
+    """Commit all patches in a process that the smudge filter may kill; return its exit code, or minus the signal."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            (tree.root.parent / "pid").write_text(str(os.getpid()))
+            api.commit(tree, load.patches())
+            code = 0
+        except UnfinishedError as error:
+            code = 7 if f"run patchkit recover {tree.root}" in str(error) else 8
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def stopped(tree: CheckoutTree, at: int, *, patchkit_too: bool = True) -> None:
+    """Let git, and patchkit too, be killed when git brings a file."""
+    killing = f"kill -9 $(cat {tree.root.parent}/pid); kill -9 0" if patchkit_too else "kill -9 0"
+    smudging(tree, f"[ $n != {at} ] || {{ {killing}; }}")
+    assert committing_apart(tree) == (-9 if patchkit_too else 7)
+    assert Store(tree.package).pending
+    smudging(tree, "")
+
+
+def unlocked(tree: CheckoutTree) -> None:
+    """Remove, as recover asks for it, the lock that a killed git leaves."""
+    with pytest.raises(TreeError, match=r"index\.lock is there: if no other git is at work, remove it"):
+        api.recover(tree)
+    (tree.root / ".git" / "index.lock").unlink()
+
+
+def is_as_before(tree: CheckoutTree, before: object) -> None:
+    assert everything(tree.root) == before
+    assert git(tree.root, "status", "--porcelain") == ""
+    assert git(tree.root, "log", "--format=%s").splitlines()[0] == "Attributes"
+    assert recorded(tree) == ()
+    assert git(tree.root, "worktree", "list").count("\n") == 1
+
+
+def is_patched(tree: CheckoutTree) -> None:
+    assert set(patched_states(tree).values()) == {"applied"}
+    assert git(tree.root, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(("at", "patchkit_too"), [(1, True), (2, False), (3, True), (4, False)])
+def test_a_checkout_is_put_back_whose_git_was_killed_while_it_brought_files(
+    fork: CheckoutTree, at: int, patchkit_too: bool
+) -> None:
+    before = everything(fork.root)
+    stopped(fork, at, patchkit_too=patchkit_too)
+    assert everything(fork.root) != before
+    unlocked(fork)
+    assert api.recover(fork).action == "rolled-back"
+    is_as_before(fork, before)
+    api.commit(fork, load.patches())
+    is_patched(fork)
+
+
+def test_a_checkout_is_put_back_whose_files_and_index_came_and_whose_branch_did_not(
+    fork: CheckoutTree,
+) -> None:
+    before = everything(fork.root)
+    stopped(fork, 1)
+    journal = Store(fork.package).journal()
+    assert journal is not None
+    assert isinstance(journal.move, tuple)
+    (fork.root / ".git" / "index.lock").unlink()
+    git(fork.root, "read-tree", "--reset", "-u", journal.move[1])
+    assert "\nM  " in git(fork.root, "status", "--porcelain")
+    assert api.recover(fork).action == "rolled-back"
+    is_as_before(fork, before)
+
+
+def test_a_piece_of_a_file_is_no_edit(fork: CheckoutTree) -> None:
+    before = everything(fork.root)
+    stopped(fork, 4)
+    path = fork.package / MIRROR
+    path.write_bytes(path.read_bytes()[:40])
+    unlocked(fork)
+    api.recover(fork)
+    is_as_before(fork, before)
+
+
+def test_an_edit_since_git_was_killed_is_kept_and_named(fork: CheckoutTree) -> None:
+    old = fork.read(MIRROR)
+    stopped(fork, 4)
+    path = fork.package / MIRROR
+    path.write_bytes(path.read_bytes() + b"mine = 1\n")
+    unlocked(fork)
+    before = everything(fork.root / "python" / "sglang" / "srt")
+    with pytest.raises(
+        TreeError, match=rf"{MIRROR} was changed after git was stopped.*git checkout HEAD -- "
+    ):
+        api.recover(fork)
+    assert everything(fork.root / "python" / "sglang" / "srt") == before
+    git(fork.root, "checkout", "HEAD", "--", str(path))
+    api.recover(fork)
+    assert fork.read(MIRROR) == old
+    assert git(fork.root, "status", "--porcelain") == ""
+
+
+def test_what_a_person_put_back_with_git_is_left_as_it_is(fork: CheckoutTree) -> None:
+    before = everything(fork.root)
+    stopped(fork, 3)
+    (fork.root / ".git" / "index.lock").unlink()
+    git(fork.root, "reset", "-q", "--hard")
+    git(fork.root, "clean", "-dfq")
+    api.recover(fork)
+    is_as_before(fork, before)
+
+
+def test_nobody_begins_before_a_git_ends_that_outlived_its_patchkit(fork: CheckoutTree) -> None:
+    go_on = fork.root.parent / "go on"
+    os.mkfifo(go_on)
+    smudging(fork, f"[ $n != 2 ] || {{ kill -9 $(cat {fork.root.parent}/pid); read said < '{go_on}'; }}")
+    assert committing_apart(fork) == -9
+    with pytest.raises(TreeError, match="another patchkit"):
+        api.recover(fork)
+    go_on.write_text("go on\n")
+    while Store(fork.package).pending:
+        with suppress(TreeError):
+            api.recover(fork)
+    is_patched(fork)
+    assert set(recorded(fork)) == {"t-flag", "t-guard", "t-make", "t-stop"}
