@@ -43,8 +43,10 @@ _LONG = (
     ),
     # Kernels that are interpreted, environments that are made, and scripts whose work is long.
     *("tests/backends/", "tests/scripts/", "tests/test_collection.py", "tests/test_packaging.py"),
-    # Every command over many trees or repositories.
-    *("tests/cli/test_planted_programs.py", "tests/tree/test_odd.py"),
+    # Every command over many trees or repositories, and branches that git merges.
+    *("tests/cli/test_planted_programs.py", "tests/matrix/test_odd_refs.py", "tests/tree/test_odd.py"),
+    *(f"tests/series/test_{name}.py" for name in ("hooks", "rebase", "worktree")),
+    "tests/transaction/test_everywhere.py",
 )
 
 
