@@ -1,4 +1,4 @@
-"""Every command ends with the exit code that is documented for it, and refuses in one sentence.
+"""Every command ends with the exit code that is documented for it, and refuses in one form: error, where, help.
 
 0 done; 1 a check failed, or something was left out; 2 usage; 3 a conflict; 4 the tree cannot be used.
 """
@@ -49,7 +49,7 @@ _GROUPS = {
 
 
 class _Commands(click.Group):
-    """Commands in the order in which one meets them; what they refuse is one sentence and an exit code."""
+    """Commands in groups, and refusals in one form, each with its exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from support.toys import MIRROR, add_patch
+from support.toys import MIRROR, add_patch, rewriting
 
 from patchkit.cli import main
 
@@ -133,3 +133,20 @@ def test_extension_is_checked_with_the_patch_that_it_adds_to(tmp_path: Path) -> 
     assert json.loads(done.stdout)["patches"][0]["patch"] == "26128"
     shutil.rmtree(folder)
     assert checked(folder).exit_code == 2
+
+
+def test_extension_is_tried_as_the_patch_that_it_adds_to(
+    tmp_path: Path, tree: CheckoutTree, patch_folder: Path
+) -> None:
+    add_patch(patch_folder, "t-none", rewriting("copies", f"{MIRROR}::Mirror", "copies = 0", "copies = None"))
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "patch.toml").write_text(
+        'schema = 1\nextends = "t-none"\nwhy = "Our fork."\n\n[edit.copies]\nalready = ["copies = ()"]\n'
+    )
+    done = checked(folder, "--on", tree.root, "--json")
+    (trial,) = json.loads(done.stdout)
+    assert (trial["state"], trial["files"]) == ("pending", [MIRROR])
+    edited = (tree.package / MIRROR).read_text().replace("copies = 0", "copies = ()")
+    (tree.package / MIRROR).write_text(edited)
+    assert json.loads(checked(folder, "--on", tree.root, "--json").stdout)[0]["state"] == "upstream"
