@@ -9,7 +9,6 @@ import stat
 import warnings
 from typing import TYPE_CHECKING
 
-from patchkit import collector
 from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
@@ -82,12 +81,12 @@ def require_short(file: str, source: bytes) -> None:
         )
 
 
-def require_shallow(file: str, source: bytes, tree: ast.Module | None) -> None:
+def require_shallow(file: str, source: bytes, depth: int | None) -> None:
     """Raise TreeError for a file that nests deeper than parsers can follow.
 
-    ``tree`` is what Python's own parser makes of it, None if that cannot parse it.
+    ``depth`` is that of what Python's own parser makes of it, None if that cannot parse it.
     """
-    if (_depth(tree) > MAX_DEPTH) if tree is not None else is_deep(source):
+    if (depth > MAX_DEPTH) if depth is not None else is_deep(source):
         raise TreeError(
             f"{file} nests expressions or statements more than {MAX_DEPTH} deep, which nothing here follows: divide "
             "the longest of its expressions or `elif` chains, and try again."
@@ -101,7 +100,7 @@ def is_deep(source: bytes) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _depth(ast.parse(source)) > MAX_DEPTH
+            return depth_of(ast.parse(source)) > MAX_DEPTH
     except (RecursionError, MemoryError):
         return True
     except (SyntaxError, ValueError):
@@ -116,8 +115,8 @@ def _brackets(source: bytes) -> int:
     return deepest
 
 
-@collector.kept(512)
-def _depth(tree: ast.Module) -> int:
+def depth_of(tree: ast.Module) -> int:
+    """Return how deep a syntax tree nests."""
     deepest = -1
     level: list[ast.AST] = [tree]
     while level:

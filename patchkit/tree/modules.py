@@ -10,12 +10,14 @@ import libcst as cst
 
 from patchkit import collector
 from patchkit.errors import TreeError
+from patchkit.tree import pieces
 from patchkit.tree.headers import Interest, Reduced, without_bodies
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_shallow, require_short
 from patchkit.tree.sglang import SERVING, files_of
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Hashable
 
     from patchkit.tree.tree import Tree
@@ -41,7 +43,7 @@ class _Kept(Generic[_Source, _Made]):
         return made
 
 
-_PARSED: _Kept[bytes, cst.Module] = _Kept(128)
+_PARSED: _Kept[bytes, cst.Module] = _Kept(64)
 _REDUCED: _Kept[tuple[bytes, Interest | None], Reduced] = _Kept(512)
 
 
@@ -93,11 +95,19 @@ class Modules:
 
     def _reduce(self, file: str, source: bytes, interest: Interest | None) -> Reduced:
         require_short(file, source)
+        found = self._python(file, source)
+        require_shallow(file, source, None if found is None else found[1])
+        return (
+            Reduced(source)
+            if found is None or interest is None
+            else without_bodies(source, found[0], interest)
+        )
+
+    def _python(self, file: str, source: bytes) -> tuple[ast.Module, int] | None:
+        """Return what Python's own parser makes of a file, and how deep that nests; None if it cannot parse it."""
+        del source  # The index reads it, and others look there for what it made of it.
         module = self.index.module(file)
-        require_shallow(file, source, None if module is None else module.tree)
-        if module is None or interest is None:
-            return Reduced(source)
-        return without_bodies(source, module.tree, interest)
+        return None if module is None else (module.tree, module.depth)
 
     def whole(self, file: str, content: bytes) -> bytes:
         """Return what a file became, whose syntax tree may lack bodies of functions, with those."""
@@ -105,7 +115,7 @@ class Modules:
 
     def _parse(self, file: str, source: bytes) -> cst.Module:
         try:
-            module = cst.parse_module(source)
+            module = pieces.parsed(source)
         except cst.ParserSyntaxError as error:
             where = f"{file}:{error.raw_line}"
             raise TreeError(
