@@ -4,9 +4,17 @@ from __future__ import annotations
 
 
 class PatchkitError(Exception):
-    """A refusal in one sentence: what, where, and what to type next."""
+    """A refusal in one sentence: where, what, and what to type next.
+
+    Each of the three is there by itself too, as far as whoever refused told them apart.
+    """
 
     exit_code = 1
+
+    def __init__(self, what: str, *, where: object = "", advice: str = "") -> None:
+        self.what, self.where, self.advice = what, str(where), advice
+        sentence = f"{what}: {advice}." if advice else what
+        super().__init__(f"{where}: {sentence}" if self.where else sentence)
 
 
 class UsageError(PatchkitError):
@@ -28,4 +36,4 @@ class TreeError(PatchkitError):
 
 
 class UnfinishedError(PatchkitError):
-    """A write began and could be neither ended nor taken back; ``patchkit recover`` goes on from there."""
+    """A write began and could be neither ended nor taken back; ``patchkit apply --continue`` goes on from there."""

@@ -215,7 +215,7 @@ ACTS = (
         partial(api.revert, patches=NEIGHBOURS),
     ),
     Act(
-        "rebase-check --merge",
+        "rebase --merge",
         on_two_branches,
         partial(api.merge, patches=NEIGHBOURS, ref="release"),
         partial(api.revert, patches=NEIGHBOURS),
@@ -401,6 +401,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         # What a person resolved is remembered there.
         os.environ |= {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}
+        # Another process that commits meanwhile would hold, and sweep, what was left in a folder of all.
+        tempfile.tempdir = folder
         matrix = Matrix(Path(folder))
         for act in (act for act in ACTS if act.name in (options.act or names)):
             matrix.run(act, options.every, options.doubled)

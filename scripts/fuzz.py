@@ -111,9 +111,9 @@ def example_of(chance: random.Random) -> tuple[bytes, bytes]:
 
 
 COMMANDS = (
-    ("list",),
+    ("show",),
     ("show", "own"),
-    ("check-patch", "{own}"),
+    ("test", "{own}"),
     ("status", "{tree}"),
     ("diff", "{tree}", "own"),
     ("apply", "{tree}", "own", "--dry-run"),
@@ -126,7 +126,7 @@ COMMANDS = (
 def shown(tree: CheckoutTree, own: Path, chance: random.Random) -> None:
     """Run a command that only looks: it ends with an exit code of its own and sends a terminal nothing to obey."""
     command = [word.format(tree=tree.root, own=own) for word in chance.choice(COMMANDS)]
-    options = [] if command[0] in {"audit", "check-patch"} else ["--patches", str(own)]
+    options = [] if command[0] in {"audit", "test"} else ["--patches", str(own)]
     ran = CliRunner().invoke(main_command, [*command, *options])
     if ran.exception is not None and not isinstance(ran.exception, SystemExit):
         raise ran.exception

@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from patchkit.cli import main
+from patchkit.cli.former import NOW
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -19,7 +20,8 @@ else:
 
 REPOSITORY = Path(__file__).parents[1]
 ACTION = REPOSITORY / ".github" / "actions" / "verify" / "action.yml"
-WORKFLOW = REPOSITORY / ".github" / "workflows" / "verify-fork.yml"
+WORKFLOWS = REPOSITORY / ".github" / "workflows"
+WORKFLOW = WORKFLOWS / "verify-fork.yml"
 EXAMPLE = REPOSITORY / "docs" / "examples" / "fork"
 
 
@@ -73,13 +75,47 @@ def test_no_input_is_pasted_into_a_script(path: Path) -> None:
 
 
 def test_the_workflow_of_dependencies_runs_what_there_is() -> None:
-    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "dependencies.yml").read_text())
+    workflow = yaml.safe_load((WORKFLOWS / "dependencies.yml").read_text())
     (job,) = workflow["jobs"].values()
     install, check = (step["run"].split() for step in job["steps"] if "run" in step)
     assert install[-1] == '".[release]"'
     assert (REPOSITORY / check[1]).is_file()
     paths = workflow[True]["push"]["paths"]  # YAML takes the word `on` for a truth value.
     assert [path for path in paths if not (REPOSITORY / path).is_file()] == []
+
+
+def test_the_projects_own_checks_run_on_every_pull_request() -> None:
+    workflow = yaml.safe_load((WORKFLOWS / "ci.yml").read_text())
+    assert {"push", "pull_request"} <= set(workflow[True])
+    assert workflow["permissions"] == {"contents": "read"}
+    quick, whole = workflow["jobs"]["quick"], workflow["jobs"]["all"]
+    asked = (REPOSITORY / "CONTRIBUTING.md").read_text()
+    for job, script in ((quick, "scripts/test --quick"), (whole, ".ci/run")):
+        (command,) = (step["run"] for step in job["steps"] if "run" in step)
+        assert command == f"bash {script}"
+        assert command in asked
+        assert (REPOSITORY / script.split()[0]).is_file()
+    oldest = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert oldest.removeprefix(">=") in quick["strategy"]["matrix"]["python"]
+
+
+def test_an_action_has_one_version_wherever_it_is_used() -> None:
+    files = [*WORKFLOWS.glob("*.yml"), ACTION, *EXAMPLE.rglob("*.yml")]
+    used = {
+        tuple(name.split("@"))
+        for file in files
+        for name in re.findall(r"uses: ([\w/-]+@v\d+)", file.read_text())
+    }
+    assert len(dict(used)) == len(used) > 2
+
+
+def test_what_ci_runs_has_no_former_name() -> None:
+    hidden = {name for name, command in main.commands.items() if command.hidden} | set(NOW)
+    hooks = yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text())
+    said = [hook["entry"].split()[1] for hook in hooks]
+    said += re.findall(r'"\$bin"\S* ([a-z-]+)', ACTION.read_text())
+    assert said
+    assert not hidden & set(said)
 
 
 def test_bounds_are_checked_with_advisories_of_the_newest() -> None:

@@ -59,7 +59,7 @@ def test_an_installed_wheel_brings_its_patches(source: str, unpacked_sdist: Path
     pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-index", "--target", str(site)]
     subprocess.run([*pip, str(wheel)], check=True)
     listed = subprocess.run(
-        [sys.executable, "-m", "patchkit", "list"],
+        [sys.executable, "-m", "patchkit", "show"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(site)},
         check=True,

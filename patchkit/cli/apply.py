@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from patchkit.cli import options
-from patchkit.errors import UsageError
+from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from patchkit.plan.markers import Block
     from patchkit.series.commit import Commit
     from patchkit.transaction.apply import Applied
     from patchkit.tree.tree import CheckoutTree
@@ -22,26 +26,32 @@ if TYPE_CHECKING:
 @options.options(
     options.tree_and_patches,
     options.everything,
+    click.option("--dry-run", is_flag=True, help="Show what would change; write nothing."),
     click.option(
-        "--dry-run", is_flag=True, help="Check everything and say what would change; write nothing."
-    ),
-    click.option("--keep-going", is_flag=True, help="Leave out what conflicts, apply the rest, and exit 1."),
-    click.option(
-        "--markers", is_flag=True, help="Write what is certain and conflict markers at the rest, and exit 1."
+        "--keep-going", is_flag=True, help="Leave out a PATCH too that conflicts, apply the rest, and exit 1."
     ),
     click.option(
-        "--resolved", is_flag=True, help="Write what you resolved by hand wherever the same code stands."
+        "--markers",
+        is_flag=True,
+        help="Write the edits that fit, with conflict markers where the others belong, and exit 1.",
     ),
-    click.option("--only", is_flag=True, help="Do not bring along the patches that harden a PATCH."),
+    click.option("--resolved", is_flag=True, help="Resolve conflicts as you resolved the same code before."),
+    click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH."),
     click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
     click.option(
         "--runtime",
         type=click.Choice(["import", "vendored"]),
-        help="Let patched code import the installed patchkit, or a copy inside TREE (default: as TREE has it).",
+        help="Let patched code import the installed patchkit, or a copy of its runtime in TREE (default: as TREE "
+        "has it, and import in a new one).",
     ),
+    click.option("--commit", "committing", is_flag=True, help="Commit each patch on the current branch."),
     click.option(
-        "--commit", "committing", is_flag=True, help="Make one commit a patch on the current branch."
+        "--continue",
+        "continuing",
+        is_flag=True,
+        help="Finish an interrupted write; roll it back if it had not changed a file yet.",
     ),
+    click.option("--abort", "aborting", is_flag=True, help="Roll an interrupted write back."),
     options.installed,
     options.folders,
     options.as_json,
@@ -56,6 +66,8 @@ def command(
     keep_going: bool,
     markers: bool,
     resolved: bool,
+    continuing: bool,
+    aborting: bool,
     only: bool,
     allow_dirty: bool,
     runtime: str | None,
@@ -64,7 +76,15 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Apply each PATCH with what it requires and what hardens it."""
+    """Apply patches to TREE, with the patches that they require and those that harden them.
+
+    A PATCH is a patch's name or a group, such as @speed. Without one, every default patch that fits is applied: one in
+    conflict is left out, with the patches that need it. With --all, or if a named patch or one that it requires is in
+    conflict, nothing is written and the exit code is 3.
+    """
+    if continuing or aborting:
+        _end(context, arguments, installed, aborting=aborting, as_json=as_json)
+        return
     from patchkit.cli import console
     from patchkit.commands.apply import apply
     from patchkit.commands.commit import commit
@@ -76,24 +96,25 @@ def command(
     words = options.understood(arguments, installed, folders, patches, everything=everything)
     if committing and (dry_run or allow_dirty):
         raise UsageError(
-            "--commit commits what apply changes and no more: leave out --dry-run and --allow-dirty."
+            "--commit commits what apply changes and no more", advice="leave out --dry-run and --allow-dirty"
         )
     if committing and (markers or resolved):
-        raise UsageError("--commit commits what is whole: finish the conflicts without it, then commit them.")
+        raise UsageError(
+            "--commit commits no unfinished patch", advice="finish the conflicts without it, then commit them"
+        )
+    ids = tuple(patch.id for patch in patches.select()) if everything else words.ids
     tree = words.open()
     commits: tuple[Commit, ...] = ()
     try:
         with console.working(tree):
             if committing:
-                done = commit(
-                    tree, patches, words.ids, only=only, keep_going=keep_going, runtime=runtime or ""
-                )
+                done = commit(tree, patches, ids, only=only, keep_going=keep_going, runtime=runtime or "")
                 applied, commits = done.applied, done.commits
             else:
                 applied = apply(
                     tree,
                     patches,
-                    words.ids,
+                    ids,
                     only=only,
                     keep_going=keep_going,
                     markers=markers,
@@ -106,8 +127,60 @@ def command(
         _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
         raise
     _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits)
-    if describe_conflicts(applied.patches):
+    if (keep_going or markers) and describe_conflicts(applied.patches):
         context.exit(1)
+
+
+_ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
+
+
+def _end(
+    context: click.Context, arguments: Sequence[str], installed: bool, *, aborting: bool, as_json: bool
+) -> None:
+    """Finish the write that was interrupted, or take it back; UsageError for what only a new one takes."""
+    from patchkit.cli import console
+    from patchkit.cli.answers.recover import Recover
+    from patchkit.commands.recover import recover
+    from patchkit.transaction.unfinished import unfinished
+
+    how = "--abort" if aborting else "--continue"
+    others = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name not in _ENDING
+        and context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    ]
+    if context.params["continuing"] and aborting:
+        others = ["--continue"]
+    if others or len(arguments) > 1:
+        raise UsageError(
+            f"{how} takes a TREE and nothing else", advice=f"leave out {(others or arguments)[-1]}"
+        )
+    words = options.Words(arguments[0] if arguments else None, installed)
+    opened = words.open()
+    recovery = recover(opened, back=aborting)
+    if as_json:
+        console.emit(Recover.of(opened, recovery))
+    elif recovery.action == "nothing":
+        console.say(f"Nothing to {how.removeprefix('--')}: no write was interrupted.")
+        # Git's options of these names are for conflicts, so whoever has some of apply --markers may type them too.
+        with suppress(TreeError):
+            for block in tuple(chain.from_iterable(unfinished(opened).values()))[:1]:
+                _say_unfinished(words, block)
+    else:
+        done = recovery.action.capitalize().replace("-", " ")
+        console.say(f"{done}: {console.count(recovery.files)}.")
+        console.say_next((f"status{words.tail}", "shows where the tree is"))
+
+
+def _say_unfinished(words: options.Words, block: Block) -> None:
+    """Print what to type about a conflict that apply left in a file."""
+    from patchkit.cli import console
+
+    console.say_next(
+        (f"resolve{words.tail} {block.patch} {block.edit}", "records what you made of the conflict"),
+        (f"revert{words.tail}", "takes all back"),
+    )
 
 
 def _print(
@@ -122,6 +195,7 @@ def _print(
     from patchkit.cli import console
     from patchkit.cli.answers.apply import Apply
     from patchkit.findings.printable import escaped
+    from patchkit.plan.refusal import describe_left
     from patchkit.plan.status import State
 
     if as_json:
@@ -136,6 +210,11 @@ def _print(
     for file, block in applied.marked:
         console.say(f"\n{escaped(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
     console.say_never_run(applied.patches, tree.version)
+    if applied.left:
+        console.say(f"\n{escaped(describe_left(applied.left))} patchkit diff{words.whole_tail} shows where.")
+    if applied.resolved_elsewhere:
+        known = applied.resolved_elsewhere
+        console.say(f"{known} of the conflicts you resolved elsewhere, and --resolved writes the same here.")
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{words.whole_tail}", "does it"))
@@ -148,10 +227,7 @@ def _print(
         console.say(
             f"\nChanged {console.count(applied.files)}; edit what is between the markers and take them out."
         )
-        console.say_next(
-            (f"resolve{words.tail} {first.patch} {first.edit}", "records what you made of it"),
-            (f"revert{words.tail}", "takes all back"),
-        )
+        _say_unfinished(words, first)
     elif applied.files:
         console.say(f"\nChanged {console.count(applied.files)}.")
         console.say_next((f"revert{words.tail}", "takes it back"))

@@ -22,18 +22,31 @@ FORMATS = ("text", "json", *formats.names())
 
 @click.command("audit")
 @options.options(options.tree, options.installed)
-@click.option("--format", "style", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="How the answer is written.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--explain", is_flag=True, help="Show why each value can be None, and a guard.")
+@click.option("--explain", is_flag=True, help="Show why each value can be None, and a guard to add.")
 @click.option(
     "--min-confidence",
     type=click.Choice(options.CONFIDENCES),
-    help="Leave out findings less sure than this (default: show all, and fail on likely ones, as verify does).",
+    help="Leave out findings that are less certain (default: show all, and fail on likely ones, as verify does).",
 )
 @options.baseline
-@click.option("--allow-unread", is_flag=True, help="Only note folders that cannot be read, links among them.")
 @click.option(
-    "--suggest-opt-out", is_flag=True, help="Say of every attention backend whether it could do without."
+    "--allow-unread",
+    is_flag=True,
+    help="Note folders that cannot be read, such as links, instead of failing.",
+)
+@click.option(
+    "--suggest-opt-out",
+    is_flag=True,
+    help="Also show for each attention backend whether it can run without the mirror.",
 )
 @click.pass_context
 def command(
@@ -49,9 +62,11 @@ def command(
     allow_unread: bool,
     suggest_opt_out: bool,
 ) -> None:
-    """Find the reads of the CPU mirror that break when it is None.
+    """Find code that fails when a batch has no CPU sequence lengths.
 
-    Nothing of TREE is imported or run. Exit code 1 if anything is found that is at least likely.
+    The CPU mirror (seq_lens_cpu) is the copy of a batch's sequence lengths on the host. Patches make it optional, and
+    code that reads it where it is None fails. TREE is only read, and none of its code runs. Exit code 1 if anything
+    is found that is at least likely.
     """
     from patchkit.cli import console
     from patchkit.commands.audit import audit

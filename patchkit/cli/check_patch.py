@@ -1,4 +1,4 @@
-"""``patchkit check-patch DIR``: what is wrong with a patch of one's own, before anybody applies it."""
+"""``patchkit check-patch DIR``: the name that ``test`` without trees had before; it goes with the next release."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from patchkit.cli import options
+from patchkit.cli.test import check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.command("check-patch")
+@click.command("check-patch", hidden=True)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--on",
@@ -25,22 +26,4 @@ if TYPE_CHECKING:
 @options.options(options.as_json)
 def command(*, folder: Path, trees: Sequence[str], as_json: bool) -> None:
     """Check the patch in DIR, or those one folder below, run their examples and look for undefined names."""
-    from patchkit.cli import console
-    from patchkit.cli.answers.check_patch import CheckPatch
-    from patchkit.commands.check import check_patches
-    from patchkit.findings.printable import escaped
-    from patchkit.tree.tree import open_tree
-
-    checked = check_patches(folder, [open_tree(Path(tree)) for tree in trees])
-    faulty = [each for each in checked if each.faults]
-    if as_json:
-        console.emit(CheckPatch.of(checked))
-    else:
-        for each in checked:
-            said = f"{each.examples} example{'' if each.examples == 1 else 's'}"
-            mark = f"[red]{len(each.faults)} wrong[/]" if each.faults else "[green]fine[/]"
-            console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {said}")
-            for fault in each.faults:
-                console.say(f"  {escaped(fault)}")
-    if faulty:
-        raise click.exceptions.Exit(1)
+    check(folder, trees, as_json=as_json)

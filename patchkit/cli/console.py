@@ -95,7 +95,7 @@ def writing(output: Path | None) -> Iterator[Console]:
             yield Console(file=file, highlight=False, soft_wrap=True)
     except OSError as error:
         raise UsageError(
-            f"{output} cannot be written: {error.strerror}: name another file with -o."
+            f"cannot write the answer: {error.strerror}", where=output, advice="name another file with -o"
         ) from error
 
 

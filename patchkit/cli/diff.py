@@ -15,33 +15,34 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.plan.conflict import Conflict
-    from patchkit.plan.status import FileChange
+    from patchkit.plan.status import Plan
     from patchkit.tree.tree import CheckoutTree
 
 
 @click.command("diff")
 @options.options(options.tree_and_patches, options.installed, options.folders, options.as_json)
 def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
-    """Print what apply would change, as a unified diff."""
+    """Print what apply would change, as a unified diff, and what does not fit on stderr."""
     from patchkit.cli import console
     from patchkit.commands.diff import conflicts, diff
+    from patchkit.findings.printable import printable
     from patchkit.patchset import load
-    from patchkit.plan.refusal import describe_conflicts
+    from patchkit.plan.refusal import describe_conflicts, describe_left
 
     patches = load.patches(folders)
     words = options.understood(arguments, installed, folders, patches)
     tree = words.open()
     with console.working(tree):
         planned = diff(tree, patches, words.ids)
-    _print(tree, planned.changes, conflicts(planned), as_json=as_json)
-    left = describe_conflicts(planned.patches)
-    if left:
-        raise ConflictError(f"{left}: patchkit status{words.tail} says why.")
+    _print(tree, planned, conflicts(planned), as_json=as_json)
+    asked = patches.asked(words.ids)
+    if any(name in asked for name in planned.left):
+        raise ConflictError(describe_conflicts(planned.patches), advice=f"patchkit status{words.tail}")
+    if planned.left and not as_json:
+        click.echo(f"\n{printable(describe_left(planned.left))}", err=True)
 
 
-def _print(
-    tree: CheckoutTree, changes: Sequence[FileChange], conflicts: tuple[Conflict, ...], *, as_json: bool
-) -> None:
+def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *, as_json: bool) -> None:
     from rich.syntax import Syntax
 
     from patchkit.cli import console
@@ -49,12 +50,13 @@ def _print(
     from patchkit.findings.printable import plain
     from patchkit.plan.diff import unified
 
+    changes = planned.changes
     names = {
         change.file: (tree.package / change.file).relative_to(tree.root).as_posix() for change in changes
     }
     texts = {change.file: unified(change, names[change.file]) for change in changes}
     if as_json:
-        console.emit(Diff.of(tree, changes, texts, conflicts))
+        console.emit(Diff.of(tree, changes, texts, conflicts, planned.left))
         return
     text = b"".join(texts.values())
     out = console.stdout()

@@ -24,15 +24,17 @@ _Said = TypeVar("_Said")
     "--server-args",
     "settings",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A ServerArgs JSON; options on the command line count before it.",
+    help="Read a ServerArgs JSON from FILE; options on the command line win over it.",
 )
 @options.folders
 @options.as_json
 def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Path], as_json: bool) -> None:
-    """Say which backends a server's forwards touch, who keeps the CPU mirror and why, and what would free it.
+    """Show why a server waits for sequence lengths on the CPU.
 
-    SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the
-    launch command as typed, in quotes. Everything is read from TREE; nothing of it is imported or run.
+    SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
+    command in quotes. The answer is the backends that the server uses, which of them need the CPU mirror (the copy of
+    a batch's sequence lengths on the host), and the patch or the option with which they do not. TREE is only read,
+    and none of its code runs.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.doctor import Doctor

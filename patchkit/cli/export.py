@@ -23,24 +23,26 @@ if TYPE_CHECKING:
         required=True,
         metavar="DIR",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Write the series here; the folder is made if it is not there.",
+        help="Write the series to DIR, which is made if needed.",
     ),
-    click.option("--only", is_flag=True, help="Do not bring along the patches that harden a PATCH."),
+    click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH."),
     options.folders,
     options.as_json,
 )
 def command(
     *, arguments: Sequence[str], folder: Path, only: bool, folders: Sequence[Path], as_json: bool
 ) -> None:
-    """Write what `git am DIR/*.patch` needs to apply each PATCH to the commit that TREE has checked out.
+    """Write patches as a series of commits for git am.
 
-    One file, and so one commit, a patch. TREE is only read, and what is not committed in it does not count.
+    `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit a patch. TREE is only read;
+    uncommitted changes do not count. Without PATCH every default patch is written.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.export import Export
     from patchkit.commands.export import export
     from patchkit.findings.printable import escaped
     from patchkit.patchset import load
+    from patchkit.plan.refusal import describe_left
 
     patches = load.patches(folders)
     words = options.understood(arguments, False, folders, patches)
@@ -52,5 +54,7 @@ def command(
         return
     for path in exported.files:
         console.say(escaped(str(path)))
-    if not exported.files:
+    if exported.left:
+        console.say(escaped(describe_left(exported.left)))
+    elif not exported.files:
         console.say("Nothing to export: every patch that fits is in that commit.")

@@ -30,16 +30,25 @@ FORMATS = ("text", "json", "csv", "html")
     "patterns",
     multiple=True,
     metavar="PATTERN...",
-    help="Refs (refs/heads/release/*; names with a further slash need **), revisions or ranges (A..B); several may "
+    help="Refs (refs/heads/release/*, or ** for names with further slashes), revisions or ranges (A..B); several may "
     "follow, or repeat the option.",
 )
-@click.option("--format", "style", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="How the answer is written.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the answer to this file."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the answer to FILE."
 )
-@click.option("--verify", is_flag=True, help="Apply to a temporary copy of each state and verify that.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes to use (default: one a core).")
+@click.option(
+    "--verify", is_flag=True, help="Also apply the patches to a temporary copy of each ref, and verify that."
+)
+@click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: one a core).")
 @options.folders
 @click.pass_context
 def command(
@@ -54,10 +63,10 @@ def command(
     jobs: int | None,
     folders: Sequence[Path],
 ) -> None:
-    """Say of each patch what it comes to on each ref of REPO, a clone or a bare repository.
+    """Show each patch's state on many branches, without a checkout.
 
-    REPO is only read. What was examined is remembered, so an interrupted run goes on where it stopped.
-    Exit code 1 if a ref cannot be read or, with --verify, does not verify.
+    REPO is a clone or a bare repository, and is only read. Results are remembered, so that an interrupted run goes on
+    where it stopped. Exit code 1 if a ref cannot be read or, with --verify, does not verify.
     """
     from patchkit.cli import console
     from patchkit.commands.matrix import matrix
@@ -67,7 +76,9 @@ def command(
 
     style = options.style_of(style, as_json=as_json)
     if not patterns:
-        raise UsageError("which refs? Name them with --refs, such as --refs 'refs/heads/release/*'.")
+        raise UsageError(
+            "no refs are named", advice="name them with --refs, such as --refs 'refs/heads/release/*'"
+        )
     patches = load.patches(folders)
     tasks: list[Task[Any]] = [VERIFY] if verify else []
     tasks += [DIFFS, CONFLICTS] if style == "html" else []
@@ -76,7 +87,7 @@ def command(
             Path(words[0]), (*patterns, *words[1:]), patches, tasks=tasks, jobs=jobs, watch=watch
         )
     for note in surveyed.notes:
-        click.echo(f"note: {printable(note)}.", err=True)
+        click.echo(f"note: {printable(note)}", err=True)
     with console.writing(output) as out:
         _answer(surveyed, patches, style, out)
     if any(row.error or (row.verified and not row.verified.passed) for row in surveyed.matrix.rows):

@@ -14,15 +14,22 @@ from patchkit.tree.limits import read_named
 @click.command("new")
 @click.argument("identifier", metavar="PATCH-ID")
 @options.options(
-    click.option("--from-diff", "diff", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
-    click.option("--from-commit", "commit", metavar="COMMIT", help="A commit in the repository of the tree."),
-    click.option("--on", "tree", metavar="TREE", help="The tree that the diff was made on (default: .)."),
+    click.option(
+        "--from-diff",
+        "diff",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A unified diff, such as git diff prints.",
+    ),
+    click.option("--from-commit", "commit", metavar="COMMIT", help="A commit in TREE's repository."),
+    click.option("--on", "tree", metavar="TREE", help="The tree that the change was made on."),
     click.option(
         "-o",
         "--output",
         "folder",
+        metavar="DIR",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Default: ./PATCH-ID.",
+        help="Write the draft to DIR (default: ./PATCH-ID).",
     ),
     options.as_json,
 )
@@ -35,19 +42,27 @@ def command(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Draft a patch from a plain diff: sites by structure, and `todo` at what is not sure."""
+    """Draft a patch from a diff or a commit.
+
+    Its edits find their places by names and structure; what you have to decide is marked `todo` in the draft.
+    """
     from patchkit.cli import console
     from patchkit.cli.answers.new import New
     from patchkit.commands.new import new
     from patchkit.findings.printable import escaped
 
     if (diff is None) is (commit is None):
-        raise UsageError("from what? Name one of --from-diff FILE and --from-commit COMMIT.")
+        raise UsageError(
+            "a patch is drafted from one change",
+            advice="name one of --from-diff FILE and --from-commit COMMIT",
+        )
     opened = options.Words(tree, False).open()
     try:
         text = read_named(diff).decode() if diff is not None else ""
     except UnicodeDecodeError:
-        raise UsageError(f"{diff} is not readable as UTF-8: name another with --from-diff.") from None
+        raise UsageError(
+            "the diff is not UTF-8", where=diff, advice="name another with --from-diff"
+        ) from None
     drafted = new(opened, identifier, folder or Path(identifier), diff=text, commit=commit or "")
     if as_json:
         console.emit(New.of(drafted))

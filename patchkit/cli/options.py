@@ -50,8 +50,22 @@ class Words:
         from patchkit.tree.tree import installed_tree, open_tree
 
         if self.installed and self.tree:
-            raise UsageError(f"--installed and {self.tree} are two trees: name one of them.")
-        return installed_tree() if self.installed else open_tree(Path(self.tree or "."))
+            raise UsageError(f"--installed and {self.tree} are two trees", advice="name one of them")
+        return installed_tree() if self.installed else open_tree(located(self.tree))
+
+
+def located(tree: str | None) -> Path:
+    """Return the folder of TREE; the current folder stands for the tree that it is in, which a note names."""
+    if tree is not None and Path(tree) != Path():
+        return Path(tree)
+    from patchkit.findings.printable import printable
+    from patchkit.tree.tree import folder_around, open_tree
+
+    folder = folder_around(Path())
+    if folder != Path():
+        folder = open_tree(folder).root
+        click.echo(f"note: using the sglang tree in {printable(str(folder))}", err=True)
+    return folder
 
 
 def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
@@ -65,30 +79,33 @@ def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Com
     return decorate
 
 
-tree = click.argument("tree", required=False)
+tree = click.argument("tree", required=False, metavar="[TREE]")
 tree_and_patches = click.argument("arguments", nargs=-1, metavar="[TREE] [PATCH]...")
-everything = click.option("--all", "everything", is_flag=True, help="Every patch, which is also the default.")
-installed = click.option("--installed", is_flag=True, help="Let TREE be this environment's sglang.")
+everything = click.option("--all", "everything", is_flag=True, help="The same as naming no PATCH.")
+installed = click.option(
+    "--installed", is_flag=True, help="Use the sglang that is installed in this Python environment."
+)
 folders = click.option(
     "--patches",
     "folders",
     metavar="DIR",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Take the patches in DIR too; may be repeated.",
+    help="Load the patches in DIR too; may be repeated.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 baseline = click.option(
     "--baseline",
+    metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Fail on new findings only: those not in this saved `patchkit audit --json`.",
+    help="Fail on new findings only: those that are not in FILE, a saved `patchkit audit --json`.",
 )
 
 
 def style_of(style: str, *, as_json: bool) -> str:
     """Return the output format that ``--format`` and ``--json`` name together; UsageError if they differ."""
     if as_json and style not in ("text", "json"):
-        raise UsageError(f"--json and --format {style} are two formats: name one of them.")
+        raise UsageError(f"--json and --format {style} are two formats", advice="name one of them")
     return "json" if as_json else style
 
 
@@ -101,18 +118,20 @@ def understood(
     everything: bool = False,
 ) -> Words:
     """Tell TREE from the patch ids among ``arguments``; UsageError for a word that is neither."""
-    ids = tuple(argument for argument in arguments if argument in patches.ids)
-    others = [argument for argument in arguments if argument not in patches.ids]
+    ids = tuple(argument for argument in arguments if argument in patches)
+    others = [argument for argument in arguments if argument not in patches]
     trees = [argument for argument in others if Path(argument).exists()]
     unknown = [argument for argument in others if argument not in trees]
     if unknown and (trees or installed or len(unknown) > 1 or _like_an_id(unknown[0], patches)):
-        patches.get(unknown[-1])
+        patches.named([unknown[-1]])
     if len(others) > 1:
-        raise UsageError(f"{others[0]} and {others[1]} are two trees: name one of them.")
+        raise UsageError(f"{others[0]} and {others[1]} are two trees", advice="name one of them")
     if everything and ids:
-        raise UsageError(f"--all and {ids[0]} contradict each other: leave out one of them.")
+        raise UsageError(f"--all and {ids[0]} contradict each other", advice="leave out one of them")
     return Words(others[0] if others else None, installed, folders, ids)
 
 
 def _like_an_id(word: str, patches: PatchSet) -> bool:
-    return os.sep not in word and (word.isdigit() or bool(difflib.get_close_matches(word, patches.ids)))
+    return os.sep not in word and (
+        word.isdigit() or word.startswith("@") or bool(difflib.get_close_matches(word, patches.ids))
+    )

@@ -21,17 +21,20 @@ if TYPE_CHECKING:
     click.option(
         "--accept",
         is_flag=True,
-        help="Take your word that the code has the edit, where that cannot be checked.",
+        help="Record the edit even where patchkit cannot check that the code has it.",
     ),
     click.option(
-        "--give-up", "giving_up", is_flag=True, help="Put back what was found, and leave the edit out."
+        "--give-up",
+        "giving_up",
+        is_flag=True,
+        help="Put back the code that conflicted, and leave the edit out.",
     ),
     click.option(
         "--export",
         "folder",
         metavar="DIR",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Write all that you resolved to DIR, as patch folders for --patches.",
+        help="Write everything that you resolved to DIR, as patch folders for --patches.",
     ),
     options.installed,
     options.folders,
@@ -47,10 +50,11 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Record that you made EDIT of PATCH by hand, once the code has what the edit is for.
+    """Record an edit that you made by hand where a patch conflicted.
 
-    What you wrote between the markers of apply --markers is remembered, and offered wherever the same code
-    stands: apply --resolved takes it. revert takes it back with the patch.
+    PATCH and EDIT are the names that the conflict and its markers show. What you wrote between the markers of
+    apply --markers is remembered: apply --resolved writes it again where the same code conflicts. revert takes it
+    out with its patch.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.resolve import Resolve
@@ -60,13 +64,15 @@ def command(
 
     if folder is not None:
         if len(words) > 1 or accept or giving_up:
-            raise UsageError("--export writes every resolution: name a TREE and nothing else beside it.")
+            raise UsageError(
+                "--export writes every resolution", advice="name a TREE and nothing else beside it"
+            )
         _export(options.Words(words[0] if words else None, installed, folders), folder, as_json=as_json)
         return
     if len(words) not in (2, 3):
-        raise UsageError("which edit? Name its patch and then the edit: patchkit resolve [TREE] PATCH EDIT.")
+        raise UsageError("no edit is named", advice="patchkit resolve [TREE] PATCH EDIT")
     if accept and giving_up:
-        raise UsageError("--accept and --give-up contradict each other: leave out one of them.")
+        raise UsageError("--accept and --give-up contradict each other", advice="leave out one of them")
     patches = load.patches(folders)
     *tree, patch, edit = words
     asked = options.Words(tree[0] if tree else None, installed, folders)

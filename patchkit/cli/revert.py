@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     options.tree_and_patches,
     options.everything,
     click.option(
-        "--keep-going", is_flag=True, help="Leave what cannot be taken back, take back the rest, and exit 1."
+        "--keep-going",
+        is_flag=True,
+        help="Leave patches that cannot be taken out, take out the others, and exit 1.",
     ),
     options.installed,
     options.folders,
@@ -35,7 +37,10 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Take back each PATCH; edits that a person made since stay."""
+    """Take patches out of TREE again; what you changed since stays.
+
+    Without PATCH every patch is taken out.
+    """
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert
     from patchkit.commands.revert import KeptGoing, revert, revert_what_can_be

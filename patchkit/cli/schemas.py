@@ -14,19 +14,20 @@ from patchkit.cli.answers.doctor import Doctor
 from patchkit.cli.answers.export import Export
 from patchkit.cli.answers.new import New
 from patchkit.cli.answers.patches import Listed, Show
-from patchkit.cli.answers.rebase_check import RebaseCheck
+from patchkit.cli.answers.rebase import Rebase
 from patchkit.cli.answers.recover import Recover
 from patchkit.cli.answers.report import Report
 from patchkit.cli.answers.resolve import Resolve
 from patchkit.cli.answers.revert import Revert
 from patchkit.cli.answers.status import Status
 from patchkit.cli.answers.verify import Verify
+from patchkit.cli.former import NOW
 from patchkit.commands.test import Trial
 from patchkit.matrix.answer import Matrix
 
 ANSWERS: dict[str, Any] = {
+    "show": Show | tuple[Listed, ...],
     "list": tuple[Listed, ...],
-    "show": Show,
     "status": Status,
     "diff": Diff,
     "apply": Apply,
@@ -38,16 +39,25 @@ ANSWERS: dict[str, Any] = {
     "matrix": Matrix,
     "export": Export,
     "report": Report,
-    "rebase-check": RebaseCheck,
+    "rebase": Rebase,
+    "rebase-check": Rebase,
     "doctor": Doctor,
     "check-patch": CheckPatch,
     "new": New,
     "test": tuple[Trial, ...],
 }
-"""The answer of each command."""
+"""The answer of each command; what a command answers with certain options has the name that it had as a command."""
+
+
+_WITH = {"show": ("show", "PATCH"), "test": ("test", "PATCH", "--on", "TREE")}
+"""Commands that answer otherwise without these words."""
 
 
 def schema(command: str) -> dict[str, Any]:
-    """Return the JSON Schema of a command's answer."""
-    title = {"title": f"patchkit {command} --json", "$schema": "https://json-schema.org/draft/2020-12/schema"}
+    """Return the JSON Schema of an answer."""
+    words = (NOW | _WITH).get(command, (command,))
+    title = {
+        "title": f"patchkit {' '.join(words)} --json",
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+    }
     return title | msgspec.json.schema(ANSWERS[command])

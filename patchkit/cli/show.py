@@ -1,4 +1,4 @@
-"""``patchkit show PATCH``: everything that a patch says of itself."""
+"""``patchkit show``: the patches, a line each, or everything about one of them."""
 
 from __future__ import annotations
 
@@ -17,23 +17,42 @@ if TYPE_CHECKING:
 
 
 @click.command("show")
-@click.argument("patch")
+@click.argument("patch", required=False)
 @options.options(options.folders, options.as_json)
-def command(*, patch: str, folders: Sequence[Path], as_json: bool) -> None:
-    """Say what PATCH changes, why, and at what risk."""
+def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
+    """List the patches or those of a group such as @speed, or show one: what it changes, why, its risk."""
     from patchkit.cli import console
-    from patchkit.cli.answers.patches import Show
+    from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import load, runs
 
-    found = load.patches(folders).get(patch)
+    patches = load.patches(folders)
+    if patch is None or patch.startswith("@"):
+        listed = tuple(patches) if patch is None else patches.group(patch)
+        if as_json:
+            console.emit(list(map(Listed.of, listed)))
+        else:
+            _list(listed)
+        return
+    found = patches.get(patch)
     places = runs.read().where(found.id)
     if as_json:
         console.emit(Show.whole(found, places))
-        return
-    _say(found, places)
+    else:
+        _show(found, places)
 
 
-def _say(patch: Patch, places: Sequence[Run] | None) -> None:
+def _list(patches: Sequence[Patch]) -> None:
+    from patchkit.cli import console
+    from patchkit.findings.printable import escaped
+
+    width = max((len(patch.id) for patch in patches), default=0)
+    for patch in patches:
+        off = "" if patch.default else " (off until it is named)"
+        console.say(f"[bold]{escaped(patch.id.ljust(width))}[/]  {escaped(patch.title + off)}")
+    console.say_next(("show PATCH", "tells more"), ("status TREE", "shows what a tree has"))
+
+
+def _show(patch: Patch, places: Sequence[Run] | None) -> None:
     from rich.markup import escape
 
     from patchkit.cli.console import say

@@ -1,4 +1,4 @@
-"""``patchkit status``: each patch's state, and every conflict's site and reason."""
+"""``patchkit status``: each patch's state, and every conflict's site and reason; or a fork's list of backports."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import Standing
     from patchkit.tree.tree import CheckoutTree
 
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
 @click.command("status")
 @options.options(
     options.tree,
-    click.option("--check", is_flag=True, help="Exit 1 unless every patch that fits TREE is in it."),
+    click.option("--check", is_flag=True, help="Exit 1 unless TREE has every default patch that fits it."),
+    click.option(
+        "--format",
+        "style",
+        type=click.Choice(["text", "json", "ledger"]),
+        default="text",
+        show_default=True,
+        help="ledger: a Markdown table of the patches in TREE for a fork's list of backports; TREE is verified for it.",
+    ),
     options.installed,
     options.folders,
     options.as_json,
@@ -30,13 +39,13 @@ def command(
     *,
     tree: str | None,
     check: bool,
+    style: str,
     installed: bool,
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Say of each patch whether TREE has it."""
+    """Show each patch's state in TREE: applied, pending or in conflict."""
     from patchkit.cli import console
-    from patchkit.cli.answers.status import Status
     from patchkit.commands.status import standing
     from patchkit.patchset import load
     from patchkit.plan.status import State
@@ -44,23 +53,44 @@ def command(
     words = options.Words(tree, installed, folders)
     patches = load.patches(folders)
     opened = words.open()
+    if style == "ledger":
+        _say_ledger(opened, patches, as_json=as_json)
+        if not check:
+            return
     with console.working(opened):
         found = standing(opened, patches)
-    if as_json:
-        console.emit(Status.of(opened, found))
-    else:
-        _say(opened, found, words.tail)
+    if style != "ledger":
+        _say(opened, found, words.tail, as_json=as_json or style == "json")
     # What is not applicable has nothing to do here, so it cannot fail a check either.
     done = {State.APPLIED, State.UPSTREAM, State.NOT_APPLICABLE}
     if check and any(status.patch.default and status.state not in done for status in found.patches):
         context.exit(1)
 
 
-def _say(tree: CheckoutTree, standing: Standing, tail: str) -> None:
+def _say_ledger(tree: CheckoutTree, patches: PatchSet, *, as_json: bool) -> None:
     from patchkit.cli import console
+    from patchkit.cli.answers.report import Report
+    from patchkit.commands.report import report
+    from patchkit.findings.printable import plain
+    from patchkit.series.backports import markdown
+
+    with console.checking() as watch:
+        rows = report(tree, patches, watch)
+    if as_json:
+        console.emit(Report.of(tree, rows))
+    else:
+        click.echo(plain(markdown(rows)), nl=False)
+
+
+def _say(tree: CheckoutTree, standing: Standing, tail: str, *, as_json: bool) -> None:
+    from patchkit.cli import console
+    from patchkit.cli.answers.status import Status
     from patchkit.findings.printable import escaped
     from patchkit.plan.status import State
 
+    if as_json:
+        console.emit(Status.of(tree, standing))
+        return
     console.say(f"sglang {tree.version or '(version unknown)'} in {escaped(str(tree.package))}")
     console.say_states(standing.patches)
     if standing.unknown:

@@ -1,4 +1,4 @@
-"""``patchkit test``: a patch is tried on copies of trees."""
+"""``patchkit test``: a patch of one's own is checked by its examples, and any patch is tried on copies of trees."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchkit.cli import options
+from patchkit.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,16 +16,14 @@ if TYPE_CHECKING:
 
 @click.command("test")
 @click.argument("patch", metavar="PATCH")
-@click.argument("more", nargs=-1, metavar="", type=click.Path(path_type=Path))
+@click.argument("more", nargs=-1, metavar="")
 @options.options(
     click.option(
         "--on",
         "trees",
         multiple=True,
-        required=True,
         metavar="TREE...",
-        type=click.Path(path_type=Path),
-        help="The trees to try it on; several may follow.",
+        help="Try the patch on these trees; several may follow.",
     ),
     options.folders,
     options.as_json,
@@ -34,14 +33,16 @@ def command(
     context: click.Context,
     *,
     patch: str,
-    more: Sequence[Path],
-    trees: Sequence[Path],
+    more: Sequence[str],
+    trees: Sequence[str],
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Apply PATCH, an id or a folder, to a copy of each TREE, verify that, and take it back.
+    """Check a patch of your own, or try a patch on copies of trees.
 
-    Exit code 1 if it conflicts somewhere, a check fails that did not before, or revert is not exact.
+    PATCH is a patch's folder. Without --on it is validated, its examples are run, and names that its code leaves
+    undefined are found; a folder of patches is checked whole. With --on the patch, which may be any that
+    patchkit show lists, is applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
     """
     from patchkit.cli import console
     from patchkit.commands.test import test
@@ -49,10 +50,17 @@ def command(
     from patchkit.patchset import load
 
     own = Path(patch)
+    if not trees:
+        if more or (not own.exists() and patch in load.patches(folders).ids):
+            raise UsageError(
+                "no trees are named", advice="name them with --on, such as --on ../release-a ../release-b"
+            )
+        check(own, (), as_json=as_json)
+        return
     is_folder = (own / "patch.toml").is_file()
     patches = load.patches((*folders, own) if is_folder else folders)
-    name = next(one for one in patches.ids if one not in load.patches(folders).ids) if is_folder else patch
-    trials = [test(tree, patches, name) for tree in (*trees, *more)]
+    name = load.named_in(own / "patch.toml") if is_folder else patch
+    trials = [test(options.located(tree), patches, name) for tree in (*trees, *more)]
     if as_json:
         console.emit(trials)
     for trial in () if as_json else trials:
@@ -65,3 +73,23 @@ def command(
             console.say(f"    {escaped(problem)}")
     if any(trial.problems for trial in trials):
         context.exit(1)
+
+
+def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
+    """Answer what is wrong with the patches in ``folder``, and in the files of ``trees``; exit 1 if anything is."""
+    from patchkit.cli import console
+    from patchkit.cli.answers.check_patch import CheckPatch
+    from patchkit.commands.check import check_patches
+    from patchkit.findings.printable import escaped
+
+    checked = check_patches(folder, [options.Words(tree, False).open() for tree in trees])
+    if as_json:
+        console.emit(CheckPatch.of(checked))
+    for each in () if as_json else checked:
+        said = f"{each.examples} example{'' if each.examples == 1 else 's'}"
+        mark = f"[red]{len(each.faults)} wrong[/]" if each.faults else "[green]fine[/]"
+        console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {said}")
+        for fault in each.faults:
+            console.say(f"  {escaped(fault)}")
+    if any(each.faults for each in checked):
+        raise click.exceptions.Exit(1)

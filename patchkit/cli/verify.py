@@ -22,24 +22,31 @@ FORMATS = ("text", "json", *formats.names(), "html")
 
 @click.command("verify")
 @options.options(options.tree, options.installed)
-@click.option("--format", "style", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="How the answer is written.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the answer to this file."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the answer to FILE."
 )
 @click.option(
     "--level",
     type=click.Choice(["code", "import"]),
     default="code",
     show_default=True,
-    help="import: import the patched modules too, in a process of its own; that takes torch.",
+    help="import: also import the patched modules, in another process; needs torch.",
 )
 @click.option(
     "--min-confidence",
     type=click.Choice(options.CONFIDENCES),
     default="likely",
     show_default=True,
-    help="What the audit finds fails if it is at least this sure.",
+    help="Fail on findings of the audit that are at least this certain.",
 )
 @options.baseline
 @options.folders
@@ -57,10 +64,11 @@ def command(
     baseline: Path | None,
     folders: Sequence[Path],
 ) -> None:
-    """Prove that TREE is patched as it should be; exit code 1 if a check fails.
+    """Check that the patches in TREE are complete and fit its code.
 
-    It compiles the changed files, looks for every edit, follows imports, compares the ledger with the bytes,
-    checks what backends and workers expect of each other, and audits the tree. Only --level import runs code.
+    Changed files are compiled, every edit is looked for, imports and calls between backends and workers are checked,
+    files are compared with what patchkit recorded, and the audit is run. Exit code 1 if a check fails. Code of TREE
+    runs with --level import alone.
     """
     from patchkit.cli import console
     from patchkit.commands.verify import verify
@@ -121,7 +129,7 @@ def _answer(
                     file.write(f"{written}\n")
         except OSError as error:
             raise UsageError(
-                f"{output} cannot be written: {error.strerror}: name another file with -o."
+                f"cannot write the answer: {error.strerror}", where=output, advice="name another file with -o"
             ) from error
     elif written is None:
         text.show(verdict, Console(soft_wrap=True), place, tail)

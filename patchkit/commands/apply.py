@@ -1,14 +1,16 @@
-"""Patches are applied to a tree with what they need, or nothing is written."""
+"""Patches are applied to a tree, each with all that it needs or not at all."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from patchkit.plan.conflict import conflicts
+from patchkit.plan.fitting import fitting
 from patchkit.plan.markers import with_markers
 from patchkit.plan.planner import Planner
-from patchkit.plan.refusal import PlanConflictError, describe_conflicts
+from patchkit.plan.refusal import require_fitting
 from patchkit.plan.resolutions import recalled, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
@@ -19,7 +21,7 @@ from patchkit.tree.backends import heirs_of
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import Plan
@@ -41,46 +43,53 @@ def apply(
     dry_run: bool = False,
     runtime: str = "",
 ) -> Applied:
-    """Apply ``ids`` (none: all that are on) with what they require and, unless ``only``, what hardens them.
+    """Apply ``ids`` (none: all that are on and fit) with what they require and, unless ``only``, what hardens them.
 
     ``runtime`` is where patched code gets its runtime: ``import`` from the installed patchkit, ``vendored`` from
     a copy in the tree; without it a tree keeps what it has, and a fresh one imports.
-    With ``dry_run`` everything is checked and nothing written. PlanConflictError, and nothing written, if a
-    patch conflicts; with ``keep_going`` the others are applied all the same, and with ``markers`` so are those
-    edits of it that are certain, and conflict markers stand at the others. With ``resolved`` what a person
+    With ``dry_run`` everything is checked and nothing written. A patch that conflicts is left out with all that
+    need it: PlanConflictError, and nothing written, if ``ids`` or what they require are among these; with
+    ``keep_going`` the others are applied all the same. With ``markers`` nothing is left out: of a patch that conflicts
+    those edits are made that are certain, and conflict markers stand at the others. With ``resolved`` what a person
     made of the same code elsewhere is written there. TreeError if the tree refuses.
     """
     require_whole(tree)
     planner = Planner(tree, patches, runtime)
-    planned = planner.plan(ids, only=only, closely=resolved or markers, certain=markers)
-    if resolved:
-        planned = _resolved(tree, planner, planned, ids, only=only, certain=markers)
-    left = describe_conflicts(planned.patches)
-    if left and not (keep_going or markers):
-        offer = "" if resolved else _offer(tree, planner.plan(ids, only=only, closely=True))
-        raise PlanConflictError(
-            f"{left}, so nothing was written: --keep-going applies the others, --markers leaves you the conflicts "
-            f"to finish{offer}.",
-            planned,
+    planning = partial(planner.plan, ids, only=only, closely=resolved or markers, certain=markers)
+
+    def made(without: frozenset[str] = frozenset()) -> Plan:
+        alone = partial(planning, without=without)
+        return _resolved(tree, alone, certain=markers) if resolved else alone()
+
+    planned = with_markers(made()) if markers else fitting(made)
+    known = 0 if resolved or not planned.left else _resolved_elsewhere(tree, partial(planning, closely=True))
+    if not keep_going:
+        offer = (
+            f"; {known} of them you resolved elsewhere, and --resolved writes the same here" if known else ""
         )
-    planned = with_markers(planned) if markers else planner.together(planned, origin(tree, planner))
+        require_fitting(
+            planned,
+            patches.asked(ids),
+            f"--keep-going applies the others, --markers leaves you the conflicts to finish{offer}",
+        )
+    if not markers:
+        planned = planner.together(planned, origin(tree, planner))
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
     heirs = _new_heirs(planned)
-    return replace(transaction.check(planned) if dry_run else transaction.commit(planned), heirs=heirs)
+    applied = transaction.check(planned) if dry_run else transaction.commit(planned)
+    return replace(applied, heirs=heirs, resolved_elsewhere=known)
 
 
-def _resolved(
-    tree: CheckoutTree, planner: Planner, planned: Plan, ids: Sequence[str], *, only: bool, certain: bool
-) -> Plan:
-    """Return a plan in which the conflicts of ``planned`` that a person resolved elsewhere are so resolved.
+def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: bool) -> Plan:
+    """Return a plan in which those of its conflicts that a person resolved elsewhere are so resolved.
 
     A file in which that does not bring the edits into place is left out; unless what is ``certain`` of a patch in
     conflict is written, so is one with an edit of such a patch.
     """
+    planned = planning()
     found = recalled(tree, conflicts(planned.tree, planned.patches), Remembered(tree).get)
     while found:
-        contents = {file: known.text for file, known in found.items()}
-        made = planner.plan(ids, only=only, closely=True, certain=certain, contents=contents)
+        made = planning(contents={file: known.text for file, known in found.items()})
         stuck = {s.patch.id for s in made.patches if s.state is State.CONFLICT and not (certain and s.edits)}
         open_ones = {(s.patch.id, e.name) for s in made.patches for e in s.edits if e.state is State.CONFLICT}
         wrong = {
@@ -94,11 +103,14 @@ def _resolved(
     return planned
 
 
-def _offer(tree: CheckoutTree, planned: Plan) -> str:
-    """Say how many conflicts of a plan a person resolved elsewhere, as the end of a sentence."""
-    found = recalled(tree, conflicts(planned.tree, planned.patches), Remembered(tree).get)
-    count = sum(len(known.edits) for known in found.values())
-    return f"; {count} of them you resolved elsewhere, and --resolved writes the same here" if count else ""
+def _resolved_elsewhere(tree: CheckoutTree, planning: Callable[[], Plan]) -> int:
+    """Return how many conflicts of a plan a person resolved elsewhere."""
+    remembered = Remembered(tree)
+    if next(iter(remembered), None) is None:
+        return 0
+    planned = planning()
+    found = recalled(tree, conflicts(planned.tree, planned.patches), remembered.get)
+    return sum(len(known.edits) for known in found.values())
 
 
 def _new_heirs(plan: Plan) -> tuple[Heir, ...]:

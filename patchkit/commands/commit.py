@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.plan.fitting import fitting
 from patchkit.plan.planner import Planner
-from patchkit.plan.refusal import PlanConflictError, describe_conflicts
+from patchkit.plan.refusal import require_fitting
 from patchkit.series.commit import commit as committing
 from patchkit.transaction.origins import origin
 from patchkit.transaction.whole import require_whole
@@ -34,8 +35,7 @@ def commit(
     """
     require_whole(tree)
     planner = Planner(tree, patches, runtime)
-    planned = planner.together(planner.plan(ids, only=only), origin(tree, planner))
-    left = describe_conflicts(planned.patches)
-    if left and not keep_going:
-        raise PlanConflictError(f"{left}, so nothing was written: --keep-going applies the others.", planned)
-    return committing(tree, planned, patches, runtime)
+    planned = fitting(lambda without: planner.plan(ids, only=only, without=without))
+    if not keep_going:
+        require_fitting(planned, patches.asked(ids), "--keep-going applies the others")
+    return committing(tree, planner.together(planned, origin(tree, planner)), patches, runtime)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.plan import conflict
+from patchkit.plan.fitting import fitting
 from patchkit.plan.planner import Planner
 from patchkit.transaction.origins import origin
 from patchkit.transaction.whole import require_whole
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 
 
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
-    """Return what applying ``ids`` (none: all that are on) with what they need would do; conflicts are states."""
+    """Return what applying ``ids`` (none: all that are on) with what they need would do, without what does not fit."""
     require_whole(tree)
     planner = Planner(tree, patches)
-    return planner.together(planner.plan(ids, closely=True), origin(tree, planner))
+    planned = fitting(lambda without: planner.plan(ids, closely=True, without=without))
+    return planner.together(planned, origin(tree, planner))
 
 
 def conflicts(plan: Plan) -> tuple[Conflict, ...]:

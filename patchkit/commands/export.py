@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.plan.build import make_series
-from patchkit.plan.refusal import PlanConflictError, describe_conflicts
+from patchkit.plan.fitting import fitting
+from patchkit.plan.refusal import require_fitting
 from patchkit.series.export import export as exporting
 from patchkit.tree.git import GitRepository, GitTree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus
+    from patchkit.plan.status import PatchStatus, Plan, Stage
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -25,6 +26,8 @@ class Exported:
 
     patches: tuple[PatchStatus, ...]
     files: tuple[Path, ...]
+    left: Mapping[str, str]
+    """The patches that were left out because they do not fit, and why."""
 
 
 def export(
@@ -32,13 +35,19 @@ def export(
 ) -> Exported:
     """Write to ``folder`` what ``git am`` needs to apply ``ids`` to the commit that is checked out.
 
-    What is in the working tree and not committed does not count. PlanConflictError, and nothing written, if a
-    patch conflicts; TreeError if the tree is in no git checkout.
+    What is in the working tree and not committed does not count. What does not fit is left out: PlanConflictError, and
+    nothing written, if ``ids`` or what they require are among that. TreeError if the tree is in no git checkout.
     """
     with GitRepository(tree.root) as repository:
         head = GitTree(repository, "HEAD")
-        planned, stages = make_series(head, patches.select(ids, only=only))
-        conflicts = describe_conflicts(planned.patches)
-        if conflicts:
-            raise PlanConflictError(f"{conflicts}, so nothing was written: name the others.", planned)
-        return Exported(planned.patches, exporting(head, stages, folder))
+        stages: tuple[Stage, ...] = ()
+
+        def made(without: frozenset[str]) -> Plan:
+            nonlocal stages
+            chosen = [patch for patch in patches.select(ids, only=only) if patch.id not in without]
+            plan, stages = make_series(head, chosen)
+            return plan
+
+        planned = fitting(made)
+        require_fitting(planned, patches.asked(ids), "name the others")
+        return Exported(planned.patches, exporting(head, stages, folder), planned.left)

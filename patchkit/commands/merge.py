@@ -69,7 +69,7 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
         raise TreeError(f"{tree.root} has uncommitted changes: commit or stash them, then try again.")
     if _is_ancestor(tree, other, "HEAD"):
         return Merged(other, (), (), is_new=False)
-    with linked(tree, f"patchkit rebase-check --onto {ref} --merge") as there:
+    with linked(tree, f"patchkit rebase --onto {ref} --merge") as there:
         if _is_ancestor(tree, "HEAD", other):
             there.switch(other)
             return Merged(other, (), ())

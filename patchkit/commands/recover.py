@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 
-def recover(tree: CheckoutTree) -> Recovery:
-    """Finish an interrupted write to ``tree`` or take it back; TreeError if a file was changed since."""
+def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
+    """Finish an interrupted write to ``tree`` or take it back; TreeError if a file was changed since.
+
+    It is finished if everything that it takes is on disk, and with ``back`` it is taken back all the same.
+    """
     sweep(tree)
-    return put_back(tree) or recovering.recover(tree)
+    return put_back(tree) or recovering.recover(tree, back=back)

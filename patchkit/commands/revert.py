@@ -26,9 +26,12 @@ class KeptGoing(NamedTuple):
 def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Reverted:
     """Take back ``ids`` (none: all that the code has); edits that a person made since stay.
 
+    A group stands for those of its patches that the code has from patchkit.
     ConflictError, and nothing written, if what stood before is not known, or if edits cannot be told apart.
     """
-    return reverting.revert(tree, frozenset(ids) or None, Planner(tree, patches))
+    planner = Planner(tree, patches)
+    meant = frozenset(_meant(tree, patches, planner, ids))
+    return reverting.revert(tree, meant if ids else None, planner)
 
 
 def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> KeptGoing:
@@ -36,15 +39,17 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
 
     ConflictError if the tree has none of them, so that there is none to take back alone.
     """
+    planner = Planner(tree, patches)
     try:
         return KeptGoing(revert(tree, patches, ids), {})
     except ConflictError as error:
-        there, refusal = reverting.in_code(tree, Planner(tree, patches)), str(error)
+        there, refusal = reverting.in_code(tree, planner), str(error)
         if not there:
             raise
     done: list[Reverted] = []
     gone: set[str] = set()
-    ahead = [name for name in reversed(there) if not ids or name in ids]
+    meant = _meant(tree, patches, planner, ids)
+    ahead = [name for name in reversed(there) if not ids or name in meant]
     while True:
         left: dict[str, str] = {}
         for name in ahead:
@@ -61,3 +66,12 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
         ahead = list(left)
     files = dict.fromkeys(file for each in done for file in each.files)
     return KeptGoing(Reverted(tuple(name for name in there if name in gone), tuple(files)), left)
+
+
+def _meant(tree: CheckoutTree, patches: PatchSet, planner: Planner, names: Sequence[str]) -> tuple[str, ...]:
+    groups = [name for name in names if name not in patches.ids and name in patches]
+    if not groups:
+        return tuple(names)
+    there = reverting.in_code(tree, planner)
+    inside = {patch.id for name in groups for patch in patches.group(name)}.intersection(there)
+    return (*(name for name in names if name not in groups), *inside)

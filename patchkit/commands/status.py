@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from patchkit.plan.fitting import foreseen
 from patchkit.plan.planner import Planner
 from patchkit.transaction.resolve import by_hand
 from patchkit.transaction.unfinished import as_left, before_markers, unfinished
@@ -30,4 +31,4 @@ def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
     before = before_markers(tree)
     found = Planner(tree, patches).standing(before)
     left = as_left(found.patches, by_hand(tree), unfinished(tree) if before else {})
-    return replace(found, patches=left)
+    return replace(found, patches=foreseen(left))

@@ -14,6 +14,7 @@ from patchkit.commands.revert import revert
 from patchkit.commands.verify import verify
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.findings.finding import Confidence
+from patchkit.plan.rehearse import undefined_in
 from patchkit.tree.scratch import scratch
 from patchkit.tree.tree import open_tree
 from patchkit.verify.result import Outcome
@@ -35,7 +36,10 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def test(path: Path, patches: PatchSet, name: str) -> Trial:
-    """Apply a patch to a copy of the tree at ``path``, verify that and take it back; TreeError if that is none."""
+    """Apply a patch to a copy of the tree at ``path``, verify that and take it back; TreeError if that is none.
+
+    A name that the patch leaves undefined there is a problem too.
+    """
     patches.get(name)
     tree = open_tree(path)
     problems: list[str] = []
@@ -50,6 +54,7 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
             if state in ("conflict", "not-applicable"):
                 problems += [found.reason] if state == "conflict" else []
                 return Trial(str(path), tree.version, state, (), tuple(problems))
+            problems += undefined_in(copy, patches.select([name], only=True))
             had = set(_failures(copy, patches))
             files = apply(copy, patches, (name,), allow_dirty=True).files
             if files:

@@ -66,6 +66,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
     """Return whether a copy of the tree verifies with everything applied that can be."""
     from patchkit.findings.finding import Confidence
     from patchkit.plan.build import make_plan
+    from patchkit.plan.fitting import fitting
     from patchkit.transaction.apply import Transaction
     from patchkit.transaction.laid_out import lay_out
     from patchkit.tree.scratch import scratch
@@ -79,7 +80,10 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
         lay_out(tree, folder / "sglang", ".py")
         copy = open_tree(folder)
         chosen = tuple(patch for patch in patches if patch.default)
-        Transaction(copy, "", allow_dirty=True).commit(make_plan(copy, chosen))
+        planned = fitting(
+            lambda without: make_plan(copy, [each for each in chosen if each.id not in without])
+        )
+        Transaction(copy, "", allow_dirty=True).commit(planned)
         verdict = verify(Subject(copy, tuple(patches), Terms(Confidence.LIKELY)))
     failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
     return Verified(verdict.passed, tuple(f"{result.title}: {result.summary}" for result in failed))

@@ -51,8 +51,8 @@ def examples_in(folder: Path) -> tuple[PatchExample, ...]:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
         return msgspec.convert(raw, ExamplesFile).example
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not TOML ({error}); mend it and try again.") from None
+        raise UsageError(f"not TOML ({error}); mend it and try again.", where=path) from None
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {error}; mend that key and try again.") from None
+        raise UsageError(f"{error}; mend that key and try again.", where=path) from None
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise UsageError(f"cannot be read ({error.strerror}).", where=path) from None

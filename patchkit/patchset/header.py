@@ -37,6 +37,7 @@ class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     schema: Literal[1]
     id: Name
+    group: Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$")] = ""
     title: str
     why: str
     risk: str
@@ -58,7 +59,9 @@ class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 def require_free(identifier: str, path: Path, paths: Mapping[str, Path]) -> None:
     """Refuse an id for the patch at ``path`` that another patch has, whose file is in ``paths``."""
     if identifier in paths:
-        raise UsageError(f"{path}: key `id`: {identifier!r} is taken by {paths[identifier]}; choose another.")
+        raise UsageError(
+            f"key `id`: {identifier!r} is taken by {paths[identifier]}; choose another.", where=path
+        )
 
 
 def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patch:
@@ -69,12 +72,12 @@ def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patc
     try:
         patch = _patch(file, iter(late))
         # A pattern's end also matches in front of a last line feed.
-        for name in (patch.id, *(edit.name for edit in patch.edits)):
+        for name in (patch.id, patch.group, *(edit.name for edit in patch.edits)):
             if not name.isprintable():
-                raise ValueError(f"key `id` or the name of an edit: {name!r} ends in a line break")
+                raise ValueError(f"key `id`, `group` or the name of an edit: {name!r} ends in a line break")
         return patch
     except ValueError as error:
-        raise UsageError(f"{path}: {error}; mend it and try again.") from None
+        raise UsageError(f"{error}; mend it and try again.", where=path) from None
 
 
 def _patch(file: PatchHeader, late: Iterator[Change]) -> Patch:
@@ -89,6 +92,7 @@ def _patch(file: PatchHeader, late: Iterator[Change]) -> Patch:
                 raise ValueError(f"key `{key}`: `{name}` is not one of [shapes] ({known})")
     return Patch(
         id=file.id,
+        group=file.group or ("hardening" if file.hardens else ""),
         title=file.title,
         why=file.why,
         risk=file.risk,

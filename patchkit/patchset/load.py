@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,13 +76,19 @@ class _LateChange:
 def _raw(path: Path) -> tuple[Raw, bytes]:
     try:
         data = read_named(path)
-        return tomllib.loads(data.decode("utf-8")), data
+        return _table(data), data
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not TOML ({error}); mend it and try again.") from None
+        raise UsageError(f"not TOML ({error}); mend it and try again.", where=path) from None
     except RecursionError:
         raise UsageError(
-            f"{path}: tables or lists nest too deep to be read; mend it and try again."
+            "tables or lists nest too deep to be read; mend it and try again.", where=path
         ) from None
+
+
+@lru_cache(maxsize=128)
+def _table(data: bytes) -> Raw:
+    """Return what a file says, parsed once a process: nobody changes it."""
+    return tomllib.loads(data.decode("utf-8"))
 
 
 def read(raw: Raw, path: Path) -> Patch:
@@ -106,7 +112,7 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
         for key, others in (("requires", patch.requires), ("hardens", patch.hardens)):
             for other in others:
                 if other not in patches:
-                    raise UsageError(f"{paths[patch.id]}: key `{key}`: no patch is called {other!r}.")
+                    raise UsageError(f"key `{key}`: no patch is called {other!r}.", where=paths[patch.id])
     done: dict[str, Patch] = {}
     for name in sorted(patches, key=lambda name: (not paths[name].is_relative_to(BUILT_IN), name)):
         trail = {} if name in done else {name: iter(patches[name].requires)}
@@ -118,7 +124,8 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
                 del trail[last]
             elif needed in trail:
                 raise UsageError(
-                    f"{paths[needed]}: key `requires`: the patches {' -> '.join(trail)} require each other."
+                    f"key `requires`: the patches {' -> '.join(trail)} require each other.",
+                    where=paths[needed],
                 )
             else:
                 trail[needed] = iter(patches[needed].requires)
@@ -162,7 +169,7 @@ def files_in(folder: Path) -> list[Path]:
     files = [alone] if alone.is_file() else sorted(folder.glob("*/patch.toml"))
     if not files:
         raise UsageError(
-            f"{folder}: no patch.toml there or one folder below; give --patches a folder with one."
+            "no patch.toml there or one folder below; give --patches a folder with one.", where=folder
         )
     return files
 

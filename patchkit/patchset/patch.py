@@ -85,6 +85,7 @@ class Edit(_Addressed, frozen=True, kw_only=True):
 class Patch(msgspec.Struct, frozen=True, kw_only=True):
     """One upgrade: what, why, upstream link, risk, what it needs, its edits, and how to verify it.
 
+    It can be named together with the others of its ``group``.
     A shape is a set of facts that hold together; a tree with none of ``any_shape_of`` is not understood.
     ``applies_when`` are facts without which the patch does not apply to a tree. ``upstream_when`` are facts
     that hold where upstream's own change is in the tree; sites that upstream has since moved on from are then
@@ -98,6 +99,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     risk: str
     verify: str
     edits: tuple[Edit, ...]
+    group: str = ""
     upstream: str = ""
     upstream_commit: str = ""
     no_switch: str = ""

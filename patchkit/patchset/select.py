@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import difflib
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from patchkit.patchset.patch import Patch
+
+GROUP = "@"
+"""What the name of a group begins with where names of patches are taken."""
 
 
 class PatchSet:
@@ -23,32 +27,77 @@ class PatchSet:
     def __iter__(self) -> Iterator[Patch]:
         return iter(self._patches.values())
 
+    def __contains__(self, name: object) -> bool:
+        """Tell whether it is the id of a patch or the name of a group."""
+        return name in self._patches or name in self.groups
+
     @property
     def ids(self) -> tuple[str, ...]:
         """The ids, in order of application."""
         return tuple(self._patches)
 
+    @cached_property
+    def groups(self) -> Mapping[str, tuple[Patch, ...]]:
+        """The groups by the names that commands take, such as ``@speed``, with all of their patches."""
+        found: dict[str, list[Patch]] = {}
+        for patch in self:
+            if patch.group:
+                found.setdefault(f"{GROUP}{patch.group}", []).append(patch)
+        return {name: tuple(patches) for name, patches in found.items()}
+
     def get(self, identifier: str) -> Patch:
         """Return one patch; UsageError with the nearest id for one that does not exist."""
         if identifier in self._patches:
             return self._patches[identifier]
-        close = difflib.get_close_matches(identifier, self._patches, n=1, cutoff=0.0)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise UsageError(f"no patch is called {identifier!r}; {hint}`patchkit list` names them all.")
+        hint = _nearest(identifier, self._patches)
+        raise UsageError(f"no patch is called {identifier!r}", advice=f"{hint}patchkit show lists them all")
 
-    def select(self, identifiers: Sequence[str] = (), *, only: bool = False) -> tuple[Patch, ...]:
+    def group(self, name: str) -> tuple[Patch, ...]:
+        """Return the patches of a group; UsageError with the nearest name for one that does not exist."""
+        if name in self.groups:
+            return self.groups[name]
+        hint, known = _nearest(name, self.groups), ", ".join(self.groups) or "none"
+        raise UsageError(f"no group is called {name!r}", advice=f"{hint}the groups are {known}")
+
+    def named(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the ids that names stand for: an id for itself, a group for those of its patches that are on."""
+        found: list[str] = []
+        for name in names:
+            if name.startswith(GROUP):
+                found += [patch.id for patch in self.group(name) if patch.default]
+            else:
+                found.append(self.get(name).id)
+        return tuple(dict.fromkeys(found))
+
+    def asked(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the ids of the patches named, and of all that these require."""
+        return frozenset(self._with_required(self.named(names)))
+
+    def select(self, names: Sequence[str] = (), *, only: bool = False) -> tuple[Patch, ...]:
         """Return the patches named with what they require and, unless ``only``, what hardens them, in order.
 
-        No identifier stands for all that are on by default.
+        No name stands for all that are on by default.
         """
-        wanted = {self.get(identifier).id for identifier in identifiers}
-        wanted = wanted or {patch.id for patch in self if patch.default}
-        grown = True
-        while grown:
+        wanted = set(self.named(names) if names else (patch.id for patch in self if patch.default))
+        while True:
             before = len(wanted)
-            for identifier in tuple(wanted):
-                wanted.update(self.get(needed).id for needed in self._patches[identifier].requires)
+            wanted = self._with_required(wanted)
             if not only:
                 wanted.update(patch.id for patch in self if patch.default and wanted & set(patch.hardens))
-            grown = len(wanted) > before
-        return tuple(patch for patch in self if patch.id in wanted)
+            if len(wanted) == before:
+                return tuple(patch for patch in self if patch.id in wanted)
+
+    def _with_required(self, identifiers: Iterable[str]) -> set[str]:
+        found: set[str] = set()
+        ahead = [*identifiers]
+        while ahead:
+            identifier = ahead.pop()
+            if identifier not in found:
+                found.add(identifier)
+                ahead += self.get(identifier).requires
+        return found
+
+
+def _nearest(name: str, among: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, [*among], n=1, cutoff=0.0)
+    return f"did you mean {close[0]}? " if close else ""

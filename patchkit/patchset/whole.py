@@ -57,11 +57,11 @@ def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Pa
     for extension, path in extensions:
         name = extension.extends
         if name not in paths:
-            raise UsageError(f"{path}: key `extends`: no patch is called {name!r}.")
+            raise UsageError(f"key `extends`: no patch is called {name!r}.", where=path)
         try:
             files[name] = extended(files[name] if name in files else _file(*built_in[name]), extension)
         except ValueError as error:
-            raise UsageError(f"{path}: {error}; mend it and try again.") from None
+            raise UsageError(f"{error}; mend it and try again.", where=path) from None
         last[name] = path
     found = {name: Own(patch_of(file, last[name]), paths[name]) for name, file in files.items()}
     for name, (patch, _) in found.items():
@@ -77,14 +77,15 @@ def _converted(raw: Raw, path: Path, form: type[_Form], edit: Any) -> _Form:
     """Return a table in a ``form`` of file; each table of its edits has the form ``edit``."""
     if "schema" not in raw:
         raise UsageError(
-            f"{path}: key `schema`: missing, so this is no patch or one for patchkit 0.1; begin it with "
+            "key `schema`: missing, so this is no patch or one for patchkit 0.1; begin it with "
             '`schema = 1`, make each `[[edit]]` a table `[edit.NAME]`, and write `at = "file::name"` for `file` '
-            "and `in` (docs/authoring.md has every key)."
+            "and `in` (docs/authoring.md has every key).",
+            where=path,
         )
     try:
         return msgspec.convert(raw, form)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {_told(raw, error, edit)}; mend that key and try again.") from None
+        raise UsageError(f"{_told(raw, error, edit)}; mend that key and try again.", where=path) from None
 
 
 def _told(raw: Raw, error: msgspec.ValidationError, edit: Any) -> str:
@@ -123,14 +124,16 @@ def check(patch: Patch, path: Path) -> None:
                 for code in edit.imports:
                     Import(code)
         except ValueError as error:
-            raise UsageError(f"{path}: edit.{edit.name}: {error}; mend it and try again.") from None
+            raise UsageError(f"edit.{edit.name}: {error}; mend it and try again.", where=path) from None
     for fact in patch.facts:
         try:
             _require_inside(fact.files)
             for key, text in (("has", fact.has), ("lacks", fact.lacks)):
                 texts.patterns(key, *([text] if text else []))
         except ValueError as error:
-            raise UsageError(f"{path}: fact about {fact.files[0]}: {error}; mend it and try again.") from None
+            raise UsageError(
+                f"fact about {fact.files[0]}: {error}; mend it and try again.", where=path
+            ) from None
 
 
 def _require_inside(files: Sequence[str]) -> None:

@@ -64,21 +64,23 @@ class Planner:
         closely: bool = False,
         certain: bool = False,
         contents: Contents | None = None,
+        without: frozenset[str] = frozenset(),
     ) -> Plan:
         """Return what applying ``ids`` (none: all that are on) with what they need would do; conflicts are states.
 
-        ``only``, ``closely`` and ``certain`` are those of ``PatchSet.select`` and ``make_plan``. UsageError for an
-        unknown patch; ConflictError if some of the tree's patched code takes the runtime from elsewhere.
+        ``only``, ``closely`` and ``certain`` are those of ``PatchSet.select`` and ``make_plan``; patches ``without``
+        which it is made are as if nobody had named them. UsageError for an unknown patch; ConflictError if some of the
+        tree's patched code takes the runtime from elsewhere.
         """
-        chosen = self._patches.select(ids, only=only)
+        chosen = [patch for patch in self._patches.select(ids, only=only) if patch.id not in without]
         there = OverlayTree(self._tree, contents) if contents else self._tree
         return _made(there, chosen, vendored=self._vendored(), closely=closely, certain=certain)
 
     def together(self, plan: Plan, origin: Origin | None) -> Plan:
         """Return a plan whose files are what the tree's patches and the plan's make of the ``origin`` together.
 
-        It is the plan itself where there is no such origin, where a patch conflicts or was resolved by hand, and
-        where the patches at hand no longer make what stands.
+        It is the plan itself where there is no such origin, where a patch that is not left out conflicts, where one was
+        resolved by hand, and where the patches at hand no longer make what stands.
         """
         if origin is None or plan.by_hand:
             return plan
@@ -133,9 +135,11 @@ class Planner:
     def _together(self, plan: Plan, origin: Origin) -> Plan:
         made = {status.patch.id for status in plan.made}
         ids = tuple(
-            s.patch.id for s in plan.patches if s.patch.id in made or s.patch.id not in origin.patches
+            s.patch.id
+            for s in plan.patches
+            if s.patch.id in made or s.patch.id not in {*origin.patches, *plan.left}
         )
-        if not ids or any(status.state is State.CONFLICT for status in plan.patches):
+        if not ids or any(s.state is State.CONFLICT and s.patch.id not in plan.left for s in plan.patches):
             return plan
         stands = {file: self._tree.read(file) for file in origin.contents}
         originals = {c.file: c.before for c in plan.changes if c.file not in stands} | {**origin.contents}

@@ -8,7 +8,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.status import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from patchkit.plan.status import PatchStatus, Plan
 
@@ -25,3 +25,18 @@ def describe_conflicts(statuses: Iterable[PatchStatus]) -> str:
     """Name the conflicting patches in the first half of a sentence; empty if there is none."""
     ids = [status.patch.id for status in statuses if status.state is State.CONFLICT]
     return f"{', '.join(ids)} {'conflict' if len(ids) > 1 else 'conflicts'} with this tree" if ids else ""
+
+
+def describe_left(left: Mapping[str, str]) -> str:
+    """Name the patches that a plan leaves out; empty if there is none."""
+    return f"Left out because of conflicts: {', '.join(left)}." if left else ""
+
+
+def require_fitting(plan: Plan, asked: Collection[str], remedy: str) -> None:
+    """Raise PlanConflictError, which ends in the ``remedy``, if the plan leaves out a patch that was asked for."""
+    if not any(name in asked for name in plan.left):
+        return
+    stuck = describe_conflicts(plan.patches)
+    hardening = all(s.patch.id not in asked for s in plan.patches if s.state is State.CONFLICT)
+    alone = "--only leaves out what hardens, " if hardening else ""
+    raise PlanConflictError(f"{stuck}, so nothing was written: {alone}{remedy}.", plan)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.plan.marks import MARK
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
 
@@ -75,13 +77,19 @@ class Plan:
     changes: tuple[FileChange, ...]
     by_hand: frozenset[tuple[str, str]] = frozenset()
     """The edits, as patch id and name, that it makes as a person did elsewhere."""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """The patches that it leaves out because they do not fit, and why."""
 
     @property
     def made(self) -> tuple[PatchStatus, ...]:
         """The patches that it changes something for, one in conflict too if some of its edits are made."""
         changed = {name for change in self.changes for name in change.patches}
         pending = {State.PENDING, State.PARTIAL}
-        return tuple(s for s in self.patches if s.state in pending or s.patch.id in changed)
+        return tuple(
+            s
+            for s in self.patches
+            if s.patch.id in changed or (s.state in pending and s.patch.id not in self.left)
+        )
 
 
 @dataclass(frozen=True)

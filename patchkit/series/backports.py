@@ -83,9 +83,9 @@ def _removal(patch: Patch, state: State) -> str:
     if state is State.UPSTREAM:
         return "nothing to remove: the tree's base has it"
     if patch.upstream_commit:
-        return f"goes with a base that has {patch.upstream_commit[:12]}: patchkit rebase-check says when"
+        return f"goes with a base that has {patch.upstream_commit[:12]}: patchkit rebase says when"
     if patch.upstream:
-        return "goes with a base that has the pull request: patchkit rebase-check says when"
+        return "goes with a base that has the pull request: patchkit rebase says when"
     return "patchkit's own: stays until upstream mends it; patchkit revert takes it out"
 
 

@@ -286,8 +286,8 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
     done = quietly(top, *OWN_FILES, *alias, "patchkit-move", base, last, why, apart=True)
     if done.returncode not in (0, 2):
         raise UnfinishedError(
-            f"git was stopped while it moved {top} ({said(done)}): run patchkit recover {tree.root}, which puts "
-            "its files back."
+            f"git was stopped while it moved {top} ({said(done)})",
+            advice=f"run patchkit apply --continue {tree.root}, which puts its files back",
         )
     if done.returncode != 0:
         raise TreeError(

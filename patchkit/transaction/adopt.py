@@ -79,12 +79,12 @@ def adopt(
         except UnfinishedError:
             raise
         except BaseException:
-            half = f"the ledger is half written; run patchkit recover {tree.root}"
+            half = f"the ledger is half written; run patchkit apply --continue {tree.root}"
             with refusing(tree, half, UnfinishedError):
                 store.unstage()
                 store.end()
             raise
-    advice = f"everything is committed; run patchkit recover {tree.root}, which writes the ledger"
+    advice = f"everything is committed; run patchkit apply --continue {tree.root}, which writes the ledger"
     with refusing(tree, advice, UnfinishedError):
         store.publish()
         store.end()

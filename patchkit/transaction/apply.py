@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
@@ -16,7 +16,7 @@ from patchkit.transaction.uncommitted import uncommitted
 from patchkit.transaction.write import checked, locked, require_settled, write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchkit.plan.markers import Block
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
@@ -91,6 +91,10 @@ class Applied:
     """The backend classes that inherit an opt-out which it brought, and read the mirror."""
     marked: tuple[tuple[str, Block], ...] = ()
     """The conflicts that are left for a person, each with its file."""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """The patches that were left out because they do not fit, and why."""
+    resolved_elsewhere: int = 0
+    """How many of the conflicts a person resolved where the same code stands."""
 
 
 def with_plan(record: Record, plan: Plan, digest: str, folders: Sequence[str]) -> Record:
@@ -123,7 +127,7 @@ def _outcome(plan: Plan) -> Applied:
         (change.file, block) for change in plan.changes for block in blocks_in(change.after or b"")
     )
     files = tuple(change.file for change in plan.changes if change.before != change.after)
-    return Applied(patches, files, marked=marked)
+    return Applied(patches, files, marked=marked, left=plan.left)
 
 
 def _after(status: PatchStatus) -> PatchStatus:

@@ -23,11 +23,11 @@ class Recovery:
     files: tuple[str, ...] = ()
 
 
-def recover(tree: CheckoutTree) -> Recovery:
-    """Finish an interrupted write if everything that it takes is on disk, take it back otherwise.
+def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
+    """Finish an interrupted write if everything that it takes is on disk, take it back otherwise or with ``back``.
 
-    TreeError, and nothing written, if someone has changed one of the files since; UnfinishedError if the
-    system refuses in the middle.
+    TreeError, and nothing written, if someone has changed one of the files since, or if with ``back`` every file
+    has its new content; UnfinishedError if the system refuses in the middle.
     """
     with Store(tree.package).opened() as folder:
         if folder is None:
@@ -38,14 +38,19 @@ def recover(tree: CheckoutTree) -> Recovery:
             return Recovery("nothing")
         places = {file: _place(tree, file) for file in journal.files}
         with Write(tree, store, journal, places, store.get) as write:
-            with refusing(tree, "nothing was changed; mend that and run patchkit recover again"):
+            with refusing(tree, "nothing was changed; mend that and run patchkit apply --continue again"):
                 write.open()
             # Every content is kept before the first file is touched: if one is missing, none was.
-            finish = all(map(store.holds, journal.contents))
+            finish = not back and all(map(store.holds, journal.contents))
             if finish:
                 _require_finishable(store, write)
                 _finish(write)
             else:
+                if back and all(swap.stands()[0] is Stand.AFTER for swap in write.swaps):
+                    raise TreeError(
+                        f"every file of the write to {tree.package} is written already",
+                        advice=f"patchkit apply --continue {tree.root}, then patchkit revert",
+                    )
                 _require_undoable(store, write)
                 _undo(write)
     return Recovery("finished" if finish else "rolled-back", tuple(journal.files))
@@ -107,4 +112,4 @@ def _undo(write: Write) -> None:
 
 
 def _advice(write: Write) -> str:
-    return f"the write is still interrupted; mend that and run patchkit recover {write.tree.root}"
+    return f"the write is still interrupted; mend that and run patchkit apply --continue {write.tree.root}"

@@ -170,7 +170,7 @@ class Swap:
         """Return the refusal of a file that was changed after the write stopped; ``kept`` is what to put back."""
         return TreeError(
             f"{self.path} was changed after the write was interrupted: keep your version elsewhere, "
-            f"copy {kept} in its place, and run patchkit recover again."
+            f"copy {kept} in its place, and run patchkit apply --continue again."
         )
 
     def saved_meanwhile(self) -> TreeError:
@@ -178,7 +178,7 @@ class Swap:
         aside = self.folder.path / self.aside
         return TreeError(
             f"{aside} holds what someone saved as {self.name} in the middle of the write: move it elsewhere "
-            "and run patchkit recover."
+            "and run patchkit apply --continue."
         )
 
 

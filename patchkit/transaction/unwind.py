@@ -170,6 +170,8 @@ def _require_unsigned(
     for file, (stands, left) in changes.items():
         for name in sorted(gone):
             sign = f"{SIGN}{name}:".encode()
+            if sign not in (left or b""):
+                continue
             lines, now = (left or b"").splitlines(), (stands or b"").splitlines()
             signed = [pair for pair in zip_longest(lines, lines[1:], fillvalue=b"") if sign in pair[0]]
             if len(signed) > (will[file] or b"").count(sign):

@@ -36,8 +36,8 @@ def require_settled(tree: CheckoutTree) -> None:
     """Raise TreeError if a write to ``tree`` is under way or was interrupted."""
     if Store(tree.package).pending:
         raise TreeError(
-            f"a write to {tree.package} is under way or was interrupted: "
-            f"if no other patchkit is at work, run patchkit recover {tree.root}."
+            f"a write to {tree.package} is under way or was interrupted",
+            advice=f"if no other patchkit is at work, run patchkit apply --continue {tree.root}",
         )
 
 
@@ -276,7 +276,7 @@ def write_all(
 
 def end(write: Write) -> None:
     """Let go of what was kept aside and of the journal; UnfinishedError if the system refuses."""
-    advice = f"everything is written; run patchkit recover {write.tree.root}"
+    advice = f"everything is written; run patchkit apply --continue {write.tree.root}"
     with refusing(write.tree, advice, UnfinishedError):
         for swap in write.swaps:
             swap.settle()
@@ -286,7 +286,7 @@ def end(write: Write) -> None:
 
 def _roll_back(write: Write, begun: Sequence[Swap], before: Ledger) -> None:
     store = write.store
-    advice = f"the write is interrupted; run patchkit recover {write.tree.root}"
+    advice = f"the write is interrupted; run patchkit apply --continue {write.tree.root}"
     with refusing(write.tree, advice, UnfinishedError):
         for swap in reversed(begun):
             swap.undo()

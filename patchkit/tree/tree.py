@@ -183,19 +183,40 @@ def open_tree(path: Path) -> CheckoutTree:
     """
     with reading(path):
         if not path.is_dir():
-            raise TreeError(f"{path} is not a folder: name an sglang checkout or package folder.")
+            raise TreeError(f"{path} is not a folder", advice="name an sglang checkout or package folder")
     top = path.resolve()
-    for package in (*(top / place for place in PLACES), top):
-        if _is_package(package):
-            return _checkout(package.resolve())
-    if (top / "HEAD").is_file() and (top / "objects").is_dir():
+    package = _package_of(top)
+    if package is not None:
+        return _checkout(package.resolve())
+    if _is_bare(top):
         raise TreeError(
-            f"{path} is a bare repository, which holds no files: patchkit matrix {path} --refs HEAD reads its "
-            "objects; for anything else name a checkout or a worktree of it."
+            f"{path} is a bare repository, which holds no files",
+            advice=f"patchkit matrix {path} --refs HEAD reads its objects; for anything else name a checkout or a "
+            "worktree of it",
         )
     raise TreeError(
-        f"{path} is not an sglang tree: it holds neither python/sglang nor sglang; name the folder that does."
+        f"{path} is not an sglang tree: it holds neither python/sglang nor sglang",
+        advice="name the folder that does",
     )
+
+
+def folder_around(folder: Path) -> Path:
+    """Return ``folder`` if it is a tree, otherwise the nearest folder above it whose tree ``folder`` is in.
+
+    A package holds what is in it, a checkout its whole repository. TreeError if ``folder`` is in no tree.
+    """
+    with reading(folder):
+        here = folder.resolve(strict=True)
+        for above in (here, *here.parents):
+            package = _package_of(above)
+            is_top = (above / ".git").exists()
+            if package is not None and (above == here or is_top or here.is_relative_to(package)):
+                return folder if above == here else above
+            if is_top or _is_bare(above):
+                break
+    if _is_bare(here):
+        return folder
+    raise TreeError(f"{here} is in no sglang tree", advice="name one, or change to a folder of it")
 
 
 def installed_tree() -> CheckoutTree:
@@ -204,7 +225,9 @@ def installed_tree() -> CheckoutTree:
     for place in (spec and spec.submodule_search_locations) or ():
         if _is_package(Path(place)):
             return _checkout(Path(place).resolve())
-    raise TreeError(f"sglang is not installed in {sys.prefix}: pip install sglang there, or name a TREE.")
+    raise TreeError(
+        f"sglang is not installed in {sys.prefix}", advice="pip install sglang there, or name a TREE"
+    )
 
 
 @contextmanager
@@ -214,7 +237,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise TreeError(
-            f"{path} cannot be read: {error.strerror}: make it readable and try again."
+            f"{path} cannot be read: {error.strerror}", advice="make it readable and try again"
         ) from error
 
 
@@ -240,6 +263,15 @@ def _read(path: Path) -> bytes | None:
 def _is_package(folder: Path) -> bool:
     with reading(folder):
         return (folder / "__init__.py").is_file() and (folder / SERVING).is_dir()
+
+
+def _package_of(folder: Path) -> Path | None:
+    """Return the package that a folder is, or has at one of sglang's places."""
+    return next(filter(_is_package, (*(folder / place for place in PLACES), folder)), None)
+
+
+def _is_bare(folder: Path) -> bool:
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir()
 
 
 def _checkout(package: Path) -> CheckoutTree:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import msgspec
 import pytest
@@ -21,14 +22,19 @@ SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 pytestmark = pytest.mark.usefixtures("patch_folder")
 
 
-def answered(command: str, *arguments: object, codes: tuple[int, ...] = (0,)) -> Any:
-    """Assert that the command's answer has all keys that it promises, in that order, and no other."""
+def answered(command: str, *arguments: object, codes: tuple[int, ...] = (0,), name: str = "") -> Any:
+    """Assert that the command's answer has all keys that it promises, in that order, and no other.
+
+    ``name`` is that of the promise, if not the command's.
+    """
     result = CliRunner().invoke(main, [command, *map(str, arguments), "--json"])
     assert result.exit_code in codes, (result.output, result.exception)
-    said, promised = json.loads(result.stdout), schemas.ANSWERS[command]
+    said, promised = json.loads(result.stdout), schemas.ANSWERS[name or command]
     msgspec.convert(said, promised)
+    forms = get_args(promised) if isinstance(promised, UnionType) else (promised,)
+    (form,) = (form for form in forms if (get_origin(form) is tuple) is isinstance(said, list))
     for answer in said if isinstance(said, list) else [said]:
-        struct = promised.__args__[0] if isinstance(said, list) else promised
+        struct = form.__args__[0] if isinstance(said, list) else form
         assert list(answer) == [name for name in struct.__struct_fields__ if name in answer]
     return said
 
@@ -43,12 +49,13 @@ def test_every_command_has_an_answer_and_a_published_schema() -> None:
 
 def test_what_only_reads(checkout: CheckoutTree, tmp_path: Path) -> None:
     root = checkout.root
-    answered("list")
+    answered("show", name="list")
     answered("show", "t-flag")
+    answered("show", "@hardening")
     answered("status", root)
     answered("diff", root)
     answered("matrix", root, "--refs", "HEAD")
-    answered("rebase-check", root, "--onto", "HEAD")
+    answered("rebase", root, "--onto", "HEAD")
     answered("audit", root, codes=(0, 1))
     answered("audit", root, "--suggest-opt-out", codes=(0, 1))
     git(root, "config", "user.name", "A Maintainer")
@@ -63,9 +70,10 @@ def test_what_writes(checkout: CheckoutTree) -> None:
     answered("apply", root, "t-flag", "--dry-run")
     answered("apply", root, "--commit")
     answered("verify", root, codes=(0, 1))
-    answered("report", root, "--ledger")
+    answered("status", root, "--format", "ledger", name="report")
     answered("revert", root)
-    answered("recover", root)
+    answered("apply", "--continue", root, name="recover")
+    answered("apply", "--abort", root, name="recover")
     answered("apply", root, "--allow-dirty")
 
 
@@ -73,8 +81,8 @@ def test_a_key_of_an_option_is_there_with_the_option_alone(checkout: CheckoutTre
     root = checkout.root
     git(root, "config", "user.name", "A Maintainer")
     git(root, "config", "user.email", "maintainer@example.com")
-    assert not {"merged", "commits"} & answered("rebase-check", root, "--onto", "HEAD").keys()
-    assert {"merged", "commits"} <= answered("rebase-check", root, "--onto", "HEAD", "--merge").keys()
+    assert not {"merged", "commits"} & answered("rebase", root, "--onto", "HEAD").keys()
+    assert {"merged", "commits"} <= answered("rebase", root, "--onto", "HEAD", "--merge").keys()
     assert "opt_out" not in answered("audit", root)
     assert answered("audit", root, "--suggest-opt-out")["opt_out"] == []
 

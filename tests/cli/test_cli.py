@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -48,11 +49,10 @@ def answer(*arguments: object, code: int = 0) -> Any:
 
 
 def refusal(*arguments: object, code: int) -> str:
-    """Return the one sentence on stderr; nothing is on stdout."""
+    """Return what stderr has, in the form that a refusal has; nothing is on stdout."""
     result = run(*arguments, code=code)
     assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    assert result.stderr.endswith(".\n")
+    assert re.fullmatch(r"error: .*[^.]\n(  --> .*\n)?(help: .*[^.]\n)?", result.stderr)
     return result.stderr
 
 
@@ -70,14 +70,14 @@ def conflicting(tmp_path: Path) -> Path:
     return folder
 
 
-def test_list_names_every_patch() -> None:
-    assert [patch["id"] for patch in answer("list")] == ["t-flag", "t-guard", "t-stop"]
-    lines = run("list").stdout.splitlines()
+def test_show_without_a_name_names_every_patch() -> None:
+    assert [patch["id"] for patch in answer("show")] == ["t-flag", "t-guard", "t-stop"]
+    lines = run("show").stdout.splitlines()
     assert lines[0] == "t-flag   Toy t-flag"
 
 
-def test_list_takes_folders(conflicting: Path) -> None:
-    assert [patch["id"] for patch in answer("list", "--patches", conflicting)][-3:] == [
+def test_show_without_a_name_takes_folders(conflicting: Path) -> None:
+    assert [patch["id"] for patch in answer("show", "--patches", conflicting)][-3:] == [
         "x-none",
         "x-after",
         "x-other",
@@ -455,7 +455,7 @@ def test_malformed_patch_is_refused_by_file(tree: CheckoutTree, conflicting: Pat
     assert str(path) in refusal("status", tree.root, "--patches", conflicting, code=2)
 
 
-@pytest.mark.parametrize("command", ["status", "diff", "apply", "revert", "recover"])
+@pytest.mark.parametrize("command", ["status", "diff", "apply", "revert"])
 def test_what_is_no_tree_is_refused(command: str, tmp_path: Path) -> None:
     assert "is not an sglang tree" in refusal(command, tmp_path, code=4)
     assert "is not a folder" in refusal(command, tmp_path / "nowhere", code=4)
@@ -486,14 +486,28 @@ def test_interrupted_write_is_refused_until_recovered(tree: CheckoutTree, comman
     store.path.mkdir()
     store.create()
     store.begin(Journal({}, Ledger()))
-    assert f"patchkit recover {tree.root}" in refusal(command, tree.root, code=4)
-    assert answer("recover", tree.root)["action"] == "finished"
+    assert f"patchkit apply --continue {tree.root}" in refusal(command, tree.root, code=4)
+    assert answer("apply", "--continue", tree.root)["action"] == "finished"
     run(command, tree.root)
 
 
-def test_nothing_to_recover(tree: CheckoutTree) -> None:
-    assert answer("recover", tree.root) | {"tree": 0} == {"tree": 0, "action": "nothing", "files": []}
-    assert run("recover", tree.root).stdout == "Nothing to recover.\n"
+@pytest.mark.parametrize("how", ["--continue", "--abort"])
+def test_no_write_that_was_interrupted(tree: CheckoutTree, how: str) -> None:
+    assert answer("apply", tree.root, how) | {"tree": 0} == {"tree": 0, "action": "nothing", "files": []}
+    assert run("apply", tree.root, how).stdout == f"Nothing to {how[2:]}: no write was interrupted.\n"
+
+
+@pytest.mark.parametrize(
+    "others",
+    [("--continue",), ("t-flag",), ("--dry-run",), ("--commit",), ("--patches", ".")],
+    ids=" ".join,
+)
+def test_ending_a_write_takes_nothing_that_a_new_one_takes(
+    tree: CheckoutTree, others: tuple[str, ...]
+) -> None:
+    said = refusal("apply", "--abort", tree.root, *others, code=2)
+    assert "--abort takes a TREE and nothing else" in said
+    assert others[0] in said
 
 
 def test_module_runs_as_the_command(tree: CheckoutTree) -> None:
@@ -507,3 +521,26 @@ def test_help_loads_no_parser() -> None:
     code = "import sys, patchkit.cli; print({'libcst', 'rich', 'msgspec'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ran.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "advice"),
+    [
+        (("nothing",), "no such command 'nothing'", "patchkit --help"),
+        (("--nothing",), "no such option '--nothing'", "patchkit --help"),
+        (("status", "--nothing"), "no such option '--nothing'", "patchkit status --help"),
+        (("rebase",), "missing option '--onto'", "patchkit rebase --help"),
+        (("show", "t-flag", "t-stop"), "got unexpected extra argument (t-stop)", "patchkit show --help"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
+)
+def test_a_command_line_that_is_none_is_refused_in_the_form_of_any_refusal(
+    words: tuple[str, ...], what: str, advice: str
+) -> None:
+    result = CliRunner().invoke(main, list(words), prog_name="patchkit")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: {what}\nhelp: {advice}\n"
+
+
+def test_no_command_at_all_shows_the_help() -> None:
+    assert "Usage: " in run(code=2).output

@@ -165,6 +165,19 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
     assert everything(checkout.root) == before
 
 
+@pytest.mark.parametrize("how", ["--continue", "--abort"])
+def test_whoever_types_what_git_takes_for_conflicts_is_told_what_ends_these(
+    checkout: CheckoutTree, how: str
+) -> None:
+    marked(checkout)
+    before = everything(checkout.root)
+    said = " ".join(run("apply", checkout.root, how).stdout.split())
+    assert "no write was interrupted" in said
+    assert f"patchkit resolve {checkout.root} t-copy copy records" in said
+    assert f"patchkit revert {checkout.root} takes all back" in said
+    assert everything(checkout.root) == before
+
+
 def test_revert_takes_markers_back(checkout: CheckoutTree) -> None:
     before = everything(checkout.root)
     marked(checkout)
@@ -401,7 +414,7 @@ def test_a_resolution_is_not_offered_for_other_code(checkout: CheckoutTree, tmp_
 
 
 def test_resolve_has_to_be_told_an_edit(checkout: CheckoutTree) -> None:
-    assert "which edit?" in run("resolve", "t-copy", code=2).stderr
+    assert "no edit is named" in run("resolve", "t-copy", code=2).stderr
 
 
 def test_markers_need_no_commit(checkout: CheckoutTree) -> None:
@@ -526,16 +539,16 @@ def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
     assert (now["state"], now["reason"]) == ("applied", "accepted by hand: together")
     assert [each["reason"] for each in now["edits"]] == ["accepted by hand", ""]
     assert asked("apply", lending.root, "t-many")["changed_files"] == []
-    (row,) = asked("report", lending.root, "--ledger")["rows"]
+    (row,) = asked("status", lending.root, "--format", "ledger")["rows"]
     assert (row["by_hand"], row["accepted"]) == (["together"], ["together"])
-    assert "accepted by hand: together" in run("report", lending.root, "--ledger").stdout
+    assert "accepted by hand: together" in run("status", lending.root, "--format", "ledger").stdout
 
     git(lending.root, "commit", "-qam", "Finished")
     git(tmp_path, "clone", "-q", str(lending.root), "clone")
     clone = open_tree(tmp_path / "clone")
     told = state(clone, "t-many")
     assert (told["state"], told["reason"]) == ("applied", "accepted by hand: together")
-    (again,) = asked("report", clone.root, "--ledger")["rows"]
+    (again,) = asked("status", clone.root, "--format", "ledger")["rows"]
     assert again["accepted"] == ["together"]
 
     other = sibling(lending, tmp_path)

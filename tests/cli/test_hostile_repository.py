@@ -73,13 +73,13 @@ def test_a_link_and_a_folder_of_one_name_lead_nowhere(
 
 @pytest.mark.usefixtures("patch_folder")
 @pytest.mark.parametrize("trick", REFUSED)
-def test_rebase_check_export_and_new_refuse_a_hostile_ref(
+def test_rebase_export_and_new_refuse_a_hostile_ref(
     checkout: CheckoutTree, stolen: Mapping[str, Entries], outside: Path, trick: str
 ) -> None:
     hostile = with_entries(checkout.root, "python/sglang/srt", *stolen[trick])
     git(checkout.root, "branch", "hostile", hostile)
     before = everything(outside, outside / "remembered")
-    assert "git fsck" in run("rebase-check", checkout.root, "--onto", "hostile", code=4).stderr
+    assert "git fsck" in run("rebase", checkout.root, "--onto", "hostile", code=4).stderr
     git(checkout.root, "update-ref", "HEAD", hostile)
     assert "git fsck" in run("export", checkout.root, "-o", outside / "series", code=4).stderr
     git(checkout.root, "update-ref", "HEAD", f"{hostile}^")

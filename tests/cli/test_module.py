@@ -16,7 +16,7 @@ def run(folder: Path, path: Path | None) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if path is not None:
         environment["PYTHONPATH"] = str(path)
-    command = [sys.executable, "-m", "patchkit", "list"]
+    command = [sys.executable, "-m", "patchkit", "show"]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 

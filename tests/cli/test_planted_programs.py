@@ -28,23 +28,32 @@ pytestmark = pytest.mark.usefixtures("patch_folder")
 READING = (
     *(("status", "TREE"), ("status", "TREE", "--json"), ("diff", "TREE"), ("apply", "TREE", "--dry-run")),
     *(("apply", "TREE"), ("apply", "TREE", "--allow-dirty"), ("apply", "TREE", "--runtime", "vendored")),
-    *(("apply", "TREE", "--markers"), ("revert", "TREE"), ("revert", "TREE", "t-stop"), ("recover", "TREE")),
+    *(
+        ("apply", "TREE", "--markers"),
+        ("revert", "TREE"),
+        ("revert", "TREE", "t-stop"),
+        ("apply", "TREE", "--continue"),
+    ),
     *(("verify", "TREE"), ("verify", "TREE", "--format", "html", "-o", "OUT"), ("audit", "TREE")),
-    *(("report", "TREE", "--ledger"), ("doctor", "TREE"), ("resolve", "TREE", "t-flag", "needs_host")),
+    *(
+        ("status", "TREE", "--format", "ledger"),
+        ("doctor", "TREE"),
+        ("resolve", "TREE", "t-flag", "needs_host"),
+    ),
     *(
         ("export", "TREE", "-o", "OUT"),
-        ("rebase-check", "TREE", "--onto", "stem"),
+        ("rebase", "TREE", "--onto", "stem"),
         ("test", "t-flag", "--on", "TREE"),
     ),
     *(("matrix", "TREE", "--refs", "HEAD", "stem~0", "stem..made", "refs/heads/*"),),
-    *(("matrix", "TREE", "--refs", "HEAD", "stem", "--verify"), ("list",), ("show", "t-flag")),
+    *(("matrix", "TREE", "--refs", "HEAD", "stem", "--verify"), ("show",), ("show", "t-flag")),
     *(
         ("new", "mine", "--from-commit", "made", "-o", "OUT", "--on", "TREE"),
-        ("check-patch", "PATCH", "--on", "TREE"),
+        ("test", "PATCH", "--on", "TREE"),
     ),
 )
 """Commands that promise to run nothing of a repository's."""
-COMMITTING = (("apply", "TREE", "--commit"), ("rebase-check", "TREE", "--onto", "newer", "--merge"))
+COMMITTING = (("apply", "TREE", "--commit"), ("rebase", "TREE", "--onto", "newer", "--merge"))
 FILTERS = ("filter.planted.clean", "filter.planted.smudge", "filter.served.process")
 
 
@@ -95,7 +104,7 @@ def test_revert_without_a_ledger_and_export_still_do_what_they_are_for(
 def test_an_object_that_is_not_there_is_fetched_from_nowhere(checkout: CheckoutTree, planted: Path) -> None:
     blob = git(checkout.root, "rev-parse", f"HEAD:python/sglang/{MIRROR}").strip()
     (checkout.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
-    for words in (("matrix", "--refs", "HEAD"), ("rebase-check", "--onto", "HEAD"), ("revert",), ("status",)):
+    for words in (("matrix", "--refs", "HEAD"), ("rebase", "--onto", "HEAD"), ("revert",), ("status",)):
         CliRunner().invoke(main, [words[0], str(checkout.root), *words[1:]])
     with GitRepository(checkout.root) as repository:
         assert repository.object(blob) is None

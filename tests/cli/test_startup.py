@@ -27,8 +27,8 @@ print(*(name for name in {heavy!r} if name in sys.modules), file=sys.stderr)
     ("arguments", "heavy"),
     [
         (["--help"], ["libcst", "msgspec", "rich", "jinja2", "patchkit.patchset"]),
-        (["list"], ["libcst", "jinja2", "patchkit.codemods.kinds", "patchkit.patchset.whole"]),
-        (["list", "--json"], ["libcst", "patchkit.codemods.kinds"]),
+        (["show"], ["libcst", "jinja2", "patchkit.codemods.kinds", "patchkit.patchset.whole"]),
+        (["show", "--json"], ["libcst", "patchkit.codemods.kinds"]),
         (["show", "26128"], ["libcst", "patchkit.codemods.kinds"]),
     ],
 )

@@ -208,8 +208,8 @@ def test_a_multi_latent_verify_is_planned_as_before_and_waited_for_once(
 
 
 @pytest.fixture(scope="module")
-def having_opted_out(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
-    tree = with_patches(releases, tmp_path_factory.mktemp("driven"), "having opted out", ("27689",), "0.5.14")
+def having_opted_out(releases: Releases) -> Iterator[DrivenTree]:
+    tree = with_patches(releases, "having opted out", ("27689",), "0.5.14")
     yield tree
     tree.stop()
 

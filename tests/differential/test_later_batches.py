@@ -27,9 +27,9 @@ def later(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="module")
-def guarded(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+def guarded(releases: Releases) -> Iterator[DrivenTree]:
     """The release with every patch that needs no naming."""
-    tree = with_patches(releases, tmp_path_factory.mktemp("driven"), "guarded", DEFAULT, LATER)
+    tree = with_patches(releases, "guarded", DEFAULT, LATER)
     yield tree
     tree.stop()
 

@@ -36,12 +36,10 @@ BATCHES = [[length] * count for count in (1, GRAPH - 1, GRAPH, GRAPH + 1) for le
 
 
 @pytest.fixture(scope="module", params=["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
-def tree(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[DrivenTree]:
+def tree(request: pytest.FixtureRequest, releases: Releases) -> Iterator[DrivenTree]:
     """Releases of every form that the worker's question and the backend's replay have, with all patches."""
     every = (*DEFAULT, *OPTIONAL)
-    made = with_patches(releases, tmp_path_factory.mktemp("driven"), request.param, every, request.param)
+    made = with_patches(releases, request.param, every, request.param)
     yield made
     made.stop()
 

@@ -43,9 +43,8 @@ def later(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="module")
-def later_opted_out(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
-    folder = tmp_path_factory.mktemp("driven")
-    tree = with_patches(releases, folder, "later opted out", (*DEFAULT, *OPTIONAL), LATER)
+def later_opted_out(releases: Releases) -> Iterator[DrivenTree]:
+    tree = with_patches(releases, "later opted out", (*DEFAULT, *OPTIONAL), LATER)
     yield tree
     tree.stop()
 

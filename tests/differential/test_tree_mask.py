@@ -184,11 +184,9 @@ def test_the_mask_of_a_hybrid_that_keeps_the_mirror_is_bounded_too(patched: Driv
 
 
 @pytest.fixture(scope="module", params=["0.5.11", "0.5.13", "0.5.14"])
-def asking(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[DrivenTree]:
+def asking(request: pytest.FixtureRequest, releases: Releases) -> Iterator[DrivenTree]:
     """Releases whose worker of several layers asks for its mask itself, with patches."""
-    made = with_patches(releases, tmp_path_factory.mktemp("driven"), request.param, DEFAULT, request.param)
+    made = with_patches(releases, request.param, DEFAULT, request.param)
     yield made
     made.stop()
 

@@ -35,9 +35,9 @@ BLIND = {
 
 
 @pytest.fixture(scope="module")
-def later(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+def later(releases: Releases) -> Iterator[DrivenTree]:
     """A release of other graph runners, with the patches that it lacks."""
-    tree = with_patches(releases, tmp_path_factory.mktemp("driven"), "later", DEFAULT, "0.5.14")
+    tree = with_patches(releases, "later", DEFAULT, "0.5.14")
     yield tree
     tree.stop()
 

@@ -123,7 +123,7 @@ def test_hardening_that_is_off_by_default_does_not_come_along(built_in: Path) ->
 
 def test_unknown_patch_is_refused_with_the_nearest_name(built_in: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"^no patch is called 'b-dsk'; did you mean b-desk\? .*`patchkit list`"
+        UsageError, match=r"^no patch is called 'b-dsk': did you mean b-desk\? .*patchkit show"
     ):
         load.patches().get("b-dsk")
     with pytest.raises(UsageError, match=r"did you mean b-desk\?"):
@@ -131,7 +131,7 @@ def test_unknown_patch_is_refused_with_the_nearest_name(built_in: Path) -> None:
 
 
 def test_empty_set_has_no_nearest_name() -> None:
-    with pytest.raises(UsageError, match=r"^no patch is called 'x'; `patchkit list`"):
+    with pytest.raises(UsageError, match=r"^no patch is called 'x': patchkit show"):
         PatchSet((), "").get("x")
 
 

@@ -24,6 +24,7 @@ from support.releases import (
 
 from patchkit.codemods.kinds.none_guard import NoneGuard
 from patchkit.codemods.language.variants import StatementKind
+from patchkit.patchset import load
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import Plan, State
 from patchkit.tree.tree import CheckoutTree, OverlayTree
@@ -31,6 +32,8 @@ from patchkit.tree.tree import CheckoutTree, OverlayTree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from patchkit.patchset.patch import Patch
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
@@ -375,6 +378,12 @@ def functions_with_sites(fork: Fork) -> list[tuple[str, str, str]]:
     return sorted(set(found))
 
 
+def concerning(file: str) -> tuple[Patch, ...]:
+    """Return the patches that change a file, with what they require: the others leave it and them alone."""
+    changing = [patch.id for patch in PATCHES if any(file in edit.files for edit in patch.edits)]
+    return load.patches().select(changing, only=True)
+
+
 def method(module: ast.Module, dotted: str) -> ast.FunctionDef:
     owner, name = dotted.split(".")
     (parent,) = [item for item in module.body if getattr(item, "name", "") == owner]
@@ -396,7 +405,7 @@ def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork) -> None:
     faults = []
     for file, site, name in functions_with_sites(fork):
         doubled = with_body(fork.tree.read(file) or b"", site, lambda body: [*body, *body])
-        plan = make_plan(OverlayTree(fork.tree, {file: doubled}), PATCHES)
+        plan = make_plan(OverlayTree(fork.tree, {file: doubled}), concerning(file))
         of = {status.patch.id: status for status in plan.patches}
         status = of[name]
         # One that requires another which rewrites in the same function names that.
@@ -414,7 +423,7 @@ def test_a_site_that_is_gone_is_a_conflict_that_says_what_was_expected(fork: For
     faults = []
     for file, site, name in functions_with_sites(fork):
         emptied = with_body(fork.tree.read(file) or b"", site, lambda _: [ast.Pass()])
-        plan = make_plan(OverlayTree(fork.tree, {file: emptied}), PATCHES)
+        plan = make_plan(OverlayTree(fork.tree, {file: emptied}), concerning(file))
         (status,) = [status for status in plan.patches if status.patch.id == name]
         here = [edit for edit in status.edits if edit.file == file and edit.site == site]
         gone = [edit.reason for edit in here if edit.state is State.CONFLICT]
@@ -439,11 +448,12 @@ def test_a_conflict_on_disk_exits_3_and_writes_nothing(
     path = tree.package / file
     path.write_bytes(with_body(path.read_bytes(), site, lambda body: [*body, *body]))
     before = fingerprints(tree.root)
-    refused = run("apply", tree.root, code=3)
-    assert "26128" in refused.stderr
-    assert file in refused.stdout
-    assert site in refused.stdout
-    assert fingerprints(tree.root) == before
+    for words in (["26824"], ["@seeds"], ["--all"]):
+        refused = run("apply", tree.root, *words, code=3)
+        assert "26128" in refused.stderr
+        assert file in refused.stdout
+        assert site in refused.stdout
+        assert fingerprints(tree.root) == before
 
 
 @pytest.mark.parametrize("owner", ["TritonAttnBackend", "FutureMap", "EAGLEDraftExtendCudaGraphRunner"])

@@ -439,3 +439,44 @@ def test_a_list_that_nobody_can_read_is_a_conflict_that_shows_where_the_backend_
         assert conflict.found.strip().startswith("supports_cuda_draft_extend_graph = ")
     assert conflict.expected.startswith("isinstance(self.draft_extend_attn_backend, ")
     assert conflict.wanted.endswith(", TRTLLMHAAttnBackend))")
+
+
+# ---- a kernel of the fork's own --------------------------------------------------------------------------------
+
+FLASH = f"{ATTENTION}/flashattention_backend.py::FlashAttentionBackend"
+
+
+def test_a_fork_with_an_attention_kernel_of_its_own_keeps_it_and_gets_the_rest(release: Tree) -> None:
+    call = "$attend(..., q=$rows, page_table=$table, out=$out)"
+    own = "varlen_of_the_fork(q=$rows, block_table=$table, out=$out)"
+    fork = rewritten(
+        release,
+        Edit(at=f"{FLASH}.forward_extend", find=call, code=own),
+        Edit(at=f"{FLASH}.forward_decode", find=call, code=own),
+    )
+    plan = make_plan(fork, PATCHES)
+    assert [status.patch.id for status in plan.patches if status.state is State.CONFLICT] == [], reasons(plan)
+    assert status_of(plan, "pk-fa3-verify-schedule").state is State.NOT_APPLICABLE
+    assert status_of(plan, "pk-attention-views").state is State.PENDING
+    patched = (after(plan).read(FLASH.partition("::")[0]) or b"").decode()
+    assert patched.count("varlen_of_the_fork(q=") == 2
+    assert "planned_once" not in patched
+
+
+@pytest.mark.parametrize("otherwise", ["elif self.draft_extend_attn_backend:", "else:"])
+def test_a_fork_that_logs_why_a_backend_has_no_graph_gets_flash_attentions_graph(
+    release: Tree, otherwise: str
+) -> None:
+    fork = rewritten(
+        release,
+        Edit(
+            at="srt/speculative/eagle_worker_v2.py::EagleDraftWorker.init_cuda_graphs",
+            find="if self.draft_extend_attn_backend and $listed:\n    $$capture",
+            code="if self.draft_extend_attn_backend and $listed:\n    $$capture\n"
+            f'{otherwise}\n    logger.info("no graph")',
+        ),
+    )
+    graphs = tuple(patch for patch in PATCHES if patch.id in {"pk-fa3-draft-extend-graph", "28782"})
+    plan = make_plan(fork, graphs)
+    assert {status.state for status in plan.patches} == {State.PENDING}, reasons(plan)
+    assert make_plan(after(plan), graphs).changes == ()

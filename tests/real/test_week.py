@@ -94,7 +94,7 @@ def test_each_command_of_the_week_does_what_it_says(
             )
     assert "release/0.5.13-patched" in said["matrix . --refs"]
     assert "26128" in (fork / "BACKPORTS.md").read_text()
-    assert "applied" in said["rebase-check --onto upstream/v0.5.13"]
-    assert "Merged release/0.5.13-patched" in said["rebase-check --onto release/0.5.13-patched"]
+    assert "applied" in said["rebase --onto upstream/v0.5.13"]
+    assert "Merged release/0.5.13-patched" in said["rebase --onto release/0.5.13-patched"]
     assert (fork / "my-patches" / "my-fix" / "patch.toml").is_file()
     assert said["test my-patches/my-fix --on"].count("pending") == 2

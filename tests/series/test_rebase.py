@@ -63,10 +63,10 @@ def test_each_patch_is_told_what_it_will_be(fork: CheckoutTree) -> None:
 
 def test_the_command_exits_1_where_a_patch_conflicts(fork: CheckoutTree) -> None:
     git(fork.root, "checkout", "-q", "vendor")
-    ran = CliRunner().invoke(main, ["rebase-check", str(fork.root), "--onto", "plain", "--json"])
+    ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "plain", "--json"])
     assert ran.exit_code == 0
     assert {told["then"] for told in json.loads(ran.stdout)["patches"]} == {"pending"}
-    ran = CliRunner().invoke(main, ["rebase-check", str(fork.root), "--onto", "nowhere"])
+    ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "nowhere"])
     assert (ran.exit_code, ran.stderr.count("\n")) == (4, 1)
 
 
@@ -184,7 +184,7 @@ def test_a_branch_that_is_merged_already_is_left_as_it_is(fork: CheckoutTree) ->
     patched(fork, "release", "vendor")
     merged(fork)
     before = whole(fork)
-    ran = CliRunner().invoke(main, ["rebase-check", str(fork.root), "--onto", "release", "--merge"])
+    ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "release", "--merge"])
     assert (ran.exit_code, "Nothing to merge" in ran.output) == (0, True)
     assert whole(fork) == before
 
@@ -281,9 +281,7 @@ def test_a_conflict_of_what_nobody_asked_for_fails_nothing(fork: CheckoutTree, p
     add_patch(patch_folder, "t-optional", nowhere, default="false")
     patched(fork, "release", "vendor")
     for option in ((), ("--merge",)):
-        ran = CliRunner().invoke(
-            main, ["rebase-check", str(fork.root), "--onto", "release", *option, "--json"]
-        )
+        ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "release", *option, "--json"])
         assert ran.exit_code == 0, ran.output
     assert next(p for p in json.loads(ran.stdout)["patches"] if p["id"] == "t-optional")["then"] == "conflict"
 

@@ -239,11 +239,11 @@ def test_an_older_series_is_not_mixed_with_a_new_one(fork: CheckoutTree, tmp_pat
         exported(fork, tmp_path / "series")
 
 
-def test_a_conflict_exports_nothing(fork: CheckoutTree, tmp_path: Path) -> None:
+def test_a_conflict_of_what_is_named_exports_nothing(fork: CheckoutTree, tmp_path: Path) -> None:
     (fork.package / MIRROR).write_text("x = 1\n")
     git(fork.root, "commit", "-qam", "gone")
     with pytest.raises(api.PlanConflictError):
-        exported(fork, tmp_path / "series")
+        exported(fork, tmp_path / "series", "t-stop")
     assert not (tmp_path / "series").exists()
 
 

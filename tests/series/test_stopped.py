@@ -57,7 +57,7 @@ def committing_apart(tree: CheckoutTree) -> int:
             api.commit(tree, load.patches())
             code = 0
         except UnfinishedError as error:
-            code = 7 if f"run patchkit recover {tree.root}" in str(error) else 8
+            code = 7 if f"run patchkit apply --continue {tree.root}" in str(error) else 8
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -34,7 +34,7 @@ _LONG = (
     # What is stopped at each step, or waited for by many processes.
     *(
         f"tests/transaction/test_{name}.py"
-        for name in ("interruption", "meanwhile", "new_files", "order", "resolving")
+        for name in ("abort", "interruption", "meanwhile", "new_files", "order", "resolving")
     ),
     # Kernels that are interpreted, environments that are made, and scripts whose work is long.
     *("tests/backends/", "tests/scripts/", "tests/test_collection.py", "tests/test_packaging.py"),

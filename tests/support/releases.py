@@ -30,7 +30,7 @@ from patchkit.plan.build import inspect, make_plan
 from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from click.testing import Result
 
@@ -122,13 +122,27 @@ class Releases:
     @functools.cache  # noqa: B019 - lives as long as the test session
     def tree(self, version: str) -> CheckoutTree:
         """Return a release as the wheel has it."""
-        unpacked = self._folder / version
-        with FileLock(self._folder / f"{version}.lock"):
-            if not unpacked.exists():
-                with tempfile.TemporaryDirectory(dir=self._folder) as fresh:
-                    unpack(version, Path(fresh) / version)
-                    (Path(fresh) / version).rename(unpacked)
-        return open_tree(unpacked)
+        return self._once(version, lambda folder: unpack(version, folder))
+
+    @functools.cache  # noqa: B019
+    def applied(self, version: str, *patches: str) -> CheckoutTree:
+        """Return a release that the command applied patches, and what they require, to."""
+        named = hashlib.sha256(" ".join(patches).encode()).hexdigest()[:16]
+
+        def make(folder: Path) -> None:
+            run("apply", self.copy(version, folder).root, *patches)
+
+        return self._once(f"{version}-{named}", make)
+
+    def _once(self, name: str, make: Callable[[Path], object]) -> CheckoutTree:
+        made = self._folder / name
+        with FileLock(self._folder / f"{name}.lock"):
+            if not made.exists():
+                # The folder stays: a run of `scripts/mutate.py` keeps the tree as it was beside it.
+                fresh = Path(tempfile.mkdtemp(dir=self._folder)) / name
+                make(fresh)
+                fresh.rename(made)
+        return open_tree(made)
 
     @functools.cache  # noqa: B019
     def plan(self, version: str) -> Plan:

@@ -116,8 +116,9 @@ def copied_functions(changes: Sequence[FileChange]) -> Tally:
                 except ConflictError:
                     tally.refused += 1
                     continue
-                kept = [line for line in code(merged.text or b"") if line not in code(merged.proof or b"")]
-                left = without(code(merged.proof or b""), code(b"".join(copy)))
+                proof = code(merged.proof or b"")
+                kept = set(code(merged.text or b"")) - set(proof)
+                left = without(proof, code(b"".join(copy)))
                 imports = all(b"import" in line for line in kept)
                 if code(change.before) in left and imports:
                     tally.exact += 1

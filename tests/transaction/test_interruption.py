@@ -64,7 +64,7 @@ def test_full_disk_changes_nothing(
                 message, unchanged = str(error), True
             except UnfinishedError as error:
                 message, unchanged = str(error), False
-                assert "run patchkit recover" in message
+                assert "run patchkit apply --continue" in message
         if Store(tree.package).pending:
             recover(tree)
         assert (everything(tree.root) == before) is unchanged
@@ -96,7 +96,7 @@ def test_write_killed_anywhere_is_finished_or_rolled_back(
         if not killed(partial(act, tree), number):
             break
         if Store(tree.package).pending:
-            refused(tree, "run patchkit recover")
+            refused(tree, "run patchkit apply --continue")
         outcomes.add(recover(tree).action)
         assert (contents(tree), recorded(tree)) in (old, new)
         assert recover(tree) == Recovery("nothing")
@@ -284,13 +284,13 @@ def test_recovery_that_fails_says_whether_it_wrote(tmp_path: Path, code: int) ->
         assert killed(partial(apply, tree), 70)
         before = contents(tree)
         with failing(number, code).on() as faults:
-            result = CliRunner().invoke(main, ["recover", str(tree.root)])
+            result = CliRunner().invoke(main, ["apply", "--continue", str(tree.root)])
         assert result.exit_code in (0, 1, 4), result.exception
         if result.exit_code == 4:
             assert contents(tree) == before
         if result.exit_code == 1:
             begun += 1
-            assert f"run patchkit recover {tree.root}" in result.stderr
+            assert f"run patchkit apply --continue {tree.root}" in result.stderr
             # The last thing that can fail is to have the disk know that nothing is left to do.
             recover(tree)
             assert contents(tree) in (APPLIED, {file: SOURCES[file] for file in APPLIED})

@@ -77,7 +77,7 @@ def test_markers_killed_anywhere_are_there_whole_or_not_at_all(tmp_path: Path, p
             break
         if Store(tree.package).pending:
             for act in (api.status, api.apply, api.revert, resolve):
-                with pytest.raises(TreeError, match="run patchkit recover"):
+                with pytest.raises(TreeError, match="run patchkit apply --continue"):
                     act(tree, patches)
         recover(tree)
         is_new = source(tree) == source(whole)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import resource
 import signal
 import traceback
@@ -15,7 +17,9 @@ from support.odd import ODD, packaged
 from support.releases import run
 from support.toys import MIRROR, add_patch, attribute
 
+import patchkit
 from patchkit.cli import main
+from patchkit.patchset import load
 from patchkit.tree.tree import open_tree
 from patchkit.verify.runtime import runtime_of
 
@@ -32,23 +36,37 @@ DIFF = """\
 COMMANDS = (
     *(("status", "TREE"), ("status", "TREE", "--json"), ("status", "TREE", "--check"), ("diff", "TREE")),
     *(("apply", "TREE", "--dry-run"), ("audit", "TREE", "--format", "json"), ("doctor", "TREE")),
-    *(("verify", "TREE", "--format", "html", "-o", "OUT/page"), ("report", "TREE", "--ledger")),
-    *(("export", "TREE", "-o", "OUT/series"), ("rebase-check", "TREE", "--onto", "HEAD")),
+    *(("verify", "TREE", "--format", "html", "-o", "OUT/page"), ("status", "TREE", "--format", "ledger")),
+    *(("export", "TREE", "-o", "OUT/series"), ("rebase", "TREE", "--onto", "HEAD")),
     *(("matrix", "TREE", "--refs", "HEAD"), ("matrix", "TREE", "--refs", "HEAD", "--verify", "--jobs", "1")),
-    *(("test", "t-flag", "--on", "TREE"), ("check-patch", "PATCH", "--on", "TREE")),
+    *(
+        ("test", "t-flag", "--on", "TREE"),
+        ("check-patch", "PATCH", "--on", "TREE"),
+        ("test", "PATCH", "--on", "TREE"),
+    ),
     *(("new", "one", "--from-diff", "DIFF", "-o", "OUT/one", "--on", "TREE"),),
     *(("new", "two", "--from-commit", "HEAD", "-o", "OUT/two", "--on", "TREE"),),
-    *(("resolve", "TREE", "t-flag", "needs_host"), ("recover", "TREE"), ("revert", "TREE")),
+    *(("resolve", "TREE", "t-flag", "needs_host"), ("apply", "TREE", "--continue"), ("revert", "TREE")),
     *(
         ("apply", "TREE", "--keep-going"),
         ("verify", "TREE", "--format", "sarif"),
-        ("report", "TREE", "--ledger"),
+        ("status", "TREE", "--format", "ledger"),
     ),
     *(("revert", "TREE"), ("apply", "TREE", "--markers"), ("revert", "TREE"), ("apply", "TREE", "--commit")),
     *(("apply", "TREE", "--runtime", "vendored"), ("revert", "TREE")),
 )
 SECONDS = 40
 ROOM = 2**30
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _begun() -> None:
+    """The process of each tree is a fork, which would import what commands import, and read the patches, once more."""
+    load.patches()
+    for module in pkgutil.walk_packages(patchkit.__path__, "patchkit."):
+        # The one is the program itself; the others are not the commands', and import torch.
+        if not module.name.startswith(("patchkit.__main__", "patchkit.runtime", "patchkit.backends")):
+            importlib.import_module(module.name)
 
 
 def wrong_with(words: tuple[str, ...], places: dict[str, str]) -> str:
@@ -63,8 +81,8 @@ def wrong_with(words: tuple[str, ...], places: dict[str, str]) -> str:
     if "Traceback" in ran.output:
         return ran.output
     said = [line for line in ran.stderr.splitlines() if line.strip()]
-    errors = [line for line in said if line.startswith("Error: ")]
-    if ran.exit_code in (2, 4) and (len(errors) != 1 or not errors[0].endswith(".")):
+    errors = [line for line in said if line.startswith("error: ")]
+    if ran.exit_code in (2, 4) and (len(errors) != 1 or errors[0].endswith(".")):
         return f"exit code {ran.exit_code}: {ran.stderr!r}"
     return f"{len(ran.stderr)} characters" if len(ran.stderr) > 20_000 else ""
 

@@ -466,7 +466,7 @@ def test_an_interrupted_write_makes_the_tree_unusable(patched: Damaged) -> None:
     journal = patched.tree.package / ".patchkit" / "journal.json"
     journal.write_bytes(b"{}")
     try:
-        assert "patchkit recover" in run("verify", patched.tree.root, code=4).stderr
+        assert "patchkit apply --continue" in run("verify", patched.tree.root, code=4).stderr
     finally:
         journal.unlink()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.cli.answers.base import Answer, Made, States, TreeAnswer, states
+from patchkit.cli.answers.base import Answer, Left, Made, States, TreeAnswer, states
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,10 +56,12 @@ class InheritedOptOut(Answer, frozen=True, kw_only=True):
 class Apply(States, frozen=True, kw_only=True):
     """``apply``; ``commits`` where it made some, ``inherited_opt_outs`` where classes of the tree inherit one.
 
-    ``markers`` are the conflicts that it left with ``--markers``.
+    ``left`` are the patches that were left out because they do not fit, ``markers`` the conflicts that it left with
+    ``--markers``.
     """
 
     changed_files: tuple[str, ...]
+    left: tuple[Left, ...] = ()
     markers: tuple[Marked, ...] = ()
     inherited_opt_outs: tuple[InheritedOptOut, ...] = ()
     commits: tuple[Made, ...] = ()
@@ -71,6 +73,7 @@ class Apply(States, frozen=True, kw_only=True):
             tree=TreeAnswer.of(tree),
             patches=states(tree, applied.patches),
             changed_files=applied.files,
+            left=Left.each(applied.left),
             markers=tuple(Marked.of(file, block) for file, block in applied.marked),
             inherited_opt_outs=tuple(map(InheritedOptOut.of, applied.heirs)),
             commits=tuple(map(Made.of, commits)),

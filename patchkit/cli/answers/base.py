@@ -9,7 +9,7 @@ import msgspec
 from patchkit.patchset import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.series.commit import Commit
@@ -66,6 +66,18 @@ class States(Answer, frozen=True, kw_only=True):
 
     tree: TreeAnswer
     patches: tuple[PatchState, ...]
+
+
+class Left(Answer, frozen=True, kw_only=True):
+    """A patch that was left, and why."""
+
+    patch: str
+    reason: str
+
+    @classmethod
+    def each(cls, left: Mapping[str, str]) -> tuple[Left, ...]:
+        """Return the answers for what was left, with the reasons."""
+        return tuple(cls(patch=name, reason=reason) for name, reason in left.items())
 
 
 class Made(Answer, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What ``check-patch`` answers."""
+"""What ``test`` without trees answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CheckedFolder(Answer, frozen=True, kw_only=True):
 
 
 class CheckPatch(Answer, frozen=True, kw_only=True):
-    """``check-patch``."""
+    """``test`` without trees."""
 
     patches: tuple[CheckedFolder, ...]
 

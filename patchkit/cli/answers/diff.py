@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.cli.answers.base import Answer, TreeAnswer
+from patchkit.cli.answers.base import Answer, Left, TreeAnswer
 from patchkit.plan.conflict import Conflict  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
@@ -23,11 +23,15 @@ class FileDiff(Answer, frozen=True, kw_only=True):
 
 
 class Diff(Answer, frozen=True, kw_only=True):
-    """``diff``; ``conflicts`` has a site for each edit that has no certain one."""
+    """``diff``; ``conflicts`` has a site for each edit that has no certain one.
+
+    ``left`` are the patches that are left out because they do not fit.
+    """
 
     tree: TreeAnswer
     files: tuple[FileDiff, ...]
     conflicts: tuple[Conflict, ...]
+    left: tuple[Left, ...] = ()
 
     @classmethod
     def of(
@@ -36,8 +40,9 @@ class Diff(Answer, frozen=True, kw_only=True):
         changes: Sequence[FileChange],
         texts: Mapping[str, bytes],
         conflicts: tuple[Conflict, ...],
+        left: Mapping[str, str],
     ) -> Diff:
-        """Return the answer for changes, whose diffs ``texts`` has by file."""
+        """Return the answer for changes, whose diffs ``texts`` has by file, and for what was ``left`` out."""
         files = tuple(
             FileDiff(
                 file=change.file,
@@ -46,4 +51,4 @@ class Diff(Answer, frozen=True, kw_only=True):
             )
             for change in changes
         )
-        return cls(tree=TreeAnswer.of(tree), files=files, conflicts=conflicts)
+        return cls(tree=TreeAnswer.of(tree), files=files, conflicts=conflicts, left=Left.each(left))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.cli.answers.base import States, TreeAnswer, states
+from patchkit.cli.answers.base import Left, States, TreeAnswer, states
 
 if TYPE_CHECKING:
     from patchkit.commands.export import Exported
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 class Export(States, frozen=True, kw_only=True):
-    """``export``: the files written, in order."""
+    """``export``: the files written, in order; ``left`` are the patches that are left out because they do not fit."""
 
     files: tuple[str, ...]
+    left: tuple[Left, ...] = ()
 
     @classmethod
     def of(cls, tree: CheckoutTree, exported: Exported) -> Export:
@@ -23,4 +24,5 @@ class Export(States, frozen=True, kw_only=True):
             tree=TreeAnswer.of(tree),
             patches=states(tree, exported.patches),
             files=tuple(map(str, exported.files)),
+            left=Left.each(exported.left),
         )

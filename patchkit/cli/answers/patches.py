@@ -1,4 +1,4 @@
-"""What ``list`` and ``show`` answer."""
+"""What ``show`` answers, with a patch and without."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Listed(Answer, frozen=True, kw_only=True):
-    """A patch in ``list``."""
+    """A patch in what ``show`` lists; ``group`` where it is in one."""
 
     id: str
     title: str
@@ -24,6 +24,7 @@ class Listed(Answer, frozen=True, kw_only=True):
     requires: tuple[str, ...]
     hardens: tuple[str, ...]
     default: bool
+    group: str = ""
 
     @classmethod
     def of(cls, patch: Patch) -> Listed:
@@ -37,6 +38,7 @@ class Listed(Answer, frozen=True, kw_only=True):
             requires=patch.requires,
             hardens=patch.hardens,
             default=patch.default,
+            group=patch.group,
         )
 
 

@@ -1,4 +1,4 @@
-"""What ``recover`` answers."""
+"""What ``apply --continue`` and ``apply --abort`` answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Recover(Answer, frozen=True, kw_only=True):
-    """``recover``: ``action`` is finished, rolled-back or nothing."""
+    """``apply --continue`` and ``--abort``: ``action`` is finished, rolled-back or nothing."""
 
     tree: TreeAnswer
     action: str

@@ -1,4 +1,4 @@
-"""What ``report --ledger`` answers."""
+"""What ``status --format ledger`` answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Report(Answer, frozen=True, kw_only=True):
-    """``report --ledger``: a row for each patch in the tree."""
+    """``status --format ledger``: a row for each patch in the tree."""
 
     tree: TreeAnswer
     rows: tuple[Backport, ...]

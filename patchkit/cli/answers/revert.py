@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.cli.answers.base import Answer, TreeAnswer
+from patchkit.cli.answers.base import Answer, Left, TreeAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from patchkit.transaction.revert import Reverted
     from patchkit.tree.tree import CheckoutTree
-
-
-class Left(Answer, frozen=True, kw_only=True):
-    """A patch that ``revert --keep-going`` left."""
-
-    patch: str
-    reason: str
 
 
 class Revert(Answer, frozen=True, kw_only=True):
@@ -35,5 +28,5 @@ class Revert(Answer, frozen=True, kw_only=True):
             tree=TreeAnswer.of(tree),
             reverted=reverted.patches,
             changed_files=reverted.files,
-            left=tuple(Left(patch=name, reason=reason) for name, reason in left.items()),
+            left=Left.each(left),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -43,10 +44,7 @@ class Import:
     code: str
 
     def __post_init__(self) -> None:
-        statements = render(self.code, {})
-        found = imports_in(statements[0]) if len(statements) == 1 else []
-        if len(found) != 1 or isinstance(found[0].names, cst.ImportStar):
-            raise PatternError(f"not one import of names: {self.code.strip()!r}")
+        _import_in(self.code)
 
     def examine(self, scope: Scope, note: str) -> examination.Examination:
         """Look among the module's own imports."""
@@ -61,7 +59,7 @@ class Import:
     @property
     def names(self) -> set[str]:
         """The names that the statement binds."""
-        return {bound_as(alias) for alias in self._aliases}
+        return set(_names_in(self.code))
 
     @property
     def taken(self) -> set[str]:
@@ -89,12 +87,11 @@ class Import:
 
     @property
     def _aliases(self) -> list[cst.ImportAlias]:
-        return [syntax.typed(alias, cst.ImportAlias) for alias in self._import.names]  # type: ignore[union-attr]
+        return _aliases_of(self._import)
 
     @property
     def _import(self) -> cst.Import | cst.ImportFrom:
-        (small,) = imports_in(self._statement)
-        return small
+        return _import_in(self.code)
 
     def missing(self, module: cst.Module) -> bool:
         """Tell whether the module does not import all of the names."""
@@ -137,6 +134,25 @@ class Import:
         if isinstance(wanted, cst.ImportFrom) and wanted.module is not None:
             at = _sorted_place(module, syntax.code_of(wanted.module), at)
         return module.with_changes(body=(*module.body[:at], self._statement, *module.body[at:]))
+
+
+@lru_cache(maxsize=1024)
+def _import_in(code: str) -> cst.Import | cst.ImportFrom:
+    """Return the import that a statement is; PatternError for any other code."""
+    statements = render(code, {})
+    found = imports_in(statements[0]) if len(statements) == 1 else []
+    if len(found) != 1 or isinstance(found[0].names, cst.ImportStar):
+        raise PatternError(f"not one import of names: {code.strip()!r}")
+    return found[0]
+
+
+@lru_cache(maxsize=1024)
+def _names_in(code: str) -> frozenset[str]:
+    return frozenset(map(bound_as, _aliases_of(_import_in(code))))
+
+
+def _aliases_of(small: cst.Import | cst.ImportFrom) -> list[cst.ImportAlias]:
+    return [syntax.typed(alias, cst.ImportAlias) for alias in small.names]  # type: ignore[union-attr]
 
 
 def _sorted_place(module: cst.Module, source: str, fallback: int) -> int:

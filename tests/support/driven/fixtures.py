@@ -22,10 +22,16 @@ def without_and_with(
 ) -> Iterator[tuple[trees.DrivenTree, trees.DrivenTree]]:
     """Yield a release as it is, and with patches."""
     before = trees.DrivenTree(version, lambda: releases.copy(version, folder / "before").root)
-    after = trees.with_patches(releases, folder, "after", patches, version)
+    after = trees.with_patches(releases, "after", patches, version)
     yield before, after
     before.stop()
     after.stop()
+
+
+def pytest_unconfigure() -> None:
+    """Stop what trees were forked of."""
+    if trees.nursery.cache_info().currsize:
+        trees.nursery().stop()
 
 
 @pytest.fixture(scope="session")
@@ -36,10 +42,9 @@ def unpatched(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="session")
-def patched(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[trees.DrivenTree]:
+def patched(releases: Releases) -> Iterator[trees.DrivenTree]:
     """The release with every patch that needs no naming."""
-    folder = tmp_path_factory.mktemp("driven")
-    tree = trees.with_patches(releases, folder, "patched", trees.DEFAULT)
+    tree = trees.with_patches(releases, "patched", trees.DEFAULT)
     yield tree
     tree.stop()
 
@@ -60,10 +65,9 @@ def every_tree(
 
 
 @pytest.fixture(scope="session")
-def hardened(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[trees.DrivenTree]:
+def hardened(releases: Releases) -> Iterator[trees.DrivenTree]:
     """Upstream's own release with what this project adds to it."""
-    folder = tmp_path_factory.mktemp("driven")
-    tree = trees.with_patches(releases, folder, "hardened", trees.DEFAULT, trees.SUCCESSOR)
+    tree = trees.with_patches(releases, "hardened", trees.DEFAULT, trees.SUCCESSOR)
     yield tree
     tree.stop()
 
@@ -71,20 +75,16 @@ def hardened(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> It
 if trees.OPTIONAL:
 
     @pytest.fixture(scope="session")
-    def opted_out(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[trees.DrivenTree]:
+    def opted_out(releases: Releases) -> Iterator[trees.DrivenTree]:
         """The release with every patch, those that take naming too."""
-        folder = tmp_path_factory.mktemp("driven")
-        tree = trees.with_patches(releases, folder, "opted-out", (*trees.DEFAULT, *trees.OPTIONAL))
+        tree = trees.with_patches(releases, "opted-out", (*trees.DEFAULT, *trees.OPTIONAL))
         yield tree
         tree.stop()
 
     @pytest.fixture(scope="session")
-    def hardened_opted_out(
-        releases: Releases, tmp_path_factory: pytest.TempPathFactory
-    ) -> Iterator[trees.DrivenTree]:
+    def hardened_opted_out(releases: Releases) -> Iterator[trees.DrivenTree]:
         """Upstream's own release with every patch of this project, those that take naming too."""
-        folder = tmp_path_factory.mktemp("driven")
         every = (*trees.DEFAULT, *trees.OPTIONAL)
-        tree = trees.with_patches(releases, folder, "hardened-opted-out", every, trees.SUCCESSOR)
+        tree = trees.with_patches(releases, "hardened-opted-out", every, trees.SUCCESSOR)
         yield tree
         tree.stop()

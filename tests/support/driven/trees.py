@@ -9,15 +9,15 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import send_fds, socketpair
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import patchkit
-from support.releases import PATCHES, REFERENCE, run
+from support.releases import PATCHES, REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,61 +52,66 @@ class WorkerDiedError(Exception):
     """A probe, or the process that runs a tree's probes, ended or hung without an answer."""
 
 
-class _Process(Protocol):
-    def kill(self) -> None: ...
-
-    def wait(self) -> object: ...
-
-
-@dataclass
-class _Fork:
-    """A process that another one forked, and waits for."""
-
-    pid: int
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self) -> str:
-        return "a status that nobody kept"
-
-
-def _log() -> IO[str]:
-    return tempfile.TemporaryFile("w+", errors="replace")
-
-
-def _launch(theirs: socket, log: IO[str], *tree: str) -> subprocess.Popen[bytes]:
-    # The tests' own patchkit, so that what a tree imports is what is tested.
-    paths = (str(Path(patchkit.__file__).parents[1]), os.environ.get("PYTHONPATH"))
-    return subprocess.Popen(
-        (sys.executable, str(_WORKER), str(theirs.fileno()), *tree),
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        pass_fds=(theirs.fileno(),),
-        env=os.environ | _HUGE_PAGES | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
-    )
-
-
 class Nursery:
     """A process that has imported what every tree imports, and forks for each that is asked; all write to its log."""
 
     def __init__(self) -> None:
-        self.log = _log()
+        self.log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - open until `stop`.
+        self._compiled = tempfile.TemporaryDirectory()
         self._trees, theirs = socketpair()
-        self._process = _launch(theirs, self.log)
+        # The tests' own patchkit, so that what a tree imports is what is tested.
+        paths = (str(Path(patchkit.__file__).parents[1]), os.environ.get("PYTHONPATH"))
+        self._process = subprocess.Popen(
+            (sys.executable, str(_WORKER), str(theirs.fileno()), self._compiled.name),
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            pass_fds=(theirs.fileno(),),
+            env=os.environ | _HUGE_PAGES | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        )
         theirs.close()
 
     def fork(self, theirs: socket, root: Path) -> _Fork:
         """Have a fork serve a tree over the connection."""
         send_fds(self._trees, [os.fsencode(root)], [theirs.fileno()])
-        return _Fork(int(self._trees.recv(_LINE)))
+        return _Fork(int(self._trees.recv(_LINE)), self)
+
+    def wait(self, pid: int) -> int:
+        """Return how a fork ended, which is asked once."""
+        self._trees.send(str(pid).encode())
+        return int(self._trees.recv(_LINE))
 
     def stop(self) -> None:
         """End the process; trees that it forked for go on until they are stopped."""
         self._trees.close()
         self._process.wait()
+        self._compiled.cleanup()
+        self.log.close()
+
+
+@cache
+def nursery() -> Nursery:
+    """Return the one that a tree is a fork of whose test has none of its own; the session's end stops it."""
+    return Nursery()
+
+
+@dataclass
+class _Fork:
+    """A process that the nursery forked, and waits for."""
+
+    pid: int
+    _nursery: Nursery
+
+    @cached_property
+    def status(self) -> int:
+        return self._nursery.wait(self.pid)
+
+    def stop(self) -> None:
+        # Its number may be another's once it was waited for.
+        if "status" not in vars(self):
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self._nursery.wait(self.pid)
 
 
 @dataclass
@@ -115,24 +120,12 @@ class Worker:
 
     name: str
     root: Path
-    nursery: Nursery | None = None
+    nursery: Nursery = field(default_factory=nursery)
 
     @cached_property
-    def _own_log(self) -> IO[str]:
-        return _log()
-
-    @property
-    def _log(self) -> IO[str]:
-        return self.nursery.log if self.nursery else self._own_log
-
-    @cached_property
-    def _started(self) -> tuple[_Process, Connection]:
+    def _started(self) -> tuple[_Fork, Connection]:
         ours, theirs = socketpair()
-        process: _Process
-        if self.nursery is None:
-            process = _launch(theirs, self._log, str(self.root))
-        else:
-            process = self.nursery.fork(theirs, self.root)
+        process = self.nursery.fork(theirs, self.root)
         theirs.close()
         return process, Connection(ours.detach())
 
@@ -145,7 +138,7 @@ class Worker:
                 raise self._died(probe, f"no answer in {_SECONDS} s")
             kind, answer = pickle.loads(connection.recv_bytes())
         except (EOFError, ConnectionError):
-            raise self._died(probe, f"the process ended with {process.wait()}") from None
+            raise self._died(probe, f"the process ended with {process.status}") from None
         if kind == "error":
             raise ProbeError(*answer)
         if kind == "died":
@@ -154,8 +147,8 @@ class Worker:
         return answers
 
     def _died(self, probe: str, how: str) -> WorkerDiedError:
-        self._log.seek(0)
-        said = "".join(self._log.readlines()[-_TAIL:])
+        self.nursery.log.seek(0)
+        said = "".join(self.nursery.log.readlines()[-_TAIL:])
         self.stop()
         return WorkerDiedError(f"{probe} in the {self.name} tree: {how}; it said:\n{said}")
 
@@ -164,20 +157,19 @@ class Worker:
         if "_started" in vars(self):
             process, connection = self._started
             connection.close()
-            process.kill()
-            process.wait()
+            process.stop()
             del self._started
 
 
 class DrivenTree:
     """A tree that is made and started when it is first asked."""
 
-    def __init__(self, name: str, make: Callable[[], Path], nursery: Nursery | None = None) -> None:
+    def __init__(self, name: str, make: Callable[[], Path], *nursery: Nursery) -> None:
         self._name, self._make, self._nursery = name, make, nursery
 
     @cached_property
     def _worker(self) -> Worker:
-        return Worker(self._name, self._make(), self._nursery)
+        return Worker(self._name, self._make(), *self._nursery)
 
     def ask(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
         """Return what the probe (``module.function``) answers in this tree, as plain Python."""
@@ -204,13 +196,7 @@ def upstream(releases: Releases, folder: Path) -> DrivenTree:
 
 
 def with_patches(
-    releases: Releases, folder: Path, name: str, patches: tuple[str, ...], version: str = REFERENCE
+    releases: Releases, name: str, patches: tuple[str, ...], version: str = REFERENCE
 ) -> DrivenTree:
     """Return a release with ``patches`` (and what they require), as the command applies them."""
-
-    def make() -> Path:
-        tree = releases.copy(version, folder / name)
-        run("apply", tree.root, *patches)
-        return tree.root
-
-    return DrivenTree(name, make)
+    return DrivenTree(name, lambda: releases.applied(version, *patches).root)

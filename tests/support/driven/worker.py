@@ -1,8 +1,8 @@
 """Run as a program: answers probes inside one tree, each in a process of its own that leaves nothing behind.
 
-``worker.py HANDLE TREE`` serves the connection behind ``HANDLE``. ``worker.py HANDLE`` imports what all trees do and
-gets, over the socket behind ``HANDLE``, trees with a connection's handle each: a fork of it serves each, whose process
-id is the answer.
+``worker.py HANDLE FOLDER`` imports what all trees do and gets, over the socket behind ``HANDLE``, trees with a
+connection's handle each: a fork of it serves each, whose process id is the answer. A process id alone asks how that
+fork ended. In ``FOLDER`` is kept what trees' sources were compiled to.
 
 A request is a probe's name and a list of
 arguments, positional and named; its answer is ``("answers", [answer])``, ``("error", (type, message, traceback))`` or
@@ -13,18 +13,22 @@ fork, so that neither globals nor patched attributes reach the next one.
 from __future__ import annotations
 
 import gc
+import hashlib
 import importlib
 import importlib.util
 import io
+import marshal
 import os
 import pickle
 import re
-import signal
 import socket
 import sys
+import tempfile
 import traceback
+from importlib.machinery import FileFinder, SourceFileLoader
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,8 +62,39 @@ def _prepare() -> None:
     torch.set_num_threads(1)
 
 
+def _placed(code: CodeType, path: str) -> CodeType:
+    """Return code as if it were compiled from the file at ``path``."""
+    inner = tuple(_placed(each, path) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=path, co_consts=inner)
+
+
+class _Loader(SourceFileLoader):
+    """Compiles a source once for all trees that have it, wherever it lies in them."""
+
+    compiled: Path
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = self.get_data(self.get_filename(fullname))
+        kept = self.compiled / hashlib.blake2b(source, digest_size=16).hexdigest()
+        try:
+            code: CodeType = marshal.loads(kept.read_bytes())
+        except FileNotFoundError:
+            code = self.source_to_code(source, self.path)
+            with tempfile.NamedTemporaryFile(dir=self.compiled, delete=False) as fresh:
+                marshal.dump(code, fresh)
+            os.rename(fresh.name, kept)
+        return _placed(code, self.path)
+
+
 def _enter(tree: str) -> None:
     """Have sglang be that of ``tree``."""
+
+    def finder(folder: str) -> FileFinder:
+        if not Path(folder).is_relative_to(tree):
+            raise ImportError(folder)
+        return FileFinder(folder, (_Loader, [".py"]))
+
+    sys.path_hooks.insert(0, finder)
     sys.path.insert(0, tree)
     # Compiled from these at serving time; their absence fails at import.
     for kernels in ("jit_kernel", "kernels/jit"):
@@ -135,16 +170,18 @@ def _fork_for_each(trees: socket.socket) -> None:
     for name in _COMMON:
         importlib.import_module(name)
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        tree, handles, _, _ = socket.recv_fds(trees, os.pathconf("/", "PC_PATH_MAX"), 1)
-        if not tree:
+        said, handles, _, _ = socket.recv_fds(trees, os.pathconf("/", "PC_PATH_MAX"), 1)
+        if not said:
             return
+        if not handles:
+            _, status = os.waitpid(int(said), 0)
+            trees.send(str(os.waitstatus_to_exitcode(status)).encode())
+            continue
         child = os.fork()
         if child == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             trees.close()
-            _enter(os.fsdecode(tree))
+            _enter(os.fsdecode(said))
             _serve(Connection(handles[0]))
             return
         os.close(handles[0])
@@ -152,14 +189,11 @@ def _fork_for_each(trees: socket.socket) -> None:
 
 
 def main() -> None:
-    """Serve one tree, or many, each in a process of its own."""
-    handle, *tree = sys.argv[1:]
+    """Serve trees, each in a process of its own."""
+    handle, compiled = sys.argv[1:]
+    _Loader.compiled = Path(compiled)
     _prepare()
-    if tree:
-        _enter(tree[0])
-        _serve(Connection(int(handle)))
-    else:
-        _fork_for_each(socket.socket(fileno=int(handle)))
+    _fork_for_each(socket.socket(fileno=int(handle)))
 
 
 if __name__ == "__main__":

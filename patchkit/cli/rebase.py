@@ -1,4 +1,4 @@
-"""``patchkit rebase-check``: what a move to another commit will do to each patch, before it is made."""
+"""``patchkit rebase``: what a move to another commit does to each patch, and the move itself if asked for."""
 
 from __future__ import annotations
 
@@ -15,15 +15,21 @@ if TYPE_CHECKING:
     from patchkit.commands.rebase_check import Move
 
 
-@click.command("rebase-check")
+@click.command("rebase")
 @options.options(
     options.tree,
-    click.option("--onto", "ref", required=True, metavar="REF", help="The commit, branch or tag to move to."),
+    click.option(
+        "--onto",
+        "ref",
+        required=True,
+        metavar="REF",
+        help="The commit, branch or tag that the branch is to move to.",
+    ),
     click.option(
         "--merge",
         "merging",
         is_flag=True,
-        help="Merge REF into the branch: without the patches of either side, which are then applied again.",
+        help="Merge REF into the current branch: patches of both sides are taken out before, and applied again after.",
     ),
     options.folders,
     options.as_json,
@@ -38,14 +44,13 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Say what becomes of each patch when TREE moves to REF.
+    """Check what a move to REF does to each patch, or merge REF.
 
-    Patches that are upstream's there need no more care, those that would apply are applied again after the
-    move, and conflicts are said with their sites. Exit code 1 if there is one. TREE is only read, unless
-    --merge is given.
+    Each patch is looked for on REF: upstream has it there, it applies there, or it conflicts. Exit code 1 if one
+    conflicts. TREE changes with --merge alone.
     """
     from patchkit.cli import console
-    from patchkit.cli.answers.rebase_check import RebaseCheck
+    from patchkit.cli.answers.rebase import Rebase
     from patchkit.commands.merge import merge
     from patchkit.commands.rebase_check import rebase_check
     from patchkit.findings.printable import escaped
@@ -63,9 +68,9 @@ def command(
         with console.working(opened):
             merged = merge(opened, patches, ref)
     if as_json:
-        console.emit(RebaseCheck.of(opened, ref, moves, merged))
+        console.emit(Rebase.of(opened, ref, moves, merged))
     elif merged is None:
-        console.say_next((f"rebase-check{words.tail} --onto {ref} --merge", "merges it and applies again"))
+        console.say_next((f"rebase{words.tail} --onto {ref} --merge", "merges it and applies again"))
     elif merged.is_new:
         console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.commits)} patches applied.")
     else:

@@ -1,4 +1,4 @@
-"""`patchkit check-patch`: a patch of one's own is wrong before anybody applies it."""
+"""`patchkit test` without trees: a patch of one's own is wrong before anybody applies it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AFTER = BEFORE.replace("        return", "        # patchkit t-own: toy\n       
 
 
 def checked(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["check-patch", *map(str, arguments)])
+    return CliRunner().invoke(main, ["test", *map(str, arguments)])
 
 
 def example(folder: Path, **keys: str) -> Path:
@@ -100,16 +100,17 @@ def test_folder_of_patches_is_checked_whole(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[[example]]\n", "examples.toml: Object missing required field `shows` - at `$.example[0]`"),
-        ("[[", "examples.toml: not TOML"),
-        ("[[example]]\nshow = 1\n", "examples.toml: Object contains unknown field `show`"),
+        ("[[example]]\n", "error: Object missing required field `shows` - at `$.example[0]`"),
+        ("[[", "error: not TOML"),
+        ("[[example]]\nshow = 1\n", "error: Object contains unknown field `show`"),
     ],
 )
 def test_malformed_examples_are_refused(folder: Path, text: str, reason: str) -> None:
     (folder / "examples.toml").write_text(text)
     done = checked(folder)
     assert done.exit_code == 2
-    assert reason in done.stderr
+    assert done.stderr.startswith(reason)
+    assert done.stderr.endswith(f"\n  --> {folder / 'examples.toml'}\n")
 
 
 def test_malformed_patch_is_refused_as_everywhere(folder: Path) -> None:
@@ -117,7 +118,8 @@ def test_malformed_patch_is_refused_as_everywhere(folder: Path) -> None:
     path.write_text(path.read_text().replace("check(self)", "check($x)"))
     done = checked(folder)
     assert done.exit_code == 2
-    assert f"{path}: edit.guard: key `code`: nothing binds $x" in done.stderr
+    assert "error: edit.guard: key `code`: nothing binds $x" in done.stderr
+    assert f"  --> {path}" in done.stderr
 
 
 def test_extension_is_checked_with_the_patch_that_it_adds_to(tmp_path: Path) -> None:

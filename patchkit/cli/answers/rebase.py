@@ -1,4 +1,4 @@
-"""What ``rebase-check`` answers."""
+"""What ``rebase`` answers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class MovedPatch(Answer, frozen=True, kw_only=True):
         return cls(id=move.patch, now=move.now, then=move.then, reason=move.reason, said=move.said)
 
 
-class RebaseCheck(Answer, frozen=True, kw_only=True):
-    """``rebase-check``; ``merged`` and ``commits`` with ``--merge``."""
+class Rebase(Answer, frozen=True, kw_only=True):
+    """``rebase``; ``merged`` and ``commits`` with ``--merge``."""
 
     tree: TreeAnswer
     onto: str
@@ -41,9 +41,7 @@ class RebaseCheck(Answer, frozen=True, kw_only=True):
     commits: tuple[Made, ...] | UnsetType = UNSET
 
     @classmethod
-    def of(
-        cls, tree: CheckoutTree, ref: str, moves: Iterable[Move], merged: Merged | None = None
-    ) -> RebaseCheck:
+    def of(cls, tree: CheckoutTree, ref: str, moves: Iterable[Move], merged: Merged | None = None) -> Rebase:
         """Return the answer for a move, and for the merge if there was one."""
         return cls(
             tree=TreeAnswer.of(tree),

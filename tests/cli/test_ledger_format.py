@@ -27,7 +27,7 @@ def run(*arguments: object, code: int = 0) -> str:
 
 
 def rows(tree: CheckoutTree) -> dict[str, dict[str, Any]]:
-    said = json.loads(run("report", tree.root, "--ledger", "--json"))
+    said = json.loads(run("status", tree.root, "--format", "ledger", "--json"))
     return {row["patch"]: row for row in said["rows"]}
 
 
@@ -73,7 +73,7 @@ def test_a_failed_check_is_named(checkout: CheckoutTree) -> None:
 def test_the_table_has_a_line_a_row_and_bars_do_no_harm(checkout: CheckoutTree, patch_folder: Path) -> None:
     add_patch(patch_folder, "t-bar", attribute(ABRUPT, "Worker", "bar = 1"), upstream=f'"{PULL}|x"')
     run("apply", checkout.root, "t-bar")
-    head, rule, *lines = run("report", checkout.root, "--ledger").splitlines()
+    head, rule, *lines = run("status", checkout.root, "--format", "ledger").splitlines()
     assert head == "| Pull request | Upstream commit | Files | How | Verified | Removal |"
     assert rule == "| --- | --- | --- | --- | --- | --- |"
     (line,) = lines
@@ -81,5 +81,7 @@ def test_the_table_has_a_line_a_row_and_bars_do_no_harm(checkout: CheckoutTree, 
     assert f"| `{ABRUPT}` | ported |" in line
 
 
-def test_a_report_has_to_be_named(checkout: CheckoutTree) -> None:
-    assert "--ledger" in run("report", checkout.root, code=2)
+def test_a_check_may_come_with_the_table(checkout: CheckoutTree) -> None:
+    run("status", checkout.root, "--format", "ledger", "--check", code=1)
+    run("apply", checkout.root)
+    assert run("status", checkout.root, "--format", "ledger", "--check").count("\n") > 2

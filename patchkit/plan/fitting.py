@@ -1,0 +1,68 @@
+"""What of a plan fits: a patch in conflict is left out with all that need it, and the others are planned without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchkit.plan.status import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from patchkit.plan.status import PatchStatus, Plan
+
+_OPEN = {State.PENDING, State.PARTIAL}
+
+
+def fitting(make: Callable[[frozenset[str]], Plan]) -> Plan:
+    """Return a plan of all that fits; ``make`` plans without the patches that it is told.
+
+    A patch needs those that it requires and, of those that are planned with it, what hardens it. Each patch that is
+    left out keeps the state with which it was found not to fit.
+    """
+    plan = make(frozenset())
+    known = {status.patch.id: status for status in plan.patches}
+    left: dict[str, str] = {}
+    while fresh := {name: why for name, why in _stuck(plan.patches).items() if name not in left}:
+        left |= fresh
+        if any(known[name].state in _OPEN for name in fresh):
+            plan = make(frozenset(left))
+            known |= {status.patch.id: status for status in plan.patches}
+    return replace(plan, patches=_explained(known.values(), left), left=left)
+
+
+def foreseen(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
+    """Return the statuses of a tree, those with the reason that apply would leave out of what is on by default."""
+    return _explained(statuses, _stuck([status for status in statuses if status.patch.default]))
+
+
+def _explained(statuses: Iterable[PatchStatus], left: Mapping[str, str]) -> tuple[PatchStatus, ...]:
+    return tuple(
+        replace(status, reason=f"left out: {left[status.patch.id]}")
+        if status.patch.id in left and status.state in _OPEN
+        else status
+        for status in statuses
+    )
+
+
+def _stuck(statuses: Sequence[PatchStatus]) -> dict[str, str]:
+    """Return the patches that are in conflict or need one that is, each with the reason."""
+    stuck = {s.patch.id: s.reason for s in statuses if s.state is State.CONFLICT}
+    ahead = [status for status in statuses if status.state in _OPEN]
+    while fresh := {s.patch.id: why for s in ahead if (why := _without(s, statuses, stuck))}:
+        stuck |= fresh
+        ahead = [status for status in ahead if status.patch.id not in stuck]
+    return {s.patch.id: stuck[s.patch.id] for s in statuses if s.patch.id in stuck}
+
+
+def _without(status: PatchStatus, statuses: Iterable[PatchStatus], stuck: Mapping[str, str]) -> str:
+    """Say which patch that one needs is not to be had; nothing where all are."""
+    for needed in status.patch.requires:
+        if needed in stuck:
+            return f"it requires {needed}, which does not fit"
+    for other in statuses:
+        if status.patch.id in other.patch.hardens and other.patch.id in stuck:
+            name = status.patch.id
+            return f"{other.patch.id}, which hardens it, does not fit (patchkit apply {name} --only does without)"
+    return ""

@@ -1,0 +1,265 @@
+"""Groups of patches are named wherever patches are, and what does not fit keeps nobody else out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from support.toys import ABRUPT, CRLF, MIRROR, add_patch, attribute, everything, git
+
+from patchkit.cli import main, schemas
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+    from patchkit.tree.tree import CheckoutTree
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, list(map(str, arguments)))
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def asked(*arguments: object, code: int = 0) -> Any:
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+def states(*arguments: object, code: int = 0) -> dict[str, str]:
+    return {patch["id"]: patch["state"] for patch in asked(*arguments, code=code)["patches"]}
+
+
+@pytest.fixture(autouse=True)
+def toys(patch_folder: Path) -> Path:
+    """Besides the toys, where `t-guard` hardens `t-flag` and `t-stop` requires it, two patches for speed."""
+    add_patch(patch_folder, "t-fast", attribute(ABRUPT, "Worker", "fast = 1"), group='"speed"')
+    add_patch(
+        patch_folder, "t-risky", attribute(ABRUPT, "Worker", "risky = 1"), group='"speed"', default="false"
+    )
+    return patch_folder
+
+
+def test_show_lists_a_group(tree: CheckoutTree) -> None:
+    lines = run("show", "@speed").stdout.splitlines()
+    assert lines[0].split() == ["t-fast", "Toy", "t-fast"]
+    assert "off until it is named" in lines[1]
+    answer = asked("show", "@speed")
+    msgspec.convert(answer, schemas.ANSWERS["show"])
+    assert [(patch["id"], patch["group"]) for patch in answer] == [("t-fast", "speed"), ("t-risky", "speed")]
+
+
+def test_a_group_is_applied_and_taken_back(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    assert states("apply", tree.root, "@speed") == {"t-fast": "applied"}
+    assert asked("diff", tree.root, "@speed")["files"] == []
+    run("apply", tree.root)
+    assert asked("revert", tree.root, "@speed")["reverted"] == ["t-fast"]
+    assert asked("revert", tree.root, "@speed")["reverted"] == []
+    assert states("status", tree.root)["t-flag"] == "applied"
+    run("revert", tree.root)
+    assert everything(tree.root) == before
+
+
+def test_a_group_is_taken_back_beside_upstreams_own(tree: CheckoutTree, toys: Path) -> None:
+    add_patch(toys, "t-other", attribute(CRLF, "Backend", "other = 1"), group='"speed"')
+    path = tree.package / CRLF
+    path.write_bytes(path.read_bytes().replace(b"    stride = 1", b"    other = 1\r\n    stride = 1"))
+    found = states("apply", tree.root, "@speed")
+    assert found == {"t-fast": "applied", "t-other": "upstream"}
+    assert asked("revert", tree.root, "@speed")["reverted"] == ["t-fast"]
+
+
+def test_a_group_brings_what_it_requires(tree: CheckoutTree, toys: Path) -> None:
+    add_patch(toys, "t-fast", attribute(ABRUPT, "Worker", "fast = 1"), group='"speed"', requires='["t-flag"]')
+    assert set(states("apply", tree.root, "@speed")) == {"t-flag", "t-fast", "t-guard"}
+
+
+def test_an_unknown_group_is_refused_as_such(tree: CheckoutTree) -> None:
+    said = run("apply", tree.root, "@sped", code=2).stderr
+    assert "no group is called '@sped'; did you mean @speed?" in said
+    assert "no group is called" in run("show", "@sped", code=2).stderr
+
+
+def test_a_folder_with_the_sign_of_a_group_is_a_tree(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree.root.rename(tree.root.with_name("@wheel"))
+    monkeypatch.chdir(tree.root.parent)
+    assert states("status", "@wheel")["t-fast"] == "pending"
+    run("apply", "@wheel", "@speed")
+
+
+@pytest.fixture
+def conflicting(toys: Path) -> None:
+    """A patch with a site that no tree has, and one that requires it."""
+    add_patch(toys, "x-none", attribute(MIRROR, "NoSuchClass", "a = 1"))
+    add_patch(toys, "x-after", attribute(ABRUPT, "Worker", "b = 1"), requires='["x-none"]')
+
+
+@pytest.fixture
+def unhardened(toys: Path) -> None:
+    """The hardening of `t-flag` conflicts, one of whose edits fits."""
+    add_patch(
+        toys,
+        "t-guard",
+        attribute(MIRROR, "Mirror", "guard = 1"),
+        attribute(MIRROR, "NoSuchClass", "lost = 1"),
+        hardens='["t-flag"]',
+    )
+
+
+@pytest.mark.usefixtures("conflicting")
+def test_a_conflict_keeps_nobody_else_out(tree: CheckoutTree) -> None:
+    result = run("apply", tree.root)
+    assert f"{MIRROR}: NoSuchClass: a: " in result.stdout
+    assert "Left out because of conflicts: x-none, x-after." in result.stdout
+    assert f"patchkit diff {tree.root} shows where" in result.stdout
+    found = states("status", tree.root)
+    assert found.pop("x-none") == found.pop("x-after") == "conflict"
+    assert found.pop("t-risky") == "pending"
+    assert set(found.values()) == {"applied"}
+    run("revert", tree.root)
+
+
+@pytest.mark.usefixtures("conflicting")
+def test_a_second_apply_says_the_same_and_changes_nothing(tree: CheckoutTree) -> None:
+    first = asked("apply", tree.root)
+    msgspec.convert(first, schemas.ANSWERS["apply"])
+    assert [(each["patch"], each["reason"]) for each in first["left"]] == [
+        ("x-none", first["patches"][-2]["reason"]),
+        ("x-after", "requires x-none, which is conflict here"),
+    ]
+    before = everything(tree.root)
+    second = asked("apply", tree.root)
+    assert second == first | {"changed_files": []}
+    assert everything(tree.root) == before
+
+
+@pytest.mark.usefixtures("conflicting")
+@pytest.mark.parametrize("words", [("x-none",), ("x-after",), ("t-stop", "x-after"), ("--all",)])
+def test_what_is_asked_for_is_applied_whole_or_nothing_is(tree: CheckoutTree, words: tuple[str, ...]) -> None:
+    before = everything(tree.root)
+    assert "nothing was written" in run("apply", tree.root, *words, code=3).stderr
+    assert everything(tree.root) == before
+
+
+def test_a_group_that_is_named_is_asked_for(tree: CheckoutTree, toys: Path) -> None:
+    add_patch(toys, "t-lost", attribute(MIRROR, "NoSuchClass", "a = 1"), group='"speed"')
+    before = everything(tree.root)
+    assert "t-lost conflicts with this tree" in run("apply", tree.root, "@speed", code=3).stderr
+    assert everything(tree.root) == before
+    run("apply", tree.root, "@hardening")
+
+
+@pytest.mark.usefixtures("unhardened")
+def test_without_its_hardening_a_patch_stays_out_with_what_requires_it(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    applied = asked("apply", tree.root)
+    reasons = {each["patch"]: each["reason"] for each in applied["left"]}
+    assert set(reasons) == {"t-flag", "t-guard", "t-stop"}
+    only = "(patchkit apply t-flag --only does without)"
+    assert reasons["t-flag"] == f"t-guard, which hardens it, does not fit {only}"
+    assert reasons["t-stop"] == "it requires t-flag, which does not fit"
+    said = {patch["id"]: (patch["state"], patch["reason"]) for patch in applied["patches"]}
+    assert said["t-flag"] == ("pending", f"left out: {reasons['t-flag']}")
+    assert said["t-fast"] == ("applied", "")
+    assert applied["changed_files"] == [ABRUPT]
+    assert asked("apply", tree.root) == applied | {"changed_files": []}
+    shown = {patch["id"]: patch for patch in asked("status", tree.root)["patches"]}
+    assert [shown[patch["id"]] for patch in applied["patches"]] == applied["patches"]
+    run("revert", tree.root)
+    assert everything(tree.root) == before
+
+
+@pytest.mark.usefixtures("unhardened")
+def test_a_patch_whose_hardening_conflicts_is_refused_and_only_applies_it(tree: CheckoutTree) -> None:
+    said = run("apply", tree.root, "t-stop", code=3).stderr
+    assert "t-guard conflicts with this tree, so nothing was written: --only leaves out what hardens" in said
+    assert states("apply", tree.root, "t-stop", "--only") == {"t-flag": "applied", "t-stop": "applied"}
+    applied = asked("apply", tree.root)
+    assert [each["patch"] for each in applied["left"]] == ["t-guard"], "what is there stays, and goes on"
+    assert applied["changed_files"] == [ABRUPT]
+
+
+@pytest.mark.usefixtures("unhardened")
+def test_what_one_would_have_had_from_a_patch_that_is_left_out_is_a_conflict_too(
+    tree: CheckoutTree, toys: Path
+) -> None:
+    on_top = f"""[edit.top]
+kind = "insert-after"
+why = "toy"
+at = "{MIRROR}::Mirror"
+find = "needs_host: $_ = False"
+code = "top = 1"
+"""
+    add_patch(toys, "t-top", on_top)
+    applied = asked("apply", tree.root)
+    assert "t-top" in [each["patch"] for each in applied["left"]]
+    assert applied["changed_files"] == [ABRUPT]
+
+
+@pytest.mark.usefixtures("unhardened", "conflicting")
+def test_diff_and_dry_run_are_what_apply_does(checkout: CheckoutTree) -> None:
+    would = asked("apply", checkout.root, "--dry-run")
+    shown = asked("diff", checkout.root)
+    msgspec.convert(shown, schemas.ANSWERS["diff"])
+    answered = run("diff", checkout.root)
+    assert "Left out because of conflicts: t-flag, " in answered.stderr
+    applied = asked("apply", checkout.root)
+    assert would == applied
+    assert [file["file"] for file in shown["files"]] == applied["changed_files"]
+    assert [each["patch"] for each in shown["left"]] == [each["patch"] for each in applied["left"]]
+    run("diff", checkout.root, "t-stop", code=3)
+
+
+@pytest.mark.usefixtures("unhardened", "conflicting")
+def test_commits_are_made_of_what_fits(checkout: CheckoutTree) -> None:
+    git(checkout.root, "config", "user.name", "A Maintainer")
+    git(checkout.root, "config", "user.email", "maintainer@example.com")
+    run("apply", checkout.root, "t-stop", "--commit", code=3)
+    made = asked("apply", checkout.root, "--commit")
+    assert [commit["patch"] for commit in made["commits"]] == ["t-fast"]
+    assert {each["patch"] for each in made["left"]} == {"t-flag", "t-guard", "t-stop", "x-none", "x-after"}
+    assert asked("apply", checkout.root, "--commit")["changed_files"] == []
+    run("verify", checkout.root)
+
+
+@pytest.mark.usefixtures("conflicting")
+def test_a_series_is_of_what_fits(checkout: CheckoutTree, tmp_path: Path) -> None:
+    git(checkout.root, "config", "user.name", "A Maintainer")
+    git(checkout.root, "config", "user.email", "maintainer@example.com")
+    made = asked("export", checkout.root, "-o", tmp_path / "series")
+    msgspec.convert(made, schemas.ANSWERS["export"])
+    assert [each["patch"] for each in made["left"]] == ["x-none", "x-after"]
+    assert len(made["files"]) == 4
+
+
+@pytest.mark.usefixtures("conflicting")
+def test_what_fits_with_what_is_there_is_made_as_if_all_had_come_at_once(
+    tree: CheckoutTree, tmp_path: Path
+) -> None:
+    run("apply", tree.root, "t-stop", "--only")
+    run("apply", tree.root)
+    late = {file: tree.read(file) for file in (MIRROR, CRLF, ABRUPT)}
+    run("revert", tree.root)
+    run("apply", tree.root)
+    assert {file: tree.read(file) for file in late} == late
+
+
+@pytest.mark.usefixtures("conflicting")
+def test_keep_going_says_with_its_exit_code_that_something_was_left(tree: CheckoutTree) -> None:
+    run("apply", tree.root, "--keep-going", code=1)
+    assert states("status", tree.root)["t-stop"] == "applied"
+
+
+@pytest.mark.usefixtures("unhardened")
+def test_markers_leave_nothing_out(tree: CheckoutTree, toys: Path) -> None:
+    add_patch(toys, "t-flag", attribute(MIRROR, "Mirror", "needs_host = False"))
+    answer = asked("apply", tree.root, "--markers", code=1)
+    assert "left" not in answer
+    assert {patch["id"]: patch["state"] for patch in answer["patches"]}["t-stop"] == "applied"

@@ -1,0 +1,42 @@
+"""What a stranger meets first: commands in groups, each said in one line, and every option explained."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from patchkit.cli import main
+
+SHOWN = {name: command for name, command in main.commands.items() if not command.hidden}
+
+
+def helped(*words: str) -> str:
+    result = CliRunner().invoke(main, [*words, "--help"], terminal_width=80)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_every_command_is_in_one_group_and_its_line_is_whole() -> None:
+    groups = re.split(r"\n\n(?=\S)", helped().strip())[1:]
+    assert len(groups) > 3
+    assert "Options:" in groups[0]
+    lines = [line.split(maxsplit=1) for group in groups[1:] for line in group.splitlines()[1:]]
+    assert sorted(name for name, _ in lines) == sorted(SHOWN)
+    for name, said in lines:
+        assert said.endswith("."), (name, said)
+        assert "..." not in said
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_command_says_what_it_does_in_a_sentence_and_explains_every_option(name: str) -> None:
+    text = helped(name)
+    first = text.partition("\n\n")[2].partition("\n\n")[0]
+    assert len(" ".join(first.split())) < 70
+    assert first.endswith(".")
+    for param in SHOWN[name].params:
+        assert not isinstance(param, click.Option) or (param.help or "").endswith((".", ").")), param.name
+    assert ("TREE is an sglang checkout" in text) is bool(re.search(r"\[TREE\]|--on TREE +", text))
+    assert ("PATCH is a patch's name" in text) is ("[PATCH]..." in text)

@@ -1,0 +1,84 @@
+"""A fork that has one site written in its own way gets every upgrade that does not need it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from support.releases import REFERENCE, Releases, fingerprints, run, states_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPECULATIVE = "srt/speculative"
+
+
+class Fork(NamedTuple):
+    """A release, what a fork has made of one of its sites, what conflicts there, and what needs one of those."""
+
+    version: str
+    file: str
+    old: str
+    new: str
+    conflicting: frozenset[str]
+    needing: frozenset[str] = frozenset()
+
+
+FORKS = {
+    "one patch": Fork(
+        REFERENCE,
+        f"{SPECULATIVE}/eagle_draft_cuda_graph_runner.py",
+        "copy_(forward_batch.spec_info.topk_p)",
+        "copy_(forward_batch.spec_info.topk_p.clamp(0, 1))",
+        frozenset({"28465"}),
+    ),
+    "one patch of a later release": Fork(
+        "0.5.14",
+        f"{SPECULATIVE}/eagle_worker_v2.py",
+        "select_top_k_tokens(",
+        "our_own_choice(",
+        frozenset({"30947"}),
+    ),
+    "what hardens a seed": Fork(
+        REFERENCE,
+        "srt/layers/attention/triton_backend.py",
+        "max(forward_batch.extend_seq_lens_cpu)",
+        "longest_of(forward_batch.extend_seq_lens_cpu)",
+        frozenset({"26738"}),
+        frozenset(
+            {"26128", "26824", "28579", "28633", "31364", "32886"}
+            | {"pk-dead-work", "pk-hybrid-opt-out", "pk-mirror-guards"}
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("fork", FORKS.values(), ids=FORKS)
+def test_all_that_fits_is_applied_and_verifies(releases: Releases, tmp_path: Path, fork: Fork) -> None:
+    whole = releases.copy(fork.version, tmp_path / "whole")
+    expected = states_in(json.loads(run("apply", whole.root, "--dry-run", "--json").stdout))
+    tree = releases.copy(fork.version, tmp_path / "fork")
+    text = (tree.package / fork.file).read_text()
+    assert fork.old in text
+    (tree.package / fork.file).write_text(text.replace(fork.old, fork.new))
+    before = fingerprints(tree.root)
+    run("apply", tree.root, *fork.conflicting, code=3)
+    run("apply", tree.root, "--all", code=3)
+    assert fingerprints(tree.root) == before
+    applied = json.loads(run("apply", tree.root, "--json").stdout)
+    left = fork.conflicting | fork.needing
+    assert {each["patch"] for each in applied["left"]} == left
+    states = states_in(applied)
+    assert {states[name] for name in fork.conflicting} == {"conflict"}
+    assert {name: states[name] for name in states.keys() - left} == {
+        name: state for name, state in expected.items() if name not in left
+    }
+    run("verify", tree.root)
+    patched = fingerprints(tree.root)
+    again = json.loads(run("apply", tree.root, "--json").stdout)
+    assert again["changed_files"] == []
+    assert {each["patch"] for each in again["left"]} == left
+    assert fingerprints(tree.root) == patched
+    run("revert", tree.root)
+    assert fingerprints(tree.root) == before

@@ -1,0 +1,100 @@
+"""``apply --abort``: a write that was killed is taken back, whatever would be on disk to finish it."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+from support.faults import killed
+from support.toys import APPLIED, SOURCES, apply, contents, edit, everything, take_back, write_package
+
+from patchkit.errors import TreeError
+from patchkit.transaction.recover import recover
+from patchkit.transaction.revert import recorded
+from patchkit.transaction.store import Store
+from patchkit.tree.tree import open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
+
+UNTOUCHED = {file: SOURCES[file] for file in APPLIED}
+
+
+def nothing(tree: CheckoutTree) -> None:
+    """What an apply is preceded by."""
+
+
+@pytest.mark.parametrize(("act", "prepare"), [(apply, nothing), (take_back, apply)])
+def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
+    tmp_path: Path, act: Callable[..., object], prepare: Callable[..., object]
+) -> None:
+    ends = set()
+    for number in count(1):
+        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
+        prepare(tree)
+        before, known, was = contents(tree), recorded(tree), everything(tree.package)
+        if not killed(partial(act, tree), number):
+            break
+        if not Store(tree.package).pending:
+            continue
+        halfway = contents(tree)
+        try:
+            ends.add(recover(tree, back=True).action)
+        except TreeError as error:
+            ends.add(str(error).partition(" of ")[0])
+            assert halfway == contents(tree) != before
+            assert recover(tree).action == "finished"
+        else:
+            assert (contents(tree), recorded(tree)) == (before, known)
+            assert act is take_back or everything(tree.package) == was
+        assert recover(tree, back=True).action == "nothing"
+        assert not list(tree.package.rglob(".*.patchkit"))
+    assert ends == {"rolled-back", "every file"}
+
+
+def fresh(folder: Path) -> CheckoutTree:
+    return open_tree(write_package(folder / "sglang"))
+
+
+@pytest.fixture
+def halfway(tmp_path: Path) -> int:
+    """The number of the system call before which an apply has written some files, and not all."""
+    for number in count(30):
+        tree = fresh(tmp_path / f"counting-{number}")
+        assert killed(partial(apply, tree), number)
+        if contents(tree) not in (UNTOUCHED, APPLIED):
+            return number
+    raise AssertionError
+
+
+def test_a_taking_back_that_is_killed_can_be_done_again_or_turned_round(tmp_path: Path, halfway: int) -> None:
+    for number in count(1):
+        again, turned = fresh(tmp_path / f"again-{number}"), fresh(tmp_path / f"turned-{number}")
+        ended = False
+        for tree in (again, turned):
+            assert killed(partial(apply, tree), halfway)
+            ended = not killed(partial(recover, tree, back=True), number)
+        recover(again, back=True)
+        assert contents(again) == UNTOUCHED
+        recover(turned)
+        assert contents(turned) in (UNTOUCHED, APPLIED)
+        if ended:
+            break
+    assert number > 10
+
+
+def test_a_file_that_was_edited_since_keeps_everything_as_it_is(tmp_path: Path, halfway: int) -> None:
+    tree = fresh(tmp_path)
+    assert killed(partial(apply, tree), halfway)
+    file = next(file for file in APPLIED if contents(tree)[file] == APPLIED[file])
+    edit(tree, file, b"class", b"# mine\nclass")
+    before = contents(tree)
+    with pytest.raises(TreeError, match="was changed after the write was interrupted"):
+        recover(tree, back=True)
+    assert contents(tree) == before
+    assert Store(tree.package).pending
