@@ -34,6 +34,8 @@ _ROUNDS = 5
 _BLOCK = 4096
 # Git goes on in the background otherwise, in a worktree that is gone by then.
 _AT_ONCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
+# Git leaves it to the disk when objects are written, and a branch may be there before its commit is.
+_FLUSHED = ("-c", "core.fsync=all")
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 OWN_FILES = ("-c", "submodule.recurse=false")
 
@@ -52,6 +54,8 @@ _MOVE = r"""!move() {
             git checkout-index -q -f -z --stdin || exit 3
         exit 2
     fi
+    # Whoever finds the new commit after a power cut finds its files.
+    git diff-tree -r -z --no-renames --name-only --diff-filter=d "$base" "$last" | xargs -0 sync -- 2>/dev/null
     git update-ref -m "$why" HEAD "$last" "$base" && exit 0
     git read-tree -m -u "$last" "$base" || exit 3
     exit 2
@@ -215,7 +219,7 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
             asked(place, "update-index", "--assume-unchanged", *differing)
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
-        settings = (*_AT_ONCE, *_hooks(top, place))
+        settings = (*_AT_ONCE, *_FLUSHED, *_hooks(top, place))
         yield Linked(CheckoutTree(root, package), place, settings, head, branch)
 
 
@@ -283,7 +287,7 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
     _require_free(top, base, last)
     _require_space(tree, top, base, last)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
-    done = quietly(top, *OWN_FILES, *alias, "patchkit-move", base, last, why, apart=True)
+    done = quietly(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, why, apart=True)
     if done.returncode not in (0, 2):
         raise UnfinishedError(
             f"git was stopped while it moved {top} ({said(done)})",
