@@ -108,7 +108,7 @@ class Linked:
         A formatter that runs as a hook rewrites files and refuses, or rewrites them and goes on: both times what
         it made of them is what the commit is to have.
         """
-        left = adopt.as_left(self.tree)
+        left, start = adopt.as_left(self.tree), self.head
         try:
             for _ in range(_ROUNDS):
                 before = asked(self.top, "write-tree")
@@ -116,13 +116,16 @@ class Linked:
                 asked(self.top, "add", "--update", ".")
                 now = asked(self.top, "write-tree")
                 if done.returncode == 0:
+                    if self.head == start:
+                        raise RefusedCommitError("git's hooks took the commit back")
                     if now == asked(self.top, "rev-parse", "HEAD^{tree}"):
                         return self.head
                     arguments = ("commit", "--quiet", "--amend", "--no-edit")
                 elif now == before:
                     raise RefusedCommitError(f"git refused the commit ({said(done)})")
         finally:
-            adopt.note_rewritten(self.tree, left)
+            if self.tree.package.is_dir():  # Else a hook has removed it, which is said already.
+                adopt.note_rewritten(self.tree, left)
         raise RefusedCommitError("git's hooks change files anew at each commit")
 
 
