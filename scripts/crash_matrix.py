@@ -215,7 +215,7 @@ ACTS = (
         partial(api.revert, patches=NEIGHBOURS),
     ),
     Act(
-        "rebase-check --merge",
+        "rebase --merge",
         on_two_branches,
         partial(api.merge, patches=NEIGHBOURS, ref="release"),
         partial(api.revert, patches=NEIGHBOURS),

@@ -5,7 +5,7 @@ The folder to give is the top of a small file system of its own, such as
 ``mount -t tmpfs -o size=2m tmpfs FOLDER``. Checkout, git's folder, the temporary folder, a person's own folders or
 the place of the answer lie there in turn, and a command is run with 0, 1, 2, ... free blocks until it succeeds. What
 refuses has to leave everything as it was, in a sentence and under its exit code; what was stopped in the middle,
-``recover`` has to bring to one of its two ends. Prints the counts that stand in docs/reliability.md.
+``apply --continue`` has to bring to one of its two ends. Prints the counts that stand in docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ ACTS = (
     Act("revert", applied, ("revert", "TREE")),
     Act("apply --commit", lambda tree: None, ("apply", "TREE", "one", "two", "--commit")),
     Act("later apply --commit", committed, ("apply", "TREE", "two", "--commit")),
-    Act("rebase-check --merge", on_two_branches, ("rebase-check", "TREE", "--onto", "release", "--merge")),
+    Act("rebase --merge", on_two_branches, ("rebase", "TREE", "--onto", "release", "--merge")),
     Act("apply --markers", lambda tree: None, ("apply", "TREE", "odd", "--markers"), done=1),
     Act("resolve", finished, ("resolve", "TREE", "odd", "odd")),
     Act("export", lambda tree: None, ("export", "TREE", "-o", "OUT")),
@@ -271,14 +271,16 @@ class Grid:
         if code == 0:
             return "not what it makes"
         if Store(laid.tree.package).pending:
-            ran("recover", str(laid.root))
+            ran("apply", "--continue", str(laid.root))
             if laid.came_to() != expected and laid.stands() != before:
                 return "recovered, and neither old nor new"
-            return "" if "recover" in said else "stopped in the middle, and does not say so"
+            return "" if "apply --continue" in said else "stopped in the middle, and does not say so"
         if laid.stands() != before:
             return "something changed"
         return (
-            "" if "nothing was" in said and said.count("\n") == 1 else "does not say that nothing was written"
+            ""
+            if "nothing was" in said and said.startswith("error: ")
+            else "does not say that nothing was written"
         )
 
 

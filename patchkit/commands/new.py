@@ -87,8 +87,8 @@ def _write(file: Path, text: str) -> None:
             for place in missing:
                 place.rmdir()
         raise TreeError(
-            f"{error.filename or file}: {error.strerror}: nothing was written; mend that or name another folder "
-            "with -o."
+            f"{error.filename or file}: {error.strerror}, and nothing was written",
+            advice="mend that or name another folder with -o",
         ) from error
 
 

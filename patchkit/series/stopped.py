@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from patchkit.errors import TreeError, UnfinishedError
-from patchkit.series.worktree import OWN_FILES, asked, quietly
+from patchkit.series.worktree import OWN_FILES, asked, quietly, said
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.recover import Recovery
 from patchkit.transaction.store import Store
@@ -71,8 +71,8 @@ def put_back(tree: CheckoutTree) -> Recovery | None:
         left_out = _left_out(top)
         stands = {file: _stand(tree, top, file, journal.move) for file in files if file.name not in left_out}
         begun = [file for file, stand in stands.items() if stand is _Stand.NEW]
-        with refusing(tree, f"mend that and run patchkit recover {tree.root} again", UnfinishedError):
-            _restore(top, files, begun, left_out)
+        with refusing(tree, f"mend that, {_again(tree)}", UnfinishedError):
+            _restore(tree, top, files, begun, left_out)
             store.unstage()
             store.end()
     return Recovery("rolled-back", tuple(file.name for file in begun))
@@ -83,12 +83,14 @@ def _is_of_move(store: Store) -> bool:
     return journal is not None and journal.move is not UNSET
 
 
+def _again(tree: CheckoutTree) -> str:
+    return f"then run patchkit apply --continue {tree.root} again"
+
+
 def _require_no_lock(tree: CheckoutTree, top: Path) -> None:
     lock = Path(asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index.lock"))
     if lock.exists():
-        raise TreeError(
-            f"{lock} is there: if no other git is at work, remove it, and run patchkit recover {tree.root} again."
-        )
+        raise TreeError(f"{lock} is there", advice=f"if no other git is at work, remove it; {_again(tree)}")
 
 
 def _files(top: Path, base: str, last: str) -> Iterator[_File]:
@@ -121,8 +123,9 @@ def _stand(tree: CheckoutTree, top: Path, file: _File, commits: tuple[str, str])
     if old is not None and Checkout(top).is_content(file.ids[0], content):
         return _Stand.OLD
     raise TreeError(
-        f"{path} was changed after git was stopped: keep your version elsewhere, git checkout HEAD -- {file.name} "
-        f"(or remove it, where HEAD has none), and run patchkit recover {tree.root} again."
+        f"{path} was changed after git was stopped",
+        advice=f"keep your version elsewhere, git checkout HEAD -- {file.name} (or remove it, where HEAD has none), "
+        f"{_again(tree)}",
     )
 
 
@@ -134,15 +137,19 @@ def _content(top: Path, file: _File, side: int, commit: str) -> bytes | None:
     return quietly(top, "cat-file", *asks).stdout
 
 
-def _restore(top: Path, files: Sequence[_File], begun: Sequence[_File], left_out: frozenset[str]) -> None:
+def _restore(
+    tree: CheckoutTree, top: Path, files: Sequence[_File], begun: Sequence[_File], left_out: frozenset[str]
+) -> None:
     """Let the index have all of the files, and the folder those that were begun, as the first commit has them."""
     kept = [file for file in files if file.is_old]
     entries = (("--cacheinfo", f"{file.modes[0]},{file.ids[0]},{file.name}") for file in kept)
-    _index(top, ("update-index", "--add"), [word for entry in entries for word in entry])
-    _index(top, ("update-index", "--force-remove"), _names(file for file in files if not file.is_old))
-    _index(top, ("update-index", "--skip-worktree"), _names(file for file in kept if file.name in left_out))
+    _index(tree, top, ("update-index", "--add"), [word for entry in entries for word in entry])
+    _index(tree, top, ("update-index", "--force-remove"), _names(file for file in files if not file.is_old))
+    _index(
+        tree, top, ("update-index", "--skip-worktree"), _names(file for file in kept if file.name in left_out)
+    )
     named = _names(file for file in begun if file.is_old)
-    _index(top, ("checkout-index", "--quiet", "--force", "--index"), named)
+    _index(tree, top, ("checkout-index", "--quiet", "--force", "--index"), named)
     with Folder.open(top) as opened:
         # Where one is not there, the folder for it may be.
         for file in files:
@@ -160,9 +167,13 @@ def _remove(top: Folder, parts: tuple[str, ...]) -> None:
                 above.unmake(parts[end - 1])
 
 
-def _index(top: Path, command: Sequence[str], words: Sequence[str]) -> None:
+def _index(tree: CheckoutTree, top: Path, command: Sequence[str], words: Sequence[str]) -> None:
     for start in range(0, len(words), _AT_ONCE):
-        asked(top, *OWN_FILES, *command, *words[start : start + _AT_ONCE])
+        done = quietly(top, *OWN_FILES, *command, *words[start : start + _AT_ONCE])
+        if done.returncode:
+            raise UnfinishedError(
+                f"git {command[0]} failed in {top} ({said(done)})", advice=f"mend that, {_again(tree)}"
+            )
 
 
 def _names(files: Iterable[_File]) -> list[str]:

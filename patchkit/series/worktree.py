@@ -34,6 +34,8 @@ _ROUNDS = 5
 _BLOCK = 4096
 # Git goes on in the background otherwise, in a worktree that is gone by then.
 _AT_ONCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
+# Git leaves it to the disk when objects are written, and a branch may be there before its commit is.
+_FLUSHED = ("-c", "core.fsync=all")
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 OWN_FILES = ("-c", "submodule.recurse=false")
 
@@ -52,6 +54,8 @@ _MOVE = r"""!move() {
             git checkout-index -q -f -z --stdin || exit 3
         exit 2
     fi
+    # Whoever finds the new commit after a power cut finds its files.
+    git diff-tree -r -z --no-renames --name-only --diff-filter=d "$base" "$last" | xargs -0 sync -- 2>/dev/null
     git update-ref -m "$why" HEAD "$last" "$base" && exit 0
     git read-tree -m -u "$last" "$base" || exit 3
     exit 2
@@ -104,7 +108,7 @@ class Linked:
         A formatter that runs as a hook rewrites files and refuses, or rewrites them and goes on: both times what
         it made of them is what the commit is to have.
         """
-        left = adopt.as_left(self.tree)
+        left, start = adopt.as_left(self.tree), self.head
         try:
             for _ in range(_ROUNDS):
                 before = asked(self.top, "write-tree")
@@ -112,13 +116,16 @@ class Linked:
                 asked(self.top, "add", "--update", ".")
                 now = asked(self.top, "write-tree")
                 if done.returncode == 0:
+                    if self.head == start:
+                        raise RefusedCommitError("git's hooks took the commit back")
                     if now == asked(self.top, "rev-parse", "HEAD^{tree}"):
                         return self.head
                     arguments = ("commit", "--quiet", "--amend", "--no-edit")
                 elif now == before:
                     raise RefusedCommitError(f"git refused the commit ({said(done)})")
         finally:
-            adopt.note_rewritten(self.tree, left)
+            if self.tree.package.is_dir():  # Else a hook has removed it, which is said already.
+                adopt.note_rewritten(self.tree, left)
         raise RefusedCommitError("git's hooks change files anew at each commit")
 
 
@@ -215,7 +222,7 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
             asked(place, "update-index", "--assume-unchanged", *differing)
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
-        settings = (*_AT_ONCE, *_hooks(top, place))
+        settings = (*_AT_ONCE, *_FLUSHED, *_hooks(top, place))
         yield Linked(CheckoutTree(root, package), place, settings, head, branch)
 
 
@@ -283,11 +290,11 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
     _require_free(top, base, last)
     _require_space(tree, top, base, last)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
-    done = quietly(top, *OWN_FILES, *alias, "patchkit-move", base, last, why, apart=True)
+    done = quietly(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, why, apart=True)
     if done.returncode not in (0, 2):
         raise UnfinishedError(
-            f"git was stopped while it moved {top} ({said(done)}): run patchkit recover {tree.root}, which puts "
-            "its files back."
+            f"git was stopped while it moved {top} ({said(done)})",
+            advice=f"run patchkit apply --continue {tree.root}, which puts its files back",
         )
     if done.returncode != 0:
         raise TreeError(

@@ -20,8 +20,8 @@ def scratch() -> Iterator[Path]:
         made = tempfile.TemporaryDirectory(prefix="patchkit-")
     except OSError as error:  # Where no temporary folder takes a byte, Python says that there is none.
         raise TreeError(
-            f"there is no temporary folder to work in ({error.strerror}): nothing was written; free some space, or "
-            "let TMPDIR name a folder that has some."
+            f"there is no temporary folder to work in ({error.strerror}), and nothing was written",
+            advice="free some space, or let TMPDIR name a folder that has some",
         ) from error
     with made as folder:
         yield Path(folder)

@@ -88,6 +88,19 @@ def test_a_formatter_that_is_never_content_is_refused(fork: CheckoutTree) -> Non
     refuses(fork, "change files anew")
 
 
+def test_a_hook_that_takes_a_commit_back_has_refused_it(fork: CheckoutTree) -> None:
+    hook(fork, "post-commit", "git reset -q --hard HEAD~1")
+    refuses(fork, "hooks took the commit back")
+
+
+def test_a_hook_that_removes_where_it_runs_is_a_refusal(fork: CheckoutTree) -> None:
+    hook(fork, "pre-commit", 'rm -rf "$PWD"')
+    before = whole(fork)
+    with pytest.raises(TreeError, match="nothing was changed"):
+        api.commit(fork, load.patches())
+    assert whole(fork) == before
+
+
 def test_another_file_that_a_hook_writes_is_committed_with_it(fork: CheckoutTree) -> None:
     hook(fork, "pre-commit", "git diff --cached --name-only > list.txt; git add list.txt")
     (fork.root / "list.txt").write_text("nothing\n")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from support.repositories import committing, patched_states
+from support.repositories import committing, hook, patched_states
 from support.toys import MIRROR, add_patch, everything, git, making
 
 from patchkit import api
@@ -57,7 +57,7 @@ def committing_apart(tree: CheckoutTree) -> int:
             api.commit(tree, load.patches())
             code = 0
         except UnfinishedError as error:
-            code = 7 if f"run patchkit recover {tree.root}" in str(error) else 8
+            code = 7 if f"run patchkit apply --continue {tree.root}" in str(error) else 8
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -172,3 +172,21 @@ def test_nobody_begins_before_a_git_ends_that_outlived_its_patchkit(fork: Checko
             api.recover(fork)
     is_patched(fork)
     assert set(recorded(fork)) == {"t-flag", "t-guard", "t-make", "t-stop"}
+
+
+def test_files_are_on_disk_before_the_branch_moves(
+    fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "sync").write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/synced\ngit log -1 --format=%s >> {tmp_path}/head\n'
+    )
+    (programs / "sync").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    hook(fork, "pre-commit", f"git config core.fsync > {tmp_path}/told")
+    api.commit(fork, load.patches())
+    changed = git(fork.root, "diff", "--name-only", "HEAD~4", "HEAD").split()
+    assert set((tmp_path / "synced").read_text().split()) == {"--", *changed}
+    assert (tmp_path / "head").read_text() == "Attributes\n"
+    assert (tmp_path / "told").read_text() == "all\n"

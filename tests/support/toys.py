@@ -211,6 +211,7 @@ def _git_without_anyones_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def _nothing_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Killing a process, unlike a power cut, loses nothing that was not flushed; flushing only takes time."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
+    monkeypatch.setenv("GIT_TEST_FSYNC", "0")
 
 
 @pytest.fixture
