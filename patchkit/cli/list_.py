@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 @options.options(options.folders, options.as_json)
 def command(*, folders: Sequence[Path], as_json: bool) -> None:
     """Name the patches."""
-    from patchkit.patchset import load
-
-    answer(tuple(load.patches(folders)), as_json=as_json)
+    answer(tuple(options.at_hand(folders)), as_json=as_json)
 
 
 def answer(patches: Sequence[Patch], *, as_json: bool) -> None:
@@ -35,6 +33,6 @@ def answer(patches: Sequence[Patch], *, as_json: bool) -> None:
         return
     width = max((len(patch.id) for patch in patches), default=0)
     for patch in patches:
-        off = "" if patch.default else " (off until it is named)"
+        off = "" if patch.default else f" ({patch.left_out or 'off until it is named'})"
         console.say(f"[bold]{escaped(patch.id.ljust(width))}[/]  {escaped(patch.title + off)}")
     console.say_next(("show PATCH", "tells more"), ("status TREE", "shows what a tree has"))

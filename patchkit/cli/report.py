@@ -33,12 +33,11 @@ def command(
     from patchkit.cli.answers.report import Report
     from patchkit.commands.report import report
     from patchkit.findings.printable import plain
-    from patchkit.patchset import load
     from patchkit.series.backports import markdown
 
     if not ledger:
         raise UsageError("which report? patchkit report --ledger prints the rows of a list of backports.")
-    patches = load.patches(folders)
+    patches = options.at_hand(folders, [tree], installed=installed)
     opened = options.Words(tree, installed, folders).open()
     with console.checking() as watch:
         rows = report(opened, patches, watch)

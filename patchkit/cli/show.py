@@ -23,9 +23,9 @@ def command(*, patch: str, folders: Sequence[Path], as_json: bool) -> None:
     """Say what PATCH changes, why, and at what risk; of a group, such as @speed, which patches it has."""
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Show
-    from patchkit.patchset import load, runs
+    from patchkit.patchset import runs
 
-    patches = load.patches(folders)
+    patches = options.at_hand(folders)
     if patch.startswith("@"):
         list_.answer(patches.group(patch), as_json=as_json)
         return

@@ -38,11 +38,10 @@ def command(
     from patchkit.cli import console
     from patchkit.cli.answers.status import Status
     from patchkit.commands.status import standing
-    from patchkit.patchset import load
     from patchkit.plan.status import State
 
     words = options.Words(tree, installed, folders)
-    patches = load.patches(folders)
+    patches = options.at_hand(folders, [tree], installed=installed)
     opened = words.open()
     with console.working(opened):
         found = standing(opened, patches)

@@ -50,8 +50,8 @@ def command(
 
     own = Path(patch)
     is_folder = (own / "patch.toml").is_file()
-    patches = load.patches((*folders, own) if is_folder else folders)
-    name = next(one for one in patches.ids if one not in load.patches(folders).ids) if is_folder else patch
+    patches = options.at_hand((*folders, own) if is_folder else folders)
+    name = load.named_in(own / "patch.toml") if is_folder else patch
     trials = [test(tree, patches, name) for tree in (*trees, *more)]
     if as_json:
         console.emit(trials)

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from patchkit.tree.git import GitTree
 
 
-def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, ...]:
+def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "") -> tuple[Path, ...]:
     """Write one file a stage to ``folder``, all of them or none, and return them in order.
+
+    The subject of each begins with ``prefix``.
 
     The commits are made in a temporary repository, so that git itself writes the files and nobody's settings say
     how. UsageError if ``folder`` has a series already, TreeError if it cannot be written or nobody knows who commits.
@@ -32,7 +34,7 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, 
         return ()
     try:
         with tempfile.TemporaryDirectory(prefix="patchkit-") as scratch:
-            return _placed(_written(tree, stages, Path(scratch)), folder)
+            return _placed(_written(tree, stages, Path(scratch), prefix), folder)
     except OSError as error:
         raise TreeError(
             f"{error.filename or folder}: {error.strerror}: nothing was written; mend that or name another folder "
@@ -40,7 +42,7 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, 
         ) from error
 
 
-def _written(tree: GitTree, stages: Sequence[Stage], scratch: Path) -> list[Path]:
+def _written(tree: GitTree, stages: Sequence[Stage], scratch: Path, prefix: str) -> list[Path]:
     repository = _Scratch(tree, scratch)
     repository.run("read-tree", _answer(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
     base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
@@ -56,7 +58,7 @@ def _written(tree: GitTree, stages: Sequence[Stage], scratch: Path) -> list[Path
             mode = repository.run("ls-files", "--stage", "--", name)[:6] or "100644"
             repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
         written = repository.run("write-tree")
-        parent = repository.run("commit-tree", written, "-p", parent, "-m", message([stage.patch]))
+        parent = repository.run("commit-tree", written, "-p", parent, "-m", message([stage.patch], prefix))
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
     signature = f"--signature=patchkit {__version__}"
     target = str(scratch / "series")
