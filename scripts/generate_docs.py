@@ -33,7 +33,7 @@ from patchkit.cli.schemas import schema as schema_of
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.kinds import KINDS
 from patchkit.errors import PatchkitError
-from patchkit.patchset import load, runs, schema
+from patchkit.patchset import configuration, load, runs, schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +45,7 @@ SCHEMA = REPOSITORY / "docs" / "patch.schema.json"
 PAGES = (
     "README.md",
     "docs/authoring.md",
+    "docs/configuration.md",
     "docs/kinds.md",
     "docs/benchmarks.md",
     "docs/drift.md",
@@ -800,8 +801,11 @@ def data() -> dict[Path, str]:
 
 
 def schemas() -> dict[Path, str]:
-    """Return the JSON Schemas of patch files and of every ``--json`` answer as they are published."""
-    found = {SCHEMA: schema.json_schema()}
+    """Return the JSON Schemas of patch files, a configuration and every ``--json`` answer as they are published."""
+    found = {
+        SCHEMA: schema.json_schema(),
+        SCHEMA.with_name("configuration.schema.json"): configuration.json_schema(),
+    }
     found |= {SCHEMA.parent / "schemas" / f"{name}.json": schema_of(name) for name in ANSWERS}
     return {path: json.dumps(said, indent=1) + "\n" for path, said in found.items()}
 

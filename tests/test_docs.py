@@ -19,7 +19,7 @@ from patchkit.cli import main
 from patchkit.codemods.kind import Kind, Site
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.variants import Variant
-from patchkit.patchset import header, load, schema
+from patchkit.patchset import configuration, header, load, schema
 from patchkit.plan.status import State
 
 REPOSITORY = Path(__file__).parents[1]
@@ -110,6 +110,17 @@ def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
 def test_every_key_of_a_patch_is_explained() -> None:
     keys = {field.encode_name for struct in STRUCTS for field in msgspec.structs.fields(struct)}
     assert keys - words_of("docs/authoring.md") == set()
+
+
+def test_every_key_of_a_configuration_and_every_group_is_explained() -> None:
+    words = words_of("docs/configuration.md")
+    assert {*configuration.Configuration.__struct_fields__, *load.patches().groups} - words == set()
+
+
+def test_the_example_of_a_configuration_is_one_and_names_patches_that_there_are() -> None:
+    text = (REPOSITORY / "docs" / "examples" / "fork" / configuration.NAME).read_bytes()
+    example = msgspec.toml.decode(text, type=configuration.Configuration)
+    assert load.patches().named(example.left_out) == example.left_out
 
 
 def test_every_kind_of_edit_is_listed_with_its_keys() -> None:

@@ -88,11 +88,10 @@ def command(
     from patchkit.cli import console
     from patchkit.commands.apply import apply
     from patchkit.commands.commit import commit
-    from patchkit.patchset import load
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
     from patchkit.transaction.apply import Applied
 
-    patches = load.patches(folders)
+    patches = options.at_hand(folders, arguments, installed=installed)
     words = options.understood(arguments, installed, folders, patches, everything=everything)
     if committing and (dry_run or allow_dirty):
         raise UsageError(

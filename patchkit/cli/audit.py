@@ -72,9 +72,11 @@ def command(
     from patchkit.commands.audit import audit
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
+    from patchkit.patchset import configuration
 
     style = options.style_of(style, as_json=as_json)
     opened = options.Words(tree, installed).open()
+    baseline = baseline or configuration.baseline_of(opened.fork)
     known = baselines.load(baseline) if baseline is not None else ()
     with console.progress() as watch:
         found = audit(opened, known, allow_unread=allow_unread, watch=watch)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _UNNAMED = "unnamed"
 """Stands, among the states, for what is not applied because nobody named it."""
 
+_LEFT_OUT = "left-out"
+"""Stands, among the states, for what a fork does not want, whatever the code says."""
+
 _GROUPS: dict[str, tuple[str, str, str]] = {
     State.APPLIED: ("Applied by patchkit", ">", "green"),
     State.UPSTREAM: ("Upstream's own", "=", "green"),
@@ -35,11 +38,14 @@ _GROUPS: dict[str, tuple[str, str, str]] = {
     State.CONFLICT: ("In conflict", "!", "red"),
     State.NOT_APPLICABLE: ("Not for this tree", "-", "dim"),
     _UNNAMED: ("Off until it is named", "o", "dim"),
+    _LEFT_OUT: ("Left out by the fork's configuration", "x", "dim"),
 }
 
 
 def group_of(status: PatchStatus) -> str:
     """Return the state under which a patch is listed."""
+    if status.patch.left_out and status.state not in {State.APPLIED, State.UPSTREAM}:
+        return _LEFT_OUT
     is_off = status.state is State.PENDING and not status.patch.default
     return _UNNAMED if is_off else status.state
 
@@ -134,6 +140,9 @@ def say_states(statuses: Sequence[PatchStatus], headings: dict[str, str] | None 
             say(
                 f"  [{style}]{mark} {escaped(status.patch.id.ljust(width))}[/]  {escaped(status.patch.title)}"
             )
+            if state == _LEFT_OUT:
+                say(f"      {escaped(status.patch.left_out)}")
+                continue
             conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
             for edit in conflicts:
                 say(f"      {escaped(f'{edit.file}: {edit.site}: {edit.name}: {edit.reason}')}")
@@ -146,7 +155,8 @@ def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
     from patchkit.patchset import runs
 
     ours = {State.APPLIED, State.PENDING, State.PARTIAL}
-    told = runs.never_run((status.patch.id for status in statuses if status.state in ours), version)
+    meant = (s.patch.id for s in statuses if s.state in ours and group_of(s) != _LEFT_OUT)
+    told = runs.never_run(meant, version)
     if told:
         say(f"\n{escaped(told)}")
 

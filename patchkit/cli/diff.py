@@ -26,16 +26,15 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     from patchkit.cli import console
     from patchkit.commands.diff import conflicts, diff
     from patchkit.findings.printable import printable
-    from patchkit.patchset import load
     from patchkit.plan.refusal import describe_conflicts, describe_left
 
-    patches = load.patches(folders)
+    patches = options.at_hand(folders, arguments, installed=installed)
     words = options.understood(arguments, installed, folders, patches)
+    asked = patches.asked(words.ids)
     tree = words.open()
     with console.working(tree):
         planned = diff(tree, patches, words.ids)
     _print(tree, planned, conflicts(planned), as_json=as_json)
-    asked = patches.asked(words.ids)
     if any(name in asked for name in planned.left):
         raise ConflictError(describe_conflicts(planned.patches), advice=f"patchkit status{words.tail}")
     if planned.left and not as_json:

@@ -39,13 +39,12 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     from patchkit.cli import console
     from patchkit.cli.answers.doctor import Doctor
     from patchkit.commands.doctor import doctor
-    from patchkit.patchset import load
 
     named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
     tree = options.Words(words[0] if named else None, False, folders).open()
     given = read_named(settings) if settings is not None else b""
     with console.working(tree):
-        diagnosis = doctor(tree, load.patches(folders), words[named:], given)
+        diagnosis = doctor(tree, options.at_hand(folders, words[:named]), words[named:], given)
     if as_json:
         console.emit(Doctor.of(tree, diagnosis))
     else:

@@ -41,10 +41,9 @@ def command(
     from patchkit.cli.answers.export import Export
     from patchkit.commands.export import export
     from patchkit.findings.printable import escaped
-    from patchkit.patchset import load
     from patchkit.plan.refusal import describe_left
 
-    patches = load.patches(folders)
+    patches = options.at_hand(folders, arguments)
     words = options.understood(arguments, False, folders, patches)
     tree = words.open()
     with console.working(tree):

@@ -6,13 +6,14 @@ import difflib
 import os
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from patchkit.errors import UsageError
+from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
@@ -107,6 +108,25 @@ def style_of(style: str, *, as_json: bool) -> str:
     if as_json and style not in ("text", "json"):
         raise UsageError(f"--json and --format {style} are two formats", advice="name one of them")
     return "json" if as_json else style
+
+
+def at_hand(
+    folders: Sequence[Path], words: Sequence[str | None] = (), *, installed: bool = False
+) -> PatchSet:
+    """Return the patches of a command: the built-in ones, those in ``folders``, and what the fork's configuration says.
+
+    The fork is the tree among ``words``, or the one that the current folder is in; a tree that there is not is
+    refused when it is opened.
+    """
+    from patchkit.patchset import load
+
+    trees = [
+        Words(word, False) for word in words if word and Path(word).exists() and not load.is_built_in(word)
+    ]
+    for each in (Words(None, True),) if installed else (*trees, Words(None, False)):
+        with suppress(TreeError):
+            return load.patches(folders, each.open().fork)
+    return load.patches(folders)
 
 
 def understood(

@@ -54,9 +54,8 @@ def command(
     from patchkit.commands.merge import merge
     from patchkit.commands.rebase_check import rebase_check
     from patchkit.findings.printable import escaped
-    from patchkit.patchset import load
 
-    patches = load.patches(folders)
+    patches = options.at_hand(folders, [tree])
     words = options.Words(tree, False, folders)
     opened = words.open()
     with console.working(opened):

@@ -60,7 +60,6 @@ def command(
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import give_up, resolve
     from patchkit.findings.printable import escaped
-    from patchkit.patchset import load
 
     if folder is not None:
         if len(words) > 1 or accept or giving_up:
@@ -73,7 +72,7 @@ def command(
         raise UsageError("no edit is named", advice="patchkit resolve [TREE] PATCH EDIT")
     if accept and giving_up:
         raise UsageError("--accept and --give-up contradict each other", advice="leave out one of them")
-    patches = load.patches(folders)
+    patches = options.at_hand(folders, words[:-2], installed=installed)
     *tree, patch, edit = words
     asked = options.Words(tree[0] if tree else None, installed, folders)
     opened = asked.open()
@@ -107,10 +106,10 @@ def _export(words: options.Words, folder: Path, *, as_json: bool) -> None:
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import export_resolutions
     from patchkit.findings.printable import escaped
-    from patchkit.patchset import load
 
     tree = words.open()
-    done = export_resolutions(tree, load.patches(words.folders), folder)
+    patches = options.at_hand(words.folders, [words.tree], installed=words.installed)
+    done = export_resolutions(tree, patches, folder)
     if as_json:
         console.emit(Resolve.of_export(tree, done))
         return

@@ -45,9 +45,8 @@ def command(
     from patchkit.cli.answers.revert import Revert
     from patchkit.commands.revert import KeptGoing, revert, revert_what_can_be
     from patchkit.findings.printable import escaped
-    from patchkit.patchset import load
 
-    patches = load.patches(folders)
+    patches = options.at_hand(folders, arguments, installed=installed)
     words = options.understood(arguments, installed, folders, patches, everything=everything)
     tree = words.open()
     with console.working(tree):

@@ -23,9 +23,9 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
     """List the patches or those of a group such as @speed, or show one: what it changes, why, its risk."""
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed, Show
-    from patchkit.patchset import load, runs
+    from patchkit.patchset import runs
 
-    patches = load.patches(folders)
+    patches = options.at_hand(folders)
     if patch is None or patch.startswith("@"):
         listed = tuple(patches) if patch is None else patches.group(patch)
         if as_json:
@@ -47,7 +47,7 @@ def _list(patches: Sequence[Patch]) -> None:
 
     width = max((len(patch.id) for patch in patches), default=0)
     for patch in patches:
-        off = "" if patch.default else " (off until it is named)"
+        off = "" if patch.default else f" ({patch.left_out or 'off until it is named'})"
         console.say(f"[bold]{escaped(patch.id.ljust(width))}[/]  {escaped(patch.title + off)}")
     console.say_next(("show PATCH", "tells more"), ("status TREE", "shows what a tree has"))
 

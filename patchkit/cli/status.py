@@ -47,11 +47,10 @@ def command(
     """Show each patch's state in TREE: applied, pending or in conflict."""
     from patchkit.cli import console
     from patchkit.commands.status import standing
-    from patchkit.patchset import load
     from patchkit.plan.status import State
 
     words = options.Words(tree, installed, folders)
-    patches = load.patches(folders)
+    patches = options.at_hand(folders, [tree], installed=installed)
     opened = words.open()
     if style == "ledger":
         _say_ledger(opened, patches, as_json=as_json)

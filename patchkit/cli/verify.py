@@ -74,14 +74,15 @@ def command(
     from patchkit.commands.verify import verify
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
-    from patchkit.patchset import load
+    from patchkit.patchset import configuration
     from patchkit.verify.subject import Terms
 
     style = options.style_of(style, as_json=as_json)
-    known = baselines.load(baseline) if baseline is not None else ()
-    patches = load.patches(folders)
+    patches = options.at_hand(folders, [tree], installed=installed)
     words = options.Words(tree, installed, folders)
     opened = words.open()
+    baseline = baseline or configuration.baseline_of(opened.fork)
+    known = baselines.load(baseline) if baseline is not None else ()
     terms = Terms(Confidence(min_confidence), known, importing=level == "import")
     with console.checking() as watch:
         verdict = verify(opened, patches, terms, watch)

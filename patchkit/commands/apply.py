@@ -46,7 +46,8 @@ def apply(
     """Apply ``ids`` (none: all that are on and fit) with what they require and, unless ``only``, what hardens them.
 
     ``runtime`` is where patched code gets its runtime: ``import`` from the installed patchkit, ``vendored`` from
-    a copy in the tree; without it a tree keeps what it has, and a fresh one imports.
+    a copy in the tree; without it the fork's configuration says it, or else a tree keeps what it has, and a fresh one
+    imports.
     With ``dry_run`` everything is checked and nothing written. A patch that conflicts is left out with all that
     need it: PlanConflictError, and nothing written, if ``ids`` or what they require are among these; with
     ``keep_going`` the others are applied all the same. With ``markers`` nothing is left out: of a patch that conflicts
@@ -54,7 +55,8 @@ def apply(
     made of the same code elsewhere is written there. TreeError if the tree refuses.
     """
     require_whole(tree)
-    planner = Planner(tree, patches, runtime)
+    asked = patches.asked(ids)
+    planner = Planner(tree, patches, runtime or patches.wishes.runtime)
     planning = partial(planner.plan, ids, only=only, closely=resolved or markers, certain=markers)
 
     def made(without: frozenset[str] = frozenset()) -> Plan:
@@ -69,7 +71,7 @@ def apply(
         )
         require_fitting(
             planned,
-            patches.asked(ids),
+            asked,
             f"--keep-going applies the others, --markers leaves you the conflicts to finish{offer}",
         )
     if not markers:

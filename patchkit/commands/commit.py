@@ -34,8 +34,9 @@ def commit(
     a commit. Branch, index, files and ledger change when all commits are made, and not before.
     """
     require_whole(tree)
+    asked, runtime = patches.asked(ids), runtime or patches.wishes.runtime
     planner = Planner(tree, patches, runtime)
     planned = fitting(lambda without: planner.plan(ids, only=only, without=without))
     if not keep_going:
-        require_fitting(planned, patches.asked(ids), "--keep-going applies the others")
+        require_fitting(planned, asked, "--keep-going applies the others")
     return committing(tree, planner.together(planned, origin(tree, planner)), patches, runtime)

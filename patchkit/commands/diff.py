@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
     """Return what applying ``ids`` (none: all that are on) with what they need would do, without what does not fit."""
     require_whole(tree)
-    planner = Planner(tree, patches)
+    planner = Planner(tree, patches, patches.wishes.runtime)
     planned = fitting(lambda without: planner.plan(ids, closely=True, without=without))
     return planner.together(planned, origin(tree, planner))
 

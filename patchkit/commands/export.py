@@ -38,6 +38,7 @@ def export(
     What is in the working tree and not committed does not count. What does not fit is left out: PlanConflictError, and
     nothing written, if ``ids`` or what they require are among that. TreeError if the tree is in no git checkout.
     """
+    asked = patches.asked(ids)
     with GitRepository(tree.root) as repository:
         head = GitTree(repository, "HEAD", place_of(tree.package))
         stages: tuple[Stage, ...] = ()
@@ -49,5 +50,6 @@ def export(
             return plan
 
         planned = fitting(made)
-        require_fitting(planned, patches.asked(ids), "name the others")
-        return Exported(planned.patches, exporting(head, stages, folder), planned.left)
+        require_fitting(planned, asked, "name the others")
+        files = exporting(head, stages, folder, patches.wishes.subject_prefix)
+        return Exported(planned.patches, files, planned.left)

@@ -6,13 +6,14 @@ import hashlib
 import itertools
 import sys
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from patchkit.errors import UsageError
+from patchkit.patchset import configuration
 from patchkit.patchset.header import PatchHeader, patch_of, require_free
 from patchkit.patchset.select import PatchSet
 from patchkit.tree.limits import read_named
@@ -23,10 +24,12 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from patchkit.codemods.kind import Kind
+    from patchkit.patchset.configuration import Configured
     from patchkit.patchset.patch import Change, Patch
+    from patchkit.tree.fork import Fork
 
     Raw = dict[str, Any]
 
@@ -73,9 +76,9 @@ class _LateChange:
         return self.late.converted[self.patch][self.number].imports
 
 
-def _raw(path: Path) -> tuple[Raw, bytes]:
+def _raw(path: Path, read: Callable[[], bytes] | None = None) -> tuple[Raw, bytes]:
     try:
-        data = read_named(path)
+        data = read_named(path) if read is None else read()
         return _table(data), data
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"not TOML ({error}); mend it and try again.", where=path) from None
@@ -132,9 +135,10 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
     return list(done.values())
 
 
-def patches(folders: Sequence[Path] = ()) -> PatchSet:
+def patches(folders: Sequence[Path] = (), fork: Fork | None = None) -> PatchSet:
     """Load the built-in patches and those in ``folders`` (a patch folder itself or a folder of them).
 
+    The configuration of a ``fork`` adds patches of its own, but for those that ``folders`` have, and says which are on.
     A file that ``extends`` a patch adds to that one. Raises UsageError with file, key and reason for a
     malformed patch; where an edit of a built-in one is malformed, that is when an edit's kind is first asked for.
     """
@@ -154,13 +158,35 @@ def patches(folders: Sequence[Path] = ()) -> PatchSet:
         raw, data = _raw(path)
         digest.update(data)
         own.append((raw, path))
+    known = configuration.read(fork) if fork is not None else None
+    if known is not None:
+        own += _configured(known, own)
+        digest.update(
+            b"\0".join([msgspec.json.encode(known.content), *(repr(raw).encode() for raw, _ in own)])
+        )
     if own:
         from patchkit.patchset import whole
 
         for name, (patch, path) in whole.own(own, built_in).items():
             built_in.pop(name, None)
             loaded[name], paths[name] = patch, path
-    return PatchSet(_ordered(loaded, paths), digest.hexdigest())
+    found = PatchSet(_ordered(loaded, paths), digest.hexdigest())
+    return found if known is None else configuration.configured(found, known)
+
+
+def _configured(known: Configured, own: Sequence[tuple[Raw, Path]]) -> Iterator[tuple[Raw, Path]]:
+    """Yield the patches of a fork's folders that are not among a person's ``own``."""
+    taken = {raw.get("id") for raw, _ in own} - {None}
+    for name in dict.fromkeys(file for folder in known.content.patches for file in known.folder(folder)):
+        path = Path(known.fork.label(name))
+        raw, _ = _raw(path, partial(known.fork.read, name))
+        if raw.get("id") not in taken and all(raw != other for other, _ in own):
+            yield raw, path
+
+
+def is_built_in(name: str) -> bool:
+    """Tell whether a word is the id of a built-in patch."""
+    return (BUILT_IN / name / configuration.PATCH).is_file()
 
 
 def files_in(folder: Path) -> list[Path]:

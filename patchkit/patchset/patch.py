@@ -90,7 +90,8 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     ``applies_when`` are facts without which the patch does not apply to a tree. ``upstream_when`` are facts
     that hold where upstream's own change is in the tree; sites that upstream has since moved on from are then
     no conflict. ``no_switch`` says why a server cannot turn the patch off by ``PATCHKIT_DISABLE``; ``built_in`` that
-    nobody's folder made or extended it, so that it is for the releases that patchkit supports.
+    nobody's folder made or extended it, so that it is for the releases that patchkit supports. ``left_out`` says why
+    it is none of those that are on by ``default``, where that is a fork's configuration.
     """
 
     id: str
@@ -103,6 +104,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     upstream: str = ""
     upstream_commit: str = ""
     no_switch: str = ""
+    left_out: str = ""
     built_in: bool = False
     default: bool = True
     requires: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,28 @@ GROUP = "@"
 """What the name of a group begins with where names of patches are taken."""
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """What a fork wants of a set of patches, as its configuration ``file`` says; empty where it says nothing.
+
+    Of a group that somebody names, those in ``on_in_groups`` are meant.
+    """
+
+    file: str = ""
+    left_out: frozenset[str] = frozenset()
+    on_in_groups: frozenset[str] = frozenset()
+    runtime: str = ""
+    subject_prefix: str = ""
+
+
 class PatchSet:
     """The patches at hand, built-in ones first, in the order in which they are applied."""
 
-    def __init__(self, patches: Sequence[Patch], digest: str) -> None:
+    def __init__(self, patches: Sequence[Patch], digest: str, wishes: Wishes | None = None) -> None:
         self._patches = {patch.id: patch for patch in patches}
         self.digest = digest
+        on = frozenset(patch.id for patch in patches if patch.default)
+        self.wishes = wishes or Wishes(on_in_groups=on)
 
     def __iter__(self) -> Iterator[Patch]:
         return iter(self._patches.values())
@@ -64,14 +81,28 @@ class PatchSet:
         found: list[str] = []
         for name in names:
             if name.startswith(GROUP):
-                found += [patch.id for patch in self.group(name) if patch.default]
+                found += [patch.id for patch in self.group(name) if patch.id in self.wishes.on_in_groups]
             else:
                 found.append(self.get(name).id)
         return tuple(dict.fromkeys(found))
 
     def asked(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the ids of the patches named, and of all that these require."""
-        return frozenset(self._with_required(self.named(names)))
+        """Return the ids of the patches named, and of all that these require.
+
+        UsageError if the fork leaves one of the latter out.
+        """
+        named = self.named(names)
+        found = self._with_required(named)
+        for name in self.ids:
+            if name in found and name in self.wishes.left_out and name not in named:
+                needing = next(
+                    other for other in self.ids if other in found and name in self.get(other).requires
+                )
+                raise UsageError(
+                    f"{needing} requires {name}, which {self.wishes.file} leaves out: name {name} too, or take it "
+                    "out of `left_out` there."
+                )
+        return frozenset(found)
 
     def select(self, names: Sequence[str] = (), *, only: bool = False) -> tuple[Patch, ...]:
         """Return the patches named with what they require and, unless ``only``, what hardens them, in order.

@@ -89,7 +89,9 @@ def commits(there: Linked, plan: Plan, patches: PatchSet, runtime: str) -> tuple
             if not files:
                 break
             try:
-                identifier = there.commit(sorted(files), message([status.patch for status in group]))
+                identifier = there.commit(
+                    sorted(files), message([s.patch for s in group], patches.wishes.subject_prefix)
+                )
             except RefusedCommitError as error:
                 first = first or error
                 continue

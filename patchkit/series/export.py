@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from patchkit.tree.git import GitTree
 
 
-def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, ...]:
+def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "") -> tuple[Path, ...]:
     """Write one file a stage to ``folder``, all of them or none, and return them in order.
+
+    The subject of each begins with ``prefix``.
 
     The commits are made in a temporary repository, so that git itself writes the files and nobody's settings say
     how. UsageError if ``folder`` has a series already, TreeError if it cannot be written or nobody knows who commits.
@@ -33,7 +35,7 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, 
         return ()
     try:
         with scratch() as place:
-            return _placed(_written(tree, stages, place), folder)
+            return _placed(_written(tree, stages, place, prefix), folder)
     except OSError as error:
         raise TreeError(
             f"{error.filename or folder}: {error.strerror}: nothing was written; mend that or name another folder "
@@ -41,7 +43,7 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path) -> tuple[Path, 
         ) from error
 
 
-def _written(tree: GitTree, stages: Sequence[Stage], place: Path) -> list[Path]:
+def _written(tree: GitTree, stages: Sequence[Stage], place: Path, prefix: str) -> list[Path]:
     repository = _Scratch(tree, place)
     repository.run("read-tree", _answer(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
     base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
@@ -57,7 +59,7 @@ def _written(tree: GitTree, stages: Sequence[Stage], place: Path) -> list[Path]:
             mode = repository.run("ls-files", "--stage", "--", name)[:6] or "100644"
             repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
         written = repository.run("write-tree")
-        parent = repository.run("commit-tree", written, "-p", parent, "-m", message([stage.patch]))
+        parent = repository.run("commit-tree", written, "-p", parent, "-m", message([stage.patch], prefix))
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
     signature = f"--signature=patchkit {__version__}"
     target = str(place / "series")

@@ -14,8 +14,11 @@ TRAILER = "Patchkit-Patch"
 _WIDTH = 72
 
 
-def message(patches: Sequence[Patch]) -> str:
-    """Return the message of the commit of a patch, or of several that cannot be committed one by one."""
+def message(patches: Sequence[Patch], prefix: str = "") -> str:
+    """Return the message of the commit of a patch, or of several that cannot be committed one by one.
+
+    Its subject begins with ``prefix``.
+    """
     first, *others = patches
     title = " ".join(first.title.split())
     paragraphs = _paragraphs(first)
@@ -23,7 +26,7 @@ def message(patches: Sequence[Patch]) -> str:
         paragraphs += [_filled(f"With it {patch.id}: {patch.title}"), *_paragraphs(patch)]
     trailers = [line for patch in patches for line in _trailers(patch)]
     more = f" (and {len(others)} more)" if others else ""
-    return "\n\n".join([title + more, *paragraphs, "\n".join(trailers)]) + "\n"
+    return "\n\n".join([prefix + title + more, *paragraphs, "\n".join(trailers)]) + "\n"
 
 
 def _paragraphs(patch: Patch) -> list[str]:

@@ -175,6 +175,11 @@ class GitRepository:
         replies.read(1)
         return header[0].decode(), content
 
+    def size(self, identifier: str) -> int:
+        """Return how many bytes an object has, without reading them; 0 for one that is not there."""
+        said = git(self.path, "cat-file", "-s", identifier).stdout.strip()
+        return int(said) if said.isdigit() else 0
+
     def entries(self, tree: str) -> Mapping[str, Entry]:
         """Return what the tree object of this id holds, by name; each tree is read once.
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import TreeError
 from patchkit.tree import project, sglang
+from patchkit.tree.fork import DiskFork
 from patchkit.tree.git import tag_version
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
 from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
@@ -97,6 +98,11 @@ class CheckoutTree:
         return project.line_length(
             _read(folder / project.FILE) for folder in (self.package.parent, self.root)
         )
+
+    @property
+    def fork(self) -> DiskFork:
+        """The root, for what the fork keeps there beside the package."""
+        return DiskFork(self.root, self.package)
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, None where there is no such file; TreeError if it is unreadable."""

@@ -50,7 +50,8 @@ class EditState(Answer, frozen=True, kw_only=True):
 class PatchState(Answer, frozen=True, kw_only=True):
     """A patch: applied, upstream, pending, partial, conflict or not-applicable.
 
-    ``ran``: whether it ran on a GPU on this release and gave its tokens, null where that is unknown.
+    ``ran``: whether it ran on a GPU on this release and gave its tokens, null where that is unknown. ``left_out`` says
+    why, where the fork's configuration leaves it out.
     """
 
     id: str
@@ -59,6 +60,7 @@ class PatchState(Answer, frozen=True, kw_only=True):
     reason: str
     ran: bool | None
     edits: tuple[EditState, ...]
+    left_out: str = ""
 
 
 class States(Answer, frozen=True, kw_only=True):
@@ -103,6 +105,7 @@ def states(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchSt
             reason=status.reason,
             ran=known.ran(status.patch.id, version),
             edits=tuple(map(EditState.of, status.edits)),
+            left_out=status.patch.left_out,
         )
         for status in statuses
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Listed(Answer, frozen=True, kw_only=True):
-    """A patch in what ``show`` lists; ``group`` where it is in one."""
+    """A patch in what ``show`` lists; ``group`` where it is in one, and why it is left out."""
 
     id: str
     title: str
@@ -25,6 +25,7 @@ class Listed(Answer, frozen=True, kw_only=True):
     hardens: tuple[str, ...]
     default: bool
     group: str = ""
+    left_out: str = ""
 
     @classmethod
     def of(cls, patch: Patch) -> Listed:
@@ -39,6 +40,7 @@ class Listed(Answer, frozen=True, kw_only=True):
             hardens=patch.hardens,
             default=patch.default,
             group=patch.group,
+            left_out=patch.left_out,
         )
 
 

@@ -69,7 +69,8 @@ def check(subject: Subject) -> Found:
 
 def _expected(subject: Subject, status: PatchStatus) -> bool:
     """Tell whether the tree has the patch at least in part, and not just something of another patch like it."""
-    if status.patch.upstream_when:
+    # A fork that wants none of a patch may have some of its changes in a way of its own.
+    if status.patch.upstream_when and not status.patch.left_out:
         return any(edit.state in _DONE for edit in status.edits)
     return status.patch.id in subject.signers and any(edit.state is State.APPLIED for edit in status.edits)
 

@@ -1,0 +1,151 @@
+"""What a fork keeps for patchkit beside the package is read from its root, on disk or in git, and nothing elsewhere is.
+
+A *name* is a posix path relative to the root. What git would not give to a clone as it stands is not read: a link, a
+pipe, what lies outside of the root or in git's own folder.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Protocol
+
+from patchkit.errors import UsageError
+from patchkit.tree.limits import MAX_READ_BYTES, read_named
+from patchkit.tree.names import is_unsafe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.tree.git import GitTree
+
+FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
+_GIT_KINDS = {"blob": FILE, "tree": FOLDER, "link": LINK}
+
+
+class Fork(Protocol):
+    """The root of a fork: what is there, by name."""
+
+    @property
+    def projects(self) -> tuple[str, ...]:
+        """The folders in which the project file of the package or of the fork may be."""
+
+    def label(self, name: str) -> str:
+        """Return where a name is, for messages."""
+
+    def kind(self, name: str) -> str:
+        """Return what a name is: ``file``, ``folder``, ``link``, ``other``, empty where nothing is."""
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file; UsageError if they cannot be read or have no end."""
+
+    def inside(self, name: str) -> list[str]:
+        """Return the names of what a folder has in it, sorted."""
+
+
+@dataclass(frozen=True)
+class DiskFork:
+    """The root of a tree on disk."""
+
+    root: Path
+    package: Path
+
+    @property
+    def projects(self) -> tuple[str, ...]:
+        """The root, and the folder that the package is in."""
+        inside = self.package.parent.relative_to(self.root).as_posix()
+        return tuple(dict.fromkeys(("", "" if inside == "." else inside)))
+
+    def path(self, name: str) -> Path:
+        """Return where a name is."""
+        return self.root / name
+
+    def label(self, name: str) -> str:
+        """Return the path of a name."""
+        return str(self.path(name))
+
+    def kind(self, name: str) -> str:
+        """Return what a name is; below a link nothing is."""
+        found = FOLDER
+        for place in (*reversed(PurePosixPath(name).parents[:-1]), PurePosixPath(name)):
+            if found != FOLDER:
+                return ""
+            try:
+                mode = os.lstat(self.root / place).st_mode
+            except FileNotFoundError:
+                return ""
+            except OSError as error:
+                raise self._unreadable(name, error) from None
+            found = LINK if stat.S_ISLNK(mode) else FOLDER if stat.S_ISDIR(mode) else OTHER
+            if stat.S_ISREG(mode):
+                found = FILE
+        return found
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file."""
+        return read_named(self.path(name))
+
+    def inside(self, name: str) -> list[str]:
+        """Return the names of what a folder has in it."""
+        try:
+            return sorted(os.listdir(self.path(name)))
+        except OSError as error:
+            raise self._unreadable(name, error) from None
+
+    def _unreadable(self, name: str, error: OSError) -> UsageError:
+        return UsageError(
+            f"{self.label(name)} cannot be read ({error.strerror}): make it readable and try again."
+        )
+
+
+@dataclass(frozen=True)
+class GitFork:
+    """The root of a tree in git's object store."""
+
+    tree: GitTree
+
+    @property
+    def projects(self) -> tuple[str, ...]:
+        """The root, and the folder that the package is in."""
+        return tuple(dict.fromkeys(("", posixpath.dirname(self.tree.place))))
+
+    def label(self, name: str) -> str:
+        """Return the repository, the commit and the name, as ``git show`` spells them."""
+        return f"{self.tree.repository.path} {self.tree.ref}:{name}"
+
+    def entry(self, name: str) -> tuple[str, str]:
+        """Return what a name is and the id of its object, both empty where nothing is."""
+        top = self.tree.repository.object(f"{self.tree.ref}^{{tree}}")
+        found = self.tree.repository.at(top[0], name) if top is not None else None
+        return (_GIT_KINDS.get(found.kind, OTHER), found.id) if found is not None else ("", "")
+
+    def kind(self, name: str) -> str:
+        """Return what a name is."""
+        return self.entry(name)[0]
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file."""
+        blob = self.entry(name)[1]
+        found = (
+            self.tree.repository.object(blob) if self.tree.repository.size(blob) <= MAX_READ_BYTES else None
+        )
+        if found is None:
+            raise UsageError(
+                f"{self.label(name)} is missing, or has more than {MAX_READ_BYTES // 2**20} MiB: leave the ref out."
+            )
+        return found[1]
+
+    def inside(self, name: str) -> list[str]:
+        """Return the names of what a folder has in it."""
+        return sorted(self.tree.repository.entries(self.entry(name)[1]))
+
+
+def checked(name: str) -> str:
+    """Return a name as somebody wrote it in its shortest form; ValueError if it leads out of the root."""
+    parts = [part for part in name.split("/") if part not in {"", "."}]
+    if name.startswith("/") or any(map(is_unsafe, parts)) or not name.isprintable():
+        raise ValueError(f"{name!r} does not lead to a place inside the repository")
+    return "/".join(parts)

@@ -1,0 +1,332 @@
+"""A fork says once what it wants, and every command goes by it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from support.toys import ABRUPT, CRLF, MIRROR, add_patch, attribute, everything, git
+
+from patchkit.cli import main, schemas
+from patchkit.patchset.configuration import Configuration
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+    from patchkit.tree.tree import CheckoutTree
+
+pytestmark = pytest.mark.usefixtures("patch_folder")
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, list(map(str, arguments)))
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def asked(*arguments: object, code: int = 0) -> Any:
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+def states(*arguments: object, code: int = 0) -> dict[str, str]:
+    return {patch["id"]: patch["state"] for patch in asked(*arguments, code=code)["patches"]}
+
+
+def left_out(*arguments: object) -> dict[str, str]:
+    patches = asked(*arguments)["patches"]
+    return {patch["id"]: patch["left_out"] for patch in patches if "left_out" in patch}
+
+
+def refusal(*arguments: object) -> str:
+    """Return the one sentence on stderr of a usage error."""
+    result = run(*arguments, code=2)
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.endswith(".\n")
+    return result.stderr
+
+
+def configure(tree: CheckoutTree, text: str, name: str = "patchkit.toml") -> Path:
+    path = tree.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def fork(checkout: CheckoutTree) -> CheckoutTree:
+    """A checkout with a patch folder of its own, whose patch requires a built-in one."""
+    add_patch(checkout.root / "ours", "acme", attribute(ABRUPT, "Worker", "acme = 1"), requires='["t-flag"]')
+    configure(checkout, 'patches = ["ours"]\n')
+    git(checkout.root, "add", ".")
+    git(checkout.root, "commit", "-qm", "Ours")
+    git(checkout.root, "config", "user.name", "A Maintainer")
+    git(checkout.root, "config", "user.email", "maintainer@example.com")
+    return checkout
+
+
+def test_patches_of_the_fork_are_at_hand_in_every_command(
+    fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = everything(fork.root)
+    assert "acme" in states("apply", fork.root, "acme")
+    assert "unknown" not in asked("status", fork.root)
+    run("verify", fork.root)
+    assert [row["patch"] for row in asked("report", "--ledger", fork.root)["rows"]].count("acme") == 1
+    assert asked("revert", fork.root, "acme")["reverted"] == ["acme"]
+    run("revert", fork.root)
+    assert everything(fork.root) == before
+    assert "+    acme = 1" in run("diff", fork.root, "acme").stdout
+    assert len(asked("export", fork.root, "acme", "-o", tmp_path / "series")["files"]) == 3
+    assert "acme" in [move["id"] for move in asked("rebase-check", fork.root, "--onto", "HEAD")["patches"]]
+    monkeypatch.chdir(fork.root)
+    assert "acme" in [patch["id"] for patch in asked("list")]
+    assert asked("show", "acme")["requires"] == ["t-flag"]
+    assert states("apply", "acme", "--dry-run")["acme"] == "applied"
+
+
+def test_what_is_left_out_is_shown_as_such_and_a_check_passes(fork: CheckoutTree) -> None:
+    configure(fork, 'left_out = ["t-flag"]\n')
+    assert left_out("status", fork.root) == {
+        "t-flag": "patchkit.toml leaves it out",
+        "t-stop": "it requires t-flag, which patchkit.toml leaves out",
+    }
+    shown = run("status", fork.root).stdout
+    assert "Left out by the fork's configuration:\n  x t-flag" in shown
+    assert states("apply", fork.root) == {"t-guard": "applied"}
+    run("status", fork.root, "--check")
+    run("verify", fork.root)
+    msgspec.convert(asked("status", fork.root), schemas.ANSWERS["status"])
+
+
+def test_a_kernel_of_the_forks_own_is_green(fork: CheckoutTree) -> None:
+    """The site is not as the patch describes it, which is no failure where the patch is left out."""
+    path = fork.package / MIRROR
+    path.write_bytes(path.read_bytes().replace(b"class Mirror", b"class OurMirror"))
+    run("status", fork.root, "--check", code=1)
+    configure(fork, 'left_out = ["t-flag", "t-guard"]\n')
+    run("apply", fork.root, "--allow-dirty")
+    run("status", fork.root, "--check")
+    assert states("status", fork.root)["t-flag"] == "conflict"
+
+
+def test_what_is_named_wins_over_what_is_left_out(fork: CheckoutTree) -> None:
+    configure(fork, 'left_out = ["t-flag"]\n')
+    said = refusal("apply", fork.root, "t-stop")
+    assert f"t-stop requires t-flag, which {fork.root / 'patchkit.toml'} leaves out: name t-flag too" in said
+    assert said == refusal("diff", fork.root, "t-stop")
+    assert set(states("apply", fork.root, "t-flag", "t-stop")) == {"t-flag", "t-stop", "t-guard"}
+
+
+def test_what_is_chosen_is_on_and_nothing_else(fork: CheckoutTree, patch_folder: Path) -> None:
+    add_patch(
+        patch_folder, "t-risky", attribute(CRLF, "Backend", "risky = 1"), default="false", group='"speed"'
+    )
+    add_patch(patch_folder, "t-fast", attribute(CRLF, "Backend", "fast = 1"), group='"speed"')
+    configure(fork, 'chosen = ["t-stop", "t-risky"]\n')
+    assert left_out("status", fork.root) == {"t-fast": "patchkit.toml does not choose it"}
+    run("status", fork.root, "--check", code=1)
+    assert set(states("apply", fork.root)) == {"t-flag", "t-stop", "t-guard", "t-risky"}
+    run("status", fork.root, "--check")
+    assert set(states("apply", fork.root, "@speed")) == {"t-fast", "t-risky"}
+    configure(fork, 'chosen = ["@speed"]\nleft_out = ["t-fast"]\n')
+    assert asked("diff", fork.root)["files"] == []
+    configure(fork, "chosen = []\n")
+    assert states("apply", fork.root) == {}
+
+
+def test_the_runtime_is_the_forks_unless_an_option_says_otherwise(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
+    calling = f"""[edit.call]
+kind = "insert-first"
+why = "toy"
+at = "{MIRROR}::Mirror.host"
+code = "patchkit_api.order_plan_stream(None)"
+"""
+    add_patch(
+        patch_folder, "t-call", calling, imports='["from patchkit.runtime import api_1 as patchkit_api"]'
+    )
+    configure(fork, 'runtime = "vendored"\n')
+    shown = {file["file"] for file in asked("diff", fork.root, "t-call")["files"]}
+    assert shown == set(asked("apply", fork.root, "t-call")["changed_files"])
+    assert any(file.startswith("_patchkit/") for file in shown)
+    run("revert", fork.root)
+    assert asked("apply", fork.root, "t-call", "--runtime", "import")["changed_files"] == [MIRROR]
+
+
+def test_known_findings_pass_without_an_option(fork: CheckoutTree) -> None:
+    saved = json.dumps({"findings": []})
+    configure(fork, saved, "ci/known.json")
+    configure(fork, 'baseline = "ci/known.json"\n')
+    run("audit", fork.root)
+    run("apply", fork.root)
+    run("verify", fork.root)
+    configure(fork, "{", "ci/known.json")
+    for command in ("audit", "verify"):
+        assert "ci/known.json is no baseline" in run(command, fork.root, code=2).stderr
+
+
+def test_subjects_begin_as_the_fork_says(fork: CheckoutTree, tmp_path: Path) -> None:
+    configure(fork, 'subject_prefix = "backport: "\n')
+    git(fork.root, "commit", "-qam", "Say so")
+    (file,) = asked("export", fork.root, "t-guard", "-o", tmp_path / "series")["files"]
+    assert "Subject: [PATCH] backport: Toy t-guard" in Path(file).read_text()
+    run("apply", fork.root, "--commit")
+    subjects = git(fork.root, "log", "--format=%s", "-3").splitlines()
+    assert sorted(subjects) == ["backport: Toy t-flag", "backport: Toy t-guard", "backport: Toy t-stop"]
+
+
+@pytest.mark.parametrize("place", ["pyproject.toml", "python/pyproject.toml"])
+def test_a_project_file_is_a_place_as_well(fork: CheckoutTree, place: str) -> None:
+    own = fork.root / "patchkit.toml"
+    configure(
+        fork, f"[project]\nname = 'sglang'\n[tool.patchkit]\n{own.read_text()}left_out = ['t-guard']", place
+    )
+    said = refusal("status", fork.root)
+    assert f"{own} and {fork.root / place} [tool.patchkit] both configure patchkit: keep one" in said
+    own.unlink()
+    assert "acme" in states("status", fork.root)
+    assert left_out("status", fork.root) == {"t-guard": "pyproject.toml [tool.patchkit] leaves it out"}
+
+
+def test_an_option_adds_to_the_forks_patches_and_wins_over_one_of_the_same_name(
+    fork: CheckoutTree, tmp_path: Path
+) -> None:
+    add_patch(tmp_path / "trial", "acme", attribute(ABRUPT, "Worker", "acme = 2"))
+    add_patch(tmp_path / "trial", "other", attribute(ABRUPT, "Worker", "other = 2"))
+    found = states("apply", fork.root, "acme", "other", "--patches", tmp_path / "trial")
+    assert set(found) == {"acme", "other"}
+    assert b"acme = 2" in (fork.read(ABRUPT) or b"")
+    run("revert", fork.root, "--patches", tmp_path / "trial")
+    run("apply", fork.root, "acme", "--patches", fork.root / "ours")
+    assert b"acme = 1" in (fork.read(ABRUPT) or b"")
+
+
+def test_a_change_of_it_is_seen_by_what_is_remembered(fork: CheckoutTree) -> None:
+    first = asked("status", fork.root)
+    assert asked("status", fork.root) == first
+    configure(fork, 'patches = ["ours"]\nleft_out = ["acme"]\n')
+    assert left_out("status", fork.root) == {"acme": "patchkit.toml leaves it out"}
+    add_patch(fork.root / "ours", "acme", attribute(ABRUPT, "NoWorker", "acme = 1"))
+    assert states("status", fork.root)["acme"] == "conflict"
+    configure(fork, 'patches = ["ours"]\n')
+    add_patch(fork.root / "ours", "acme", attribute(ABRUPT, "Worker", "acme = 1"), requires='["t-flag"]')
+    assert asked("status", fork.root) == first
+
+
+def test_a_clone_answers_the_same(fork: CheckoutTree, tmp_path: Path) -> None:
+    configure(fork, 'patches = ["ours"]\nleft_out = ["t-guard"]\n')
+    run("apply", fork.root)
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "Patched")
+    git(tmp_path, "clone", "-q", str(fork.root), "clone")
+    here, there = (asked("status", root, "--check") for root in (fork.root, tmp_path / "clone"))
+    assert here["patches"] == there["patches"]
+    assert asked("diff", tmp_path / "clone")["files"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'leftout = ["t-flag"]',
+            "key `leftout`: there is none of that name; did you mean `left_out`? The keys are",
+        ),
+        ('left_out = ["t-flg"]', "key `left_out`: no patch is called 't-flg'; did you mean t-flag?"),
+        ('chosen = ["@sped"]', "key `chosen`: no group is called '@sped'"),
+        (
+            'chosen = ["t-flag"]\nleft_out = ["@hardening", "t-flag"]',
+            "key `chosen`: t-flag is in `left_out` too",
+        ),
+        (
+            'chosen = ["t-stop"]\nleft_out = ["t-flag"]',
+            "key `chosen`: t-stop requires t-flag, which `left_out` leaves",
+        ),
+        ('runtime = "copied"', "key `runtime`: Invalid enum value 'copied'"),
+        ("left_out = 1", "key `left_out`: Expected `array`"),
+        ('left_out = [""]', "key `left_out`: Expected `str` of length >= 1"),
+        ('subject_prefix = "a\\nb"', "key `subject_prefix`: more than one line"),
+        ('patches = ["/tmp"]', "key `patches`: '/tmp' does not lead to a place inside the repository"),
+        ('patches = ["../ours"]', "key `patches`: '../ours' does not lead"),
+        ('patches = ["ours/../../x"]', "does not lead to a place inside the repository"),
+        ('patches = [".git/ours"]', "does not lead to a place inside the repository"),
+        ('patches = ["nowhere"]', "key `patches`: 'nowhere' is no folder of the repository"),
+        ('patches = ["python"]', "key `patches`: no patch.toml in 'python' or one folder below"),
+        ('patches = ["patchkit.toml"]', "is no folder of the repository"),
+        ("left_out = [", "not TOML"),
+        ("x = " + "[" * 9000, "nest too deep"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_file_and_key(fork: CheckoutTree, text: str, said: str) -> None:
+    path = configure(fork, text)
+    for command in ("status", "apply", "revert"):
+        answered = refusal(command, fork.root)
+        assert answered.startswith(f"Error: {path}: ")
+        assert said in answered
+
+
+@pytest.mark.parametrize("key", ["baseline"])
+def test_a_baseline_stays_inside(fork: CheckoutTree, key: str) -> None:
+    for name in ("../known.json", "/etc/hostname", "nowhere.json", "python"):
+        configure(fork, f'{key} = "{name}"\n')
+        assert f"key `{key}`: '{name}'" in refusal("audit", fork.root)
+
+
+def test_a_link_a_pipe_and_a_huge_file_are_refused_and_not_read(fork: CheckoutTree, tmp_path: Path) -> None:
+    path = fork.root / "patchkit.toml"
+    elsewhere = tmp_path / "elsewhere.toml"
+    elsewhere.write_text('left_out = ["t-guard"]\n')
+    for make in (
+        lambda: path.symlink_to(elsewhere),
+        lambda: path.symlink_to("/dev/zero"),
+        lambda: os.mkfifo(path),
+        path.mkdir,
+    ):
+        path.unlink()
+        make()
+        assert f"{path} is no file: put the file itself there" in refusal("status", fork.root)
+        path.rmdir() if path.is_dir() and not path.is_symlink() else None
+        path.touch()
+    with path.open("wb") as file:
+        file.truncate(2**30)
+    assert "more than 64 MiB" in refusal("status", fork.root)
+    path.write_text("#" * 2**19)
+    assert "more than 256 KiB" in refusal("status", fork.root)
+
+
+def test_a_folder_that_is_a_link_is_not_followed(fork: CheckoutTree, tmp_path: Path) -> None:
+    add_patch(tmp_path / "theirs", "evil", attribute(ABRUPT, "Worker", "evil = 1"))
+    (fork.root / "linked").symlink_to(tmp_path / "theirs")
+    configure(fork, 'patches = ["linked"]\n')
+    assert "'linked' is no folder of the repository, or a link" in refusal("status", fork.root)
+    (fork.root / "ours" / "evil").symlink_to(tmp_path / "theirs" / "evil")
+    configure(fork, 'patches = ["ours"]\n')
+    assert "evil" not in states("status", fork.root)
+    configure(fork, 'patches = ["ours/evil"]\n')
+    assert "or a link" in refusal("status", fork.root)
+    (fork.root / "ours" / "more").mkdir()
+    (fork.root / "ours" / "more" / "patch.toml").symlink_to(tmp_path / "theirs" / "evil" / "patch.toml")
+    configure(fork, 'patches = ["ours"]\n')
+    assert "ours/more/patch.toml is no file" in refusal("status", fork.root)
+
+
+def test_a_project_file_that_does_not_speak_of_patchkit_is_nobodys_concern(fork: CheckoutTree) -> None:
+    before = states("status", fork.root)
+    configure(fork, "[project", "pyproject.toml")
+    assert states("status", fork.root) == before
+    configure(fork, "[tool.ruff]\nextend-exclude = ['patchkit']\n", "pyproject.toml")
+    assert states("status", fork.root) == before
+
+
+def test_a_tree_without_one_answers_as_ever(checkout: CheckoutTree) -> None:
+    configure(checkout, "")
+    empty = asked("status", checkout.root)
+    (checkout.root / "patchkit.toml").unlink()
+    assert asked("status", checkout.root) == empty
+    assert Configuration() == msgspec.convert({}, Configuration)
