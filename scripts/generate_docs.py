@@ -42,11 +42,13 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 SCHEMA = REPOSITORY / "docs" / "patch.schema.json"
+KIND_PAGES = REPOSITORY / "docs" / "kinds"
 PAGES = (
     "README.md",
     "docs/authoring.md",
     "docs/configuration.md",
-    "docs/kinds.md",
+    "docs/maintaining.md",
+    "docs/patches.md",
     "docs/benchmarks.md",
     "docs/drift.md",
     "docs/support.md",
@@ -204,6 +206,17 @@ def text_tools() -> str:
     )
 
 
+def text_tools_in_brief() -> str:
+    """Return the comparison in a sentence, with the best of the other tools that git has."""
+    said = _text_tools()
+    correct = {each["tool"]: each["correct"] for each in said["tools"]}
+    return (
+        f"On {len(said['trees'])} drifted trees patchkit lands {correct['patchkit']} of {said['files']} changed files, "
+        f"`git am -3` {correct['git am -3']} correctly; what patchkit plans is the yardstick there, and "
+        "[docs/drift.md](docs/drift.md) says how it is checked."
+    )
+
+
 def measured() -> str:
     """Return what ``scripts/bench_decode.py`` measured of a decode step."""
     rows = []
@@ -346,6 +359,69 @@ def _measured_alone(patch: str) -> str:
         ratios_of_both = [f"{a['ratio']['median']:.3f} to {b['ratio']['median']:.3f}" for a, b in pairs]
         said.append(f"of the unpatched step {ratios_of_both[0]} at batch 1, {ratios_of_both[1]} at 8")
     return "; ".join(said) + (f", with {', '.join(beside)}" if beside else "")
+
+
+class _Backend(NamedTuple):
+    """A row of the README's table: a backend, what patches change there, and where it was timed."""
+
+    name: str
+    changes: str
+    place: gpu_runs.Place | None
+    timed_at_32: str = ""
+
+
+def _engine(family: str, backend: str, algorithm: str = "EAGLE3") -> gpu_runs.Place:
+    return gpu_runs.Place(RELEASE, family, algorithm, backend)
+
+
+BACKENDS = (
+    _Backend(
+        "FlashAttention-3",
+        "no CPU mirror, draft-extend in a CUDA graph, one schedule a verify",
+        _engine("Llama", "fa3"),
+        "fa3-straight",
+    ),
+    _Backend("Triton", "no CPU mirror, replays planned in one launch", _engine("Llama", "triton"), "default-straight"),
+    _Backend(
+        "FlashInfer", "draft-extend in a CUDA graph, planned from host lengths", _engine("Llama", "flashinfer")
+    ),
+    _Backend(
+        "Triton, DeepSeek MLA", "no CPU mirror, replays planned in one launch", _engine("DeepSeek MLA", "triton", "EAGLE")
+    ),
+    _Backend("Triton, Qwen3-Next", "no CPU mirror beside linear attention", _engine("Qwen3-Next", "triton", "EAGLE")),
+    _Backend("TRTLLM MLA, TRTLLM MHA, DeepSeek Sparse Attention", "no CPU mirror, draft-extend in a CUDA graph", None),
+)
+
+
+def gains() -> list[tuple[_Backend, dict[int, float], dict[int, float]]]:
+    """Return each backend with the patched step's time over the unpatched one's by batch, at 8 and at 32 layers."""
+    found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
+    large = {
+        (result["scenario"], result["batch"]): result["ratio"]["median"]
+        for run, result in _servers()
+        if result["layers"] == 32 and result["tree"] == SERVERS_PATCHED.get((run, result["scenario"]))
+    }
+    return [
+        (
+            backend,
+            gpu_runs.ratios(found[backend.place].values()) if backend.place else {},
+            {batch: large[backend.timed_at_32, batch] for batch in (1, 8) if (backend.timed_at_32, batch) in large},
+        )
+        for backend in BACKENDS
+    ]
+
+
+def gained() -> str:
+    """Return what changes on each backend, and the patched step's time over the unpatched one's."""
+
+    def said(ratios: dict[int, float]) -> str:
+        return " / ".join(f"{ratios[batch]:.2f}" for batch in (1, 8)) if ratios else ""
+
+    rows = [
+        [backend.name, backend.changes, said(small) or "not run on a GPU", said(large)]
+        for backend, small, large in gains()
+    ]
+    return _table(["attention backend", "what changes", "8 layers", "32 layers"], rows)
 
 
 def servers_compared() -> str:
@@ -594,6 +670,10 @@ def pictures() -> dict[str, Plot]:
     contenders = tuple(metadata["trees"])
     batch, context = REPLAY
     drawn = {
+        "gains": Plot(
+            "Bars: time of a decode step of the patched release over the unpatched one, by attention backend and batch",
+            lambda: plots.gains([(backend.name, ratios) for backend, ratios, _ in gains() if ratios]),
+        ),
         "decode-steps": Plot(
             "Bars: time per decode step of each tree as a ratio to unpatched, host syncs and copies to the host",
             lambda: plots.decode_steps(steps(), TARGETS),
@@ -791,13 +871,13 @@ def edit_kinds() -> str:
     for name, kind in KINDS.items():
         own = [field for field in msgspec.structs.fields(kind) if field.name not in shared]
         keys = ", ".join(f"`{field.encode_name}`" + ("" if field.required else "?") for field in own)
-        rows.append([f"`{name}`", _first_line(kind), keys])
+        rows.append([f"[`{name}`](kinds/{name}.md)", _first_line(kind), keys])
     return _table(["kind", "what it does", "its keys"], rows)
 
 
 def data() -> dict[Path, str]:
     """Return the files that are for programs, with what they are to hold."""
-    return {REPOSITORY / "patches" / runs.NAME: gpu_runs.written(_known())} | schemas()
+    return {REPOSITORY / "patches" / runs.NAME: gpu_runs.written(_known())} | schemas() | kind_pages()
 
 
 def schemas() -> dict[Path, str]:
@@ -810,25 +890,25 @@ def schemas() -> dict[Path, str]:
     return {path: json.dumps(said, indent=1) + "\n" for path, said in found.items()}
 
 
-def kind_chapters() -> str:
-    """Return a chapter per kind of edit: what it does, its keys, and its examples, which are its tests."""
-    return "\n\n".join(_chapter(name, kind) for name, kind in KINDS.items())
+def kind_pages() -> dict[Path, str]:
+    """Return a page per kind of edit: what it does, its keys, and its examples, which are its tests."""
+    return {KIND_PAGES / f"{name}.md": _kind_page(name, kind) for name, kind in KINDS.items()}
 
 
-def _chapter(name: str, kind: type[Kind]) -> str:
+def _kind_page(name: str, kind: type[Kind]) -> str:
     shared = {field.name for field in msgspec.structs.fields(Kind)}
     own = [field for field in msgspec.structs.fields(kind) if field.name not in shared]
     keys = ", ".join(f"`{field.encode_name}`" + ("" if field.required else "?") for field in own)
     said = textwrap.dedent(f"    {kind.__doc__}").strip().replace("``", "`")
-    parts = [f"## `{name}`", said, f"Keys: {keys}."]
+    parts = [f"# `{name}`", said, f"Keys: {keys}. A key with a question mark is optional; [all kinds](../authoring.md#an-edit)."]
     for heading, group in (
-        ("changes", kind.VALID),
-        ("leaves as it is, for the change is there", kind.NO_OP),
-        ("refuses", kind.INVALID),
+        ("Changes", kind.VALID),
+        ("Already applied", kind.NO_OP),
+        ("Refused", kind.INVALID),
     ):
-        parts.append(f"### What `{name}` {heading}")
-        parts += [_shown(name, example) for example in group]
-    return "\n\n".join(parts)
+        if group:
+            parts += [f"## {heading}", *(_shown(name, example) for example in group)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _shown(kind: str, example: Example) -> str:

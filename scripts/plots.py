@@ -126,6 +126,29 @@ def _headline(axes: Axes, y: float, text: str) -> None:
 
 
 @matplotlib.rc_context(STYLE)
+def gains(rows: Sequence[tuple[str, Mapping[int, float]]]) -> Figure:
+    """Return a step's time over the unpatched one's, a group of bars a backend, a bar a batch size."""
+    figure = Figure((_WIDTH, 0.7 + 0.42 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    sizes = sorted({batch for _, ratios in rows for batch in ratios if batch in (1, 8)})
+    for place, batch in enumerate(sizes):
+        spots = [(y + 0.36 * (place - 0.5), ratios[batch]) for y, (_, ratios) in enumerate(rows) if batch in ratios]
+        colour = COLOURS["patched"] if place else _SPARE[2]
+        bars = axes.barh(
+            [y for y, _ in spots], [ratio for _, ratio in spots], 0.34, color=colour, label=f"batch {batch}"
+        )
+        axes.bar_label(bars, fmt="%.2f", padding=3)
+    axes.axvline(1.0, color=_colour("unpatched"))
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+    axes.set_ylim(len(rows) - 0.45, -0.55)
+    axes.set_xlim(0, 1.08)
+    axes.set_xlabel("time of a decode step at 8 layers, unpatched = 1")
+    axes.tick_params(axis="y", length=0)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
+    return figure
+
+
+@matplotlib.rc_context(STYLE)
 def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], float]) -> Figure:
     """Return time a decode step as a ratio to the first tree's, and host syncs and copies of a step.
 

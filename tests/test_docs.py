@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
-EVERY_PAGE = sorted(path for folder in (".", "docs", "tests") for path in (REPOSITORY / folder).glob("*.md"))
+EVERY_PAGE = sorted(path for folder in (".", "docs", "docs/kinds", "tests") for path in (REPOSITORY / folder).glob("*.md"))
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
     schema.PatchFile,
     header.FactTable,
@@ -91,7 +91,6 @@ def test_the_architecture_names_every_room() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_scripts_that_a_page_names_exist(page: Path) -> None:
     named = set(re.findall(r"\bscripts/[\w./]*\w", page.read_text(encoding="utf-8")))
-    assert named
     assert [name for name in sorted(named) if not (REPOSITORY / name).is_file()] == []
 
 
@@ -126,7 +125,7 @@ def test_the_example_of_a_configuration_is_one_and_names_patches_that_there_are(
 def test_every_kind_of_edit_is_listed_with_its_keys() -> None:
     table = generate_docs.edit_kinds().splitlines()[2:]
     assert len(table) == len(KINDS)
-    assert "| `isinstance-member` |" in "\n".join(table)
+    assert "| [`isinstance-member`](kinds/isinstance-member.md) |" in "\n".join(table)
     assert all(row.count("|") == 4 and "``" not in row for row in table)
 
 
@@ -355,7 +354,7 @@ def named(figure: Figure) -> dict[str, Any]:
 
 def test_every_plot_is_on_a_page_and_says_what_it_shows() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    shown = dict(re.findall(r"!\[([^]]+)\]\(benchmarks/([\w-]+)\.svg\)", text))
+    shown = dict(re.findall(r"!\[([^]]+)\]\((?:docs/)?benchmarks/([\w-]+)\.svg\)", text))
     assert sorted(shown.values()) == sorted(generate_docs.pictures())
     assert {file.stem for file in generate_docs.BENCHMARKS.glob("*.svg")} == set(shown.values())
     assert all(len(words) > 40 for words in shown)

@@ -1,4 +1,4 @@
-"""The week in ten commands, as the README has it, is typed in a fork of a release."""
+"""The week in ten commands, as docs/maintaining.md has it, is typed in a fork of a release."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-CHAPTER = "## For fork maintainers: the week in ten commands"
+CHAPTER = "## A week in ten commands"
 SMALL = "python/sglang/srt/layers/attention/base_attn_backend.py"
 
 
 def commands() -> list[str]:
-    chapter = (REPOSITORY / "README.md").read_text().partition(CHAPTER)[2].partition("\n## ")[0]
+    chapter = (REPOSITORY / "docs" / "maintaining.md").read_text().partition(CHAPTER)[2].partition("\n## ")[0]
     block = chapter.partition("```console\n")[2].partition("```")[0]
     return [re.sub(r"\s{2,}#.*", "", line.removeprefix("$ ")) for line in block.splitlines()]
 
