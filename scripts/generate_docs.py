@@ -381,15 +381,32 @@ BACKENDS = (
         _engine("Llama", "fa3"),
         "fa3-straight",
     ),
-    _Backend("Triton", "no CPU mirror, replays planned in one launch", _engine("Llama", "triton"), "default-straight"),
     _Backend(
-        "FlashInfer", "draft-extend in a CUDA graph, planned from host lengths", _engine("Llama", "flashinfer")
+        "Triton",
+        "no CPU mirror, replays planned in one launch",
+        _engine("Llama", "triton"),
+        "default-straight",
     ),
     _Backend(
-        "Triton, DeepSeek MLA", "no CPU mirror, replays planned in one launch", _engine("DeepSeek MLA", "triton", "EAGLE")
+        "FlashInfer",
+        "draft-extend in a CUDA graph, planned from host lengths",
+        _engine("Llama", "flashinfer"),
     ),
-    _Backend("Triton, Qwen3-Next", "no CPU mirror beside linear attention", _engine("Qwen3-Next", "triton", "EAGLE")),
-    _Backend("TRTLLM MLA, TRTLLM MHA, DeepSeek Sparse Attention", "no CPU mirror, draft-extend in a CUDA graph", None),
+    _Backend(
+        "Triton, DeepSeek MLA",
+        "no CPU mirror, replays planned in one launch",
+        _engine("DeepSeek MLA", "triton", "EAGLE"),
+    ),
+    _Backend(
+        "Triton, Qwen3-Next",
+        "no CPU mirror beside linear attention",
+        _engine("Qwen3-Next", "triton", "EAGLE"),
+    ),
+    _Backend(
+        "TRTLLM MLA, TRTLLM MHA, DeepSeek Sparse Attention",
+        "no CPU mirror, draft-extend in a CUDA graph",
+        None,
+    ),
 )
 
 
@@ -405,7 +422,11 @@ def gains() -> list[tuple[_Backend, dict[int, float], dict[int, float]]]:
         (
             backend,
             gpu_runs.ratios(found[backend.place].values()) if backend.place else {},
-            {batch: large[backend.timed_at_32, batch] for batch in (1, 8) if (backend.timed_at_32, batch) in large},
+            {
+                batch: large[backend.timed_at_32, batch]
+                for batch in (1, 8)
+                if (backend.timed_at_32, batch) in large
+            },
         )
         for backend in BACKENDS
     ]
@@ -900,7 +921,11 @@ def _kind_page(name: str, kind: type[Kind]) -> str:
     own = [field for field in msgspec.structs.fields(kind) if field.name not in shared]
     keys = ", ".join(f"`{field.encode_name}`" + ("" if field.required else "?") for field in own)
     said = textwrap.dedent(f"    {kind.__doc__}").strip().replace("``", "`")
-    parts = [f"# `{name}`", said, f"Keys: {keys}. A key with a question mark is optional; [all kinds](../authoring.md#an-edit)."]
+    parts = [
+        f"# `{name}`",
+        said,
+        f"Keys: {keys}. A key with a question mark is optional; [all kinds](../authoring.md#an-edit).",
+    ]
     for heading, group in (
         ("Changes", kind.VALID),
         ("Already applied", kind.NO_OP),

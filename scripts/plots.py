@@ -132,7 +132,9 @@ def gains(rows: Sequence[tuple[str, Mapping[int, float]]]) -> Figure:
     axes = figure.subplots()
     sizes = sorted({batch for _, ratios in rows for batch in ratios if batch in (1, 8)})
     for place, batch in enumerate(sizes):
-        spots = [(y + 0.36 * (place - 0.5), ratios[batch]) for y, (_, ratios) in enumerate(rows) if batch in ratios]
+        spots = [
+            (y + 0.36 * (place - 0.5), ratios[batch]) for y, (_, ratios) in enumerate(rows) if batch in ratios
+        ]
         colour = COLOURS["patched"] if place else _SPARE[2]
         bars = axes.barh(
             [y for y, _ in spots], [ratio for _, ratio in spots], 0.34, color=colour, label=f"batch {batch}"

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
-EVERY_PAGE = sorted(path for folder in (".", "docs", "docs/kinds", "tests") for path in (REPOSITORY / folder).glob("*.md"))
+FOLDERS = (".", "docs", "docs/kinds", "tests")
+EVERY_PAGE = sorted(path for folder in FOLDERS for path in (REPOSITORY / folder).glob("*.md"))
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
     schema.PatchFile,
     header.FactTable,

@@ -195,13 +195,12 @@ def _print(
     from patchkit.cli.answers.apply import Apply
     from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left
-    from patchkit.plan.status import State
 
     if as_json:
         console.emit(Apply.of(tree, applied, commits))
         return
     would = dry_run and bool(applied.files)
-    console.say_states(applied.patches, {State.APPLIED: "Would be applied by patchkit"} if would else None)
+    console.say_states(applied.patches)
     for heir in applied.heirs:
         console.say(
             f"\nNote: {escaped(heir.told)}: patchkit verify says whether it breaks; {escaped(heir.remedy)}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -24,22 +25,24 @@ if TYPE_CHECKING:
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
 
-_UNNAMED = "unnamed"
+_OPT_IN = "opt-in"
 """Stands, among the states, for what is not applied because nobody named it."""
 
 _LEFT_OUT = "left-out"
 """Stands, among the states, for what a fork does not want, whatever the code says."""
 
-_GROUPS: dict[str, tuple[str, str, str]] = {
-    State.APPLIED: ("Applied by patchkit", ">", "green"),
-    State.UPSTREAM: ("Upstream's own", "=", "green"),
-    State.PENDING: ("Not applied", "+", "yellow"),
-    State.PARTIAL: ("Applied in part", "~", "yellow"),
-    State.CONFLICT: ("In conflict", "!", "red"),
-    State.NOT_APPLICABLE: ("Not for this tree", "-", "dim"),
-    _UNNAMED: ("Off until it is named", "o", "dim"),
-    _LEFT_OUT: ("Left out by the fork's configuration", "x", "dim"),
+_STYLES: dict[str, str] = {
+    State.APPLIED: "green",
+    State.UPSTREAM: "green",
+    State.PENDING: "yellow",
+    State.PARTIAL: "yellow",
+    State.CONFLICT: "red",
+    State.NOT_APPLICABLE: "dim",
+    _OPT_IN: "dim",
+    _LEFT_OUT: "dim",
 }
+_FEW = 4
+"""So many patches of one state are named in its line; of more, their groups are counted."""
 
 
 def group_of(status: PatchStatus) -> str:
@@ -47,7 +50,7 @@ def group_of(status: PatchStatus) -> str:
     if status.patch.left_out and status.state not in {State.APPLIED, State.UPSTREAM}:
         return _LEFT_OUT
     is_off = status.state is State.PENDING and not status.patch.default
-    return _UNNAMED if is_off else status.state
+    return _OPT_IN if is_off else status.state
 
 
 def working(tree: CheckoutTree) -> AbstractContextManager[object]:
@@ -126,28 +129,46 @@ def say(text: str) -> None:
     stdout().print(plain(text), soft_wrap=True)
 
 
-def say_states(statuses: Sequence[PatchStatus], headings: dict[str, str] | None = None) -> None:
-    """Print each patch under its state's heading, with the site and reason of every conflict.
-
-    ``headings`` replaces the headings of some states.
-    """
-    width = max((len(status.patch.id) for status in statuses), default=0)
-    for state, (heading, mark, style) in _GROUPS.items():
-        group = [status for status in statuses if group_of(status) == state]
+def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> None:
+    """Print a line a state, then each conflict's site and reason; with ``verbose`` each patch with its title."""
+    say("")
+    groups = {state: [each for each in statuses if group_of(each) == state] for state in _STYLES}
+    for state, group in groups.items():
         if group:
-            say(f"\n{(headings or {}).get(state, heading)}:")
-        for status in group:
-            say(
-                f"  [{style}]{mark} {escaped(status.patch.id.ljust(width))}[/]  {escaped(status.patch.title)}"
-            )
-            if state == _LEFT_OUT:
-                say(f"      {escaped(status.patch.left_out)}")
-                continue
-            conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
-            for edit in conflicts:
-                say(f"      {escaped(f'{edit.file}: {edit.site}: {edit.name}: {edit.reason}')}")
-            if status.reason and not conflicts:
-                say(f"      {escaped(status.reason)}")
+            names = "" if verbose else f"  {escaped(_named(group))}"
+            say(f"[{_STYLES[state]}]{str.__str__(state):14}[/] {len(group):3}{names}")
+        for status in group if verbose else ():
+            say(f"    [bold]{escaped(status.patch.id)}[/]  {escaped(status.patch.title)}")
+            if state not in {State.CONFLICT, State.PARTIAL} and (
+                why := status.patch.left_out or status.reason
+            ):
+                say(f"      {escaped(why)}")
+    _say_conflicts([*groups[State.CONFLICT], *groups[State.PARTIAL]])
+    reasons = {status.reason for status in groups[State.NOT_APPLICABLE]}
+    if not verbose and len(reasons) == 1 < len(groups[State.NOT_APPLICABLE]):
+        say(f"\n{escaped(*reasons)}")
+
+
+def _named(group: Sequence[PatchStatus]) -> str:
+    if len(group) <= _FEW:
+        return " ".join(status.patch.id for status in group)
+    counts = Counter(status.patch.group or "other" for status in group)
+    return ", ".join(f"{name} {number}" for name, number in counts.items())
+
+
+def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
+    """Print a conflict in three lines: the patch, the place, the reason; those of one reason alone once."""
+    others: dict[str, list[str]] = {}
+    for status in statuses:
+        conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
+        for edit in conflicts:
+            say(f"\n[bold]{escaped(status.patch.id)}[/]  {escaped(edit.name)}: {escaped(status.patch.title)}")
+            say(f"  --> {escaped(f'{edit.file}: {edit.site}')}")
+            say(f"  {escaped(edit.reason)}")
+        if not conflicts:
+            others.setdefault(status.reason, []).append(status.patch.id)
+    for reason, names in others.items():
+        say(f"\n[bold]{escaped(' '.join(names))}[/]\n  {escaped(reason)}")
 
 
 def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:

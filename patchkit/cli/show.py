@@ -47,7 +47,7 @@ def _list(patches: Sequence[Patch]) -> None:
 
     width = max((len(patch.id) for patch in patches), default=0)
     for patch in patches:
-        off = "" if patch.default else f" ({patch.left_out or 'off until it is named'})"
+        off = "" if patch.default else f" ({patch.left_out or 'opt-in'})"
         console.say(f"[bold]{escaped(patch.id.ljust(width))}[/]  {escaped(patch.title + off)}")
     console.say_next(("show PATCH", "tells more"), ("status TREE", "shows what a tree has"))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.command("status")
 @options.options(
     options.tree,
+    click.option("-v", "--verbose", is_flag=True, help="List every patch with its title and reason."),
     click.option("--check", is_flag=True, help="Exit 1 unless TREE has every default patch that fits it."),
     click.option(
         "--format",
@@ -38,6 +39,7 @@ def command(
     context: click.Context,
     *,
     tree: str | None,
+    verbose: bool,
     check: bool,
     style: str,
     installed: bool,
@@ -59,7 +61,7 @@ def command(
     with console.working(opened):
         found = standing(opened, patches)
     if style != "ledger":
-        _say(opened, found, words.tail, as_json=as_json or style == "json")
+        _say(opened, found, words.tail, verbose=verbose, as_json=as_json or style == "json")
     # What is not applicable has nothing to do here, so it cannot fail a check either.
     done = {State.APPLIED, State.UPSTREAM, State.NOT_APPLICABLE}
     if check and any(status.patch.default and status.state not in done for status in found.patches):
@@ -81,7 +83,7 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, *, as_json: bool) -> None
         click.echo(plain(markdown(rows)), nl=False)
 
 
-def _say(tree: CheckoutTree, standing: Standing, tail: str, *, as_json: bool) -> None:
+def _say(tree: CheckoutTree, standing: Standing, tail: str, *, verbose: bool, as_json: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.status import Status
     from patchkit.findings.printable import escaped
@@ -91,7 +93,7 @@ def _say(tree: CheckoutTree, standing: Standing, tail: str, *, as_json: bool) ->
         console.emit(Status.of(tree, standing))
         return
     console.say(f"sglang {tree.version or '(version unknown)'} in {escaped(str(tree.package))}")
-    console.say_states(standing.patches)
+    console.say_states(standing.patches, verbose=verbose)
     if standing.unknown:
         console.say(
             "\nIn the tree, and not among the patches at hand (--patches DIR brings a folder of patches):"
@@ -101,6 +103,6 @@ def _say(tree: CheckoutTree, standing: Standing, tail: str, *, as_json: bool) ->
     console.say_never_run(standing.patches, tree.version)
     found = {console.group_of(status) for status in standing.patches}
     if found & {State.PENDING, State.PARTIAL}:
-        console.say_next((f"diff{tail}", "shows what is missing"), (f"apply{tail}", "applies it"))
+        console.say_next((f"apply{tail}", "applies what is pending"), (f"diff{tail}", "shows it"))
     elif State.APPLIED in found:
-        console.say_next((f"revert{tail}", "takes back what patchkit applied"))
+        console.say_next((f"revert{tail}", "takes it back"))

@@ -76,7 +76,4 @@ def never_run(patches: Iterable[str], version: str | None) -> str:
     never = [patch for patch in patches if known.ran(patch, version) is False]
     if not never:
         return ""
-    return (
-        f"No GPU run on release {release_of(version)} is recorded of: {', '.join(never)} "
-        "(patchkit show PATCH lists the runs)"
-    )
+    return f"Never run on a GPU with {release_of(version)}: {', '.join(never)} (patchkit show PATCH lists the runs)"

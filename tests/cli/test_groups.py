@@ -47,7 +47,7 @@ def toys(patch_folder: Path) -> Path:
 def test_show_lists_a_group(tree: CheckoutTree) -> None:
     lines = run("show", "@speed").stdout.splitlines()
     assert lines[0].split() == ["t-fast", "Toy", "t-fast"]
-    assert "off until it is named" in lines[1]
+    assert "(opt-in)" in lines[1]
     answer = asked("show", "@speed")
     msgspec.convert(answer, schemas.ANSWERS["show"])
     assert [(patch["id"], patch["group"]) for patch in answer] == [("t-fast", "speed"), ("t-risky", "speed")]
@@ -81,7 +81,8 @@ def test_a_group_brings_what_it_requires(tree: CheckoutTree, toys: Path) -> None
 
 def test_an_unknown_group_is_refused_as_such(tree: CheckoutTree) -> None:
     said = run("apply", tree.root, "@sped", code=2).stderr
-    assert "no group is called '@sped'; did you mean @speed?" in said
+    assert "no group is called '@sped'" in said
+    assert "did you mean @speed?" in said
     assert "no group is called" in run("show", "@sped", code=2).stderr
 
 
@@ -116,7 +117,7 @@ def unhardened(toys: Path) -> None:
 @pytest.mark.usefixtures("conflicting")
 def test_a_conflict_keeps_nobody_else_out(tree: CheckoutTree) -> None:
     result = run("apply", tree.root)
-    assert f"{MIRROR}: NoSuchClass: a: " in result.stdout
+    assert f"\nx-none  a: Toy x-none\n  --> {MIRROR}: NoSuchClass\n" in result.stdout
     assert "Left out because of conflicts: x-none, x-after." in result.stdout
     assert f"patchkit diff {tree.root} shows where" in result.stdout
     found = states("status", tree.root)

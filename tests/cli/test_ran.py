@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from patchkit.tree.tree import CheckoutTree
 
-NEVER = "No GPU run on release 0.5.12 is recorded of: "
+NEVER = "Never run on a GPU with 0.5.12: "
 HINT = " (patchkit show PATCH lists the runs)"
 
 
@@ -95,13 +95,13 @@ def test_answers_tell_of_each_patch_whether_it_ran(tree: CheckoutTree) -> None:
 def test_of_a_tree_without_a_version_it_is_unknown(tree: CheckoutTree) -> None:
     edit(tree, "version.py", b"0.5.12", b"unknown")
     assert set(told("status", tree.root).values()) == {None}
-    assert "No GPU run" not in said("status", tree.root)
+    assert "Never run" not in said("status", tree.root)
 
 
 def test_without_the_file_it_is_unknown(tree: CheckoutTree, ran: Path) -> None:
     ran.write_text("{")
     assert set(told("apply", tree.root).values()) == {None}
-    assert "No GPU run" not in said("status", tree.root)
+    assert "Never run" not in said("status", tree.root)
     assert answer("show", "t-flag")["runs"] is None
     assert "GPU" not in said("show", "t-flag")
 

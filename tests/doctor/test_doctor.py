@@ -669,7 +669,7 @@ def test_what_the_patches_come_to_is_said_with_who_still_keeps_the_mirror_and_wh
     (after,) = [note for note in freed["notes"] if note.startswith(f"After `patchkit apply {root}`")]
     assert "is freed" in after
     known = runs.read()
-    never = [note for note in freed["notes"] if note.startswith("No GPU run on release 0.5.12.post1")]
+    never = [note for note in freed["notes"] if note.startswith("Never run on a GPU with 0.5.12.post1")]
     assert bool(never) is not known.ran("26128", "0.5.12.post1")
 
 

@@ -55,7 +55,7 @@ def test_nothing_is_known_of_a_patch_of_ones_own() -> None:
 @pytest.mark.usefixtures("two")
 def test_a_sentence_names_those_that_never_ran_on_the_release() -> None:
     assert runs.never_run("cab", "0.5.13") == (
-        "No GPU run on release 0.5.13 is recorded of: c, b (patchkit show PATCH lists the runs)"
+        "Never run on a GPU with 0.5.13: c, b (patchkit show PATCH lists the runs)"
     )
     assert runs.never_run("a", "0.5.13") == ""
     assert runs.never_run("", "0.5.14") == ""

@@ -43,8 +43,8 @@ def test_quickstart_applies_everything_to_a_release_and_takes_it_back(checkout: 
     first = bash("scripts/quickstart", checkout)
     assert first.returncode == 0, first.stderr
     assert f"sglang {REFERENCE} in " in first.stdout
-    assert "Applied by patchkit:\n  > 25002 " in first.stdout
-    assert "Not applied:" not in first.stdout
+    assert "\napplied " in first.stdout
+    assert "\npending " not in first.stdout
     assert " files changed, " in first.stdout
     assert "byte for byte" in first.stdout
     again = bash("scripts/quickstart", checkout)
