@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,13 @@ def command(
     tasks += [DIFFS, CONFLICTS] if style == "html" else []
     with console.progress() as watch:
         surveyed = matrix(
-            Path(words[0]), (*patterns, *words[1:]), patches, tasks=tasks, jobs=jobs, watch=watch
+            Path(words[0]),
+            (*patterns, *words[1:]),
+            patches,
+            patches_of=partial(load.patches, folders),
+            tasks=tasks,
+            jobs=jobs,
+            watch=watch,
         )
     for note in surveyed.notes:
         click.echo(f"note: {printable(note)}", err=True)
@@ -111,7 +118,7 @@ def _answer(surveyed: Surveyed, patches: PatchSet, style: str, out: Console) -> 
         from patchkit.matrix.tasks import CONFLICTS, DIFFS
 
         today = datetime.now(timezone.utc).date().isoformat()
-        titles = {patch.id: patch.title for patch in patches}
+        titles = dict.fromkeys(matrix.patches, "") | {patch.id: patch.title for patch in patches}
         diffs, conflicts = surveyed.told(DIFFS), surveyed.told(CONFLICTS)
         written = page.document(matrix, titles, diffs, conflicts, today)
     out.file.write(f"{written}\n")

@@ -1,20 +1,29 @@
-"""Each patch's state on many refs of a repository, read from git's objects."""
+"""Each patch's state on many refs of a repository, read from git's objects, as each ref is configured."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from patchkit.errors import TreeError, UsageError
+from patchkit.matrix.answer import Matrix, Row
 from patchkit.matrix.refs import left_out, refs
-from patchkit.matrix.survey import survey
+from patchkit.matrix.survey import Surveyed, survey
+from patchkit.patchset import configuration
+from patchkit.tree.fork import GitFork
+from patchkit.tree.git import GitRepository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from patchkit.matrix.survey import Surveyed
+    from patchkit.matrix.refs import Ref
     from patchkit.matrix.tasks import Task
     from patchkit.patchset.select import PatchSet
+    from patchkit.tree.fork import Fork
+
+    PatchesOf = Callable[[Fork], PatchSet]
 
 
 def matrix(
@@ -22,15 +31,84 @@ def matrix(
     patterns: Sequence[str],
     patches: PatchSet,
     *,
+    patches_of: PatchesOf | None = None,
     tasks: Sequence[Task[Any]] = (),
     jobs: int | None = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Surveyed:
     """Return each patch's state on each ref of ``repository`` that ``patterns`` name; nothing is checked out.
 
-    ``tasks`` are what else is asked of the trees, such as whether they verify (``patchkit.matrix.tasks``). ``watch``
-    is told what is being done, how much of it is done and of how much. UsageError for a pattern that names
-    nothing, TreeError if ``repository`` is none.
+    ``patches_of`` gives those of a ref that has a configuration, and ``patches`` are those of the others. ``tasks`` are
+    what else is asked of the trees, such as whether they verify (``patchkit.matrix.tasks``). ``watch`` is told what is
+    being done, how much of it is done and of how much. UsageError for a pattern that names nothing, TreeError if
+    ``repository`` is none.
     """
-    found = survey(repository, refs(repository, patterns), patches, tasks=tasks, jobs=jobs, watch=watch)
-    return replace(found, notes=left_out(repository, patterns))
+    named = refs(repository, patterns)
+    wanted = _Wanted(patches, patches_of)
+    with GitRepository(repository) as git:
+        sets = {ref: wanted.of(git, ref) for ref in named}
+    parts = []
+    for each in dict.fromkeys(found for found in sets.values() if not isinstance(found, str)):
+        chosen = [ref for ref in named if sets[ref] is each]
+        parts.append(survey(repository, chosen, each, tasks=tasks, jobs=jobs, watch=watch))
+    together = _together(repository, patches, parts)
+    refused = {
+        ref.name: Row(ref.name, ref.commit, error=why) for ref, why in sets.items() if isinstance(why, str)
+    }
+    rows = refused | {row.ref: row for row in together.matrix.rows}
+    whole = msgspec.structs.replace(together.matrix, rows=tuple(rows[ref.name] for ref in named))
+    return Surveyed(whole, together.answers, left_out(repository, patterns))
+
+
+class _Wanted:
+    """Which patches a ref wants; refs whose configuration is the same share one set."""
+
+    def __init__(self, patches: PatchSet, patches_of: PatchesOf | None) -> None:
+        self._patches = patches
+        self._patches_of = patches_of
+        self._known: dict[tuple[str, ...], PatchSet] = {}
+
+    def of(self, git: GitRepository, ref: Ref) -> PatchSet | str:
+        """Return the patches of a ref, or why there are none."""
+        if self._patches_of is None:
+            return self._patches
+        try:
+            fork = GitFork(git, ref.commit)
+            key = tuple(fork.entry(name)[1] for name in configuration.places(fork))
+            if self._known.get(key) is self._patches:
+                return self._patches
+            content = configuration.read(fork)
+            if content is None:
+                return self._known.setdefault(key, self._patches)
+            key += tuple(fork.entry(name)[1] or ref.commit for name in content.content.patches)
+            if key not in self._known:
+                self._known[key] = self._patches_of(fork)
+            return self._known[key]
+        except TreeError:
+            return self._patches  # It is said of the ref, as ever, that it holds no tree.
+        except UsageError as error:
+            return str(error)
+
+
+def _together(repository: Path, patches: PatchSet, parts: Sequence[Surveyed]) -> Surveyed:
+    """Return one survey of several, each of refs that want other patches."""
+    rows: list[Row] = []
+    told: dict[str, dict[str, Any]] = {}
+    for number, part in enumerate(parts):
+        # The same files may be in another state of other patches.
+        mark = f"{number}-" if number else ""
+        rows += [
+            msgspec.structs.replace(row, state=row.state and f"{mark}{row.state}") for row in part.matrix.rows
+        ]
+        for task, answers in part.answers.items():
+            told.setdefault(task, {}).update({f"{mark}{name}": said for name, said in answers.items()})
+    ids = dict.fromkeys(name for part in parts for name in part.matrix.patches) if parts else patches.ids
+    matrix = Matrix(
+        str(parts[0].matrix.repository if parts else repository),
+        tuple(ids),
+        tuple(rows),
+        sum(part.matrix.states for part in parts),
+        sum(part.matrix.examined for part in parts),
+        round(sum(part.matrix.seconds for part in parts), 3),
+    )
+    return Surveyed(matrix, told)

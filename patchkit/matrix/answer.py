@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from patchkit.plan.status import PatchStatus
 
 
@@ -20,12 +22,13 @@ class StuckEdit(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One patch on one ref: its state as ``status`` spells it, and why."""
+    """One patch on one ref: its state as ``status`` spells it, and why; ``left_out`` where the ref does not want it."""
 
     patch: str
     state: str
     reason: str = ""
     conflicts: tuple[StuckEdit, ...] = ()
+    left_out: str = ""
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -73,6 +76,17 @@ class Matrix(msgspec.Struct, frozen=True):
     seconds: float
 
 
+def is_left_out(cell: Cell) -> bool:
+    """Tell whether a ref does not want the patch, and does not have it either."""
+    return bool(cell.left_out) and cell.state not in {"applied", "upstream"}
+
+
+def in_order(row: Row, patches: Sequence[str]) -> tuple[Cell | None, ...]:
+    """Return the cells of a row for these patches, None where it is another ref's own."""
+    cells = {cell.patch: cell for cell in row.patches}
+    return tuple(map(cells.get, patches))
+
+
 def cell_of(status: PatchStatus) -> Cell:
     """Return a status as a cell."""
     conflicts = tuple(
@@ -80,4 +94,4 @@ def cell_of(status: PatchStatus) -> Cell:
         for edit in status.edits
         if edit.state.value == "conflict"
     )
-    return Cell(status.patch.id, status.state.value, status.reason, conflicts)
+    return Cell(status.patch.id, status.state.value, status.reason, conflicts, status.patch.left_out)

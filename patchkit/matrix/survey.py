@@ -60,18 +60,19 @@ class Surveyed:
     """The matrix, and what tasks were told by the state of the files, or by the package."""
 
     matrix: Matrix
-    _told: Mapping[str, Mapping[str, Any]]
+    answers: Mapping[str, Mapping[str, Any]]
+    """What each task was told, by its name; a Failure where that is nothing."""
     notes: tuple[str, ...] = ()
     """Sentences about what was asked for."""
 
     def told(self, task: Task[Told]) -> dict[str, Told]:
         """Return what a task was told, where something could be."""
-        return {name: said for name, said in self._told[task.name].items() if not isinstance(said, Failure)}
+        return {name: said for name, said in self.answers[task.name].items() if not isinstance(said, Failure)}
 
     def failures(self, task: Task[Told]) -> dict[str, str]:
         """Return why a task was told nothing, where that is so."""
         return {
-            name: said.reason for name, said in self._told[task.name].items() if isinstance(said, Failure)
+            name: said.reason for name, said in self.answers[task.name].items() if isinstance(said, Failure)
         }
 
 

@@ -90,10 +90,16 @@ class Configured:
 
 def read(fork: Fork) -> Configured | None:
     """Return a fork's configuration, None where it has none; UsageError names the file, the key and the reason."""
-    found = [known for known in (_own(fork), *(_project(fork, folder) for folder in fork.projects)) if known]
+    _, *projects = places(fork)
+    found = [known for known in (_own(fork), *(_project(fork, name) for name in projects)) if known]
     if len(found) > 1:
         raise UsageError(f"{found[0].file} and {found[1].file} both configure patchkit: keep one of them.")
     return found[0] if found else None
+
+
+def places(fork: Fork) -> tuple[str, ...]:
+    """Return the names of the files that may have a fork's configuration."""
+    return (NAME, *(f"{folder}/{PROJECT}".removeprefix("/") for folder in fork.projects))
 
 
 def baseline_of(fork: DiskFork) -> Path | None:
@@ -117,8 +123,7 @@ def _own(fork: Fork) -> Configured | None:
     return _configured(fork, fork.label(NAME), _table(fork, NAME)) if kind else None
 
 
-def _project(fork: Fork, folder: str) -> Configured | None:
-    name = f"{folder}/{PROJECT}".removeprefix("/")
+def _project(fork: Fork, name: str) -> Configured | None:
     # Where a project file is a link, git's objects do not have what it says.
     if fork.kind(name) != FILE or b"patchkit" not in fork.read(name):
         return None
@@ -152,8 +157,8 @@ def _configured(fork: Fork, file: str, table: object) -> Configured:
         if key not in keys:
             close = difflib.get_close_matches(key, keys, n=1)
             hint = f"did you mean `{close[0]}`? " if close else ""
-            known = ", ".join(f"`{each}`" for each in keys)
-            raise UsageError(f"{file}: key `{key}`: there is none of that name; {hint}The keys are {known}.")
+            names = ", ".join(f"`{each}`" for each in keys)
+            raise UsageError(f"{file}: key `{key}`: there is none of that name; {hint}the keys are {names}.")
     try:
         known = Configured(file, msgspec.convert(table, Configuration), fork)
     except msgspec.ValidationError as error:
@@ -183,7 +188,7 @@ def configured(patches: PatchSet, known: Configured) -> PatchSet:
                 raise known.refusal("chosen", f"{name} is in `left_out` too")
             if name in needing:
                 raise known.refusal("chosen", f"{name} requires {needing[name]}, which `left_out` leaves out")
-        on = {patch.id for patch in patches.select(chosen)} if chosen else set()
+        on = {patch.id for patch in patches.select(sorted(chosen))} if chosen else set()
     on = on - left - needing.keys()
     name = known.file.rpartition("/")[2].rpartition(":")[2]
 

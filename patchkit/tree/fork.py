@@ -10,17 +10,19 @@ import os
 import posixpath
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import UsageError
 from patchkit.tree.limits import MAX_READ_BYTES, read_named
 from patchkit.tree.names import is_unsafe
+from patchkit.tree.sglang import PLACES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchkit.tree.git import GitTree
+    from patchkit.tree.git import GitRepository
 
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 _GIT_KINDS = {"blob": FILE, "tree": FOLDER, "link": LINK}
@@ -103,23 +105,31 @@ class DiskFork:
 
 @dataclass(frozen=True)
 class GitFork:
-    """The root of a tree in git's object store."""
+    """The root of a commit in git's object store."""
 
-    tree: GitTree
+    repository: GitRepository
+    commit: str
 
     @property
     def projects(self) -> tuple[str, ...]:
         """The root, and the folder that the package is in."""
-        return tuple(dict.fromkeys(("", posixpath.dirname(self.tree.place))))
+        package = next((place for place in PLACES if self.kind(place) == FOLDER), "")
+        return tuple(dict.fromkeys(("", posixpath.dirname(package))))
 
     def label(self, name: str) -> str:
         """Return the repository, the commit and the name, as ``git show`` spells them."""
-        return f"{self.tree.repository.path} {self.tree.ref}:{name}"
+        return f"{self.repository.path} {self.commit}:{name}"
+
+    @cached_property
+    def _top(self) -> str:
+        top = self.repository.object(f"{self.commit}^{{tree}}")
+        return top[0] if top is not None else ""
 
     def entry(self, name: str) -> tuple[str, str]:
         """Return what a name is and the id of its object, both empty where nothing is."""
-        top = self.tree.repository.object(f"{self.tree.ref}^{{tree}}")
-        found = self.tree.repository.at(top[0], name) if top is not None else None
+        if not name:
+            return FOLDER, self._top
+        found = self.repository.at(self._top, name) if self._top else None
         return (_GIT_KINDS.get(found.kind, OTHER), found.id) if found is not None else ("", "")
 
     def kind(self, name: str) -> str:
@@ -129,9 +139,7 @@ class GitFork:
     def read(self, name: str) -> bytes:
         """Return the bytes of a file."""
         blob = self.entry(name)[1]
-        found = (
-            self.tree.repository.object(blob) if self.tree.repository.size(blob) <= MAX_READ_BYTES else None
-        )
+        found = self.repository.object(blob) if self.repository.size(blob) <= MAX_READ_BYTES else None
         if found is None:
             raise UsageError(
                 f"{self.label(name)} is missing, or has more than {MAX_READ_BYTES // 2**20} MiB: leave the ref out."
@@ -140,7 +148,7 @@ class GitFork:
 
     def inside(self, name: str) -> list[str]:
         """Return the names of what a folder has in it."""
-        return sorted(self.tree.repository.entries(self.entry(name)[1]))
+        return sorted(self.repository.entries(self.entry(name)[1]))
 
 
 def checked(name: str) -> str:

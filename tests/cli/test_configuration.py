@@ -16,6 +16,8 @@ from patchkit.cli import main, schemas
 from patchkit.patchset.configuration import Configuration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from click.testing import Result
 
     from patchkit.tree.tree import CheckoutTree
@@ -236,7 +238,7 @@ def test_a_clone_answers_the_same(fork: CheckoutTree, tmp_path: Path) -> None:
     [
         (
             'leftout = ["t-flag"]',
-            "key `leftout`: there is none of that name; did you mean `left_out`? The keys are",
+            "key `leftout`: there is none of that name; did you mean `left_out`? the keys are",
         ),
         ('left_out = ["t-flg"]', "key `left_out`: no patch is called 't-flg'; did you mean t-flag?"),
         ('chosen = ["@sped"]', "key `chosen`: no group is called '@sped'"),
@@ -282,12 +284,13 @@ def test_a_link_a_pipe_and_a_huge_file_are_refused_and_not_read(fork: CheckoutTr
     path = fork.root / "patchkit.toml"
     elsewhere = tmp_path / "elsewhere.toml"
     elsewhere.write_text('left_out = ["t-guard"]\n')
-    for make in (
+    kinds: list[Callable[[], None]] = [
         lambda: path.symlink_to(elsewhere),
         lambda: path.symlink_to("/dev/zero"),
         lambda: os.mkfifo(path),
         path.mkdir,
-    ):
+    ]
+    for make in kinds:
         path.unlink()
         make()
         assert f"{path} is no file: put the file itself there" in refusal("status", fork.root)

@@ -93,3 +93,56 @@ def test_no_refs_and_an_unknown_ref_are_usage_errors(fork: CheckoutTree) -> None
 
 def test_no_repository_exits_4(tmp_path: Path) -> None:
     assert "not a git repository" in run("matrix", tmp_path, "--refs", "a", code=4).stderr
+
+
+def test_each_ref_is_seen_as_it_is_configured(fork: CheckoutTree, patch_folder: Path, tmp_path: Path) -> None:
+    """On a nothing is configured, on b what conflicts is left out, on c there is a patch of the fork's own."""
+    (fork.root / "patchkit.toml").write_text('left_out = ["t-flag", "t-guard", "t-bold"]\n')
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "Ours are better")
+    git(fork.root, "checkout", "-qb", "c", "a")
+    add_patch(fork.root / "ours", "acme", attribute(MIRROR, "Mirror", "acme = 1"))
+    (fork.root / "patchkit.toml").write_text('patches = ["ours"]\n')
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "Ours")
+    git(fork.root, "checkout", "-qb", "d", "a")
+    (fork.root / "patchkit.toml").write_text('left = ["t-flag"]\n')
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "Misspelt")
+    refs = ("matrix", fork.root, "--refs", "a", "b", "c", "d")
+    answer: Any = json.loads(run(*refs, "--json", code=1).stdout)
+    rows = {row["ref"]: row for row in answer["rows"]}
+    assert list(rows) == ["refs/heads/a", "refs/heads/b", "refs/heads/c", "refs/heads/d"]
+    assert "key `left`: there is none of that name" in rows["refs/heads/d"]["error"]
+    assert answer["patches"][-1] == "acme"
+    seen = {
+        name.rpartition("/")[2]: {cell["patch"]: (cell["state"], cell["left_out"]) for cell in row["patches"]}
+        for name, row in rows.items()
+    }
+    assert seen["a"]["t-flag"] == seen["c"]["t-flag"] == ("pending", "")
+    assert seen["b"]["t-flag"] == ("conflict", "patchkit.toml leaves it out")
+    assert seen["b"]["t-stop"] == ("conflict", "it requires t-flag, which patchkit.toml leaves out")
+    assert seen["c"]["acme"] == ("pending", "")
+    for branch in "abc":
+        git(fork.root, "checkout", "-q", branch)
+        status: Any = json.loads(run("status", fork.root, "--json").stdout)
+        assert seen[branch] == {
+            patch["id"]: (patch["state"], patch.get("left_out", "")) for patch in status["patches"]
+        }
+    text = run(*refs, code=1).stdout
+    assert "x left out by the ref's configuration" in text
+    assert "In conflict" not in text
+    table = list(csv.DictReader(io.StringIO(run(*refs, "--format", "csv", code=1).stdout)))
+    assert [row["t-flag"] for row in table] == ["pending", "left-out", "pending", ""]
+    assert [row["acme"] for row in table] == ["", "", "pending", ""]
+    page = run(*refs, "--format", "html", code=1).stdout
+    assert "patchkit.toml leaves it out" in page
+    assert "acme = 1" in page
+
+
+def test_a_link_in_git_is_refused_as_on_disk(fork: CheckoutTree) -> None:
+    (fork.root / "patchkit.toml").symlink_to("other.toml")
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "A link")
+    (row,) = json.loads(run("matrix", fork.root, "--refs", "b", "--json", code=1).stdout)["rows"]
+    assert "patchkit.toml is no file: put the file itself there" in row["error"]

@@ -10,6 +10,7 @@ import jinja2
 
 from patchkit import __version__
 from patchkit.findings.printable import in_page
+from patchkit.matrix.answer import in_order, is_left_out
 from patchkit.plan.conflict import Conflict
 from patchkit.plan.status import State
 
@@ -18,21 +19,24 @@ if TYPE_CHECKING:
 
     from patchkit.matrix.answer import Cell, Matrix, PatchDiff
 
-_MARKS = {
+_LEFT_OUT = "left-out"
+_MARKS: dict[str, str] = {
     State.APPLIED: ">",
     State.UPSTREAM: "=",
     State.PENDING: "+",
     State.PARTIAL: "~",
     State.CONFLICT: "!",
     State.NOT_APPLICABLE: "-",
+    _LEFT_OUT: "x",
 }
-_WORDS = {
+_WORDS: dict[str, str] = {
     State.APPLIED: "applied by patchkit",
     State.UPSTREAM: "upstream's own",
     State.PENDING: "would apply",
     State.PARTIAL: "would apply in part",
     State.CONFLICT: "conflict",
     State.NOT_APPLICABLE: "not for this tree",
+    _LEFT_OUT: "left out by the ref's configuration",
 }
 
 
@@ -70,7 +74,9 @@ def document(
             opened[state, cell.patch] = details.setdefault(
                 _Detail(cell, found, sites), f"d{len(details) + 1}"
             )
-    counts = {name: sum(cell.state == name for row in matrix.rows for cell in row.patches) for name in _MARKS}
+    counts = {
+        name: sum(_shown(cell) == name for row in matrix.rows for cell in row.patches) for name in _MARKS
+    }
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -84,9 +90,15 @@ def document(
         titles=titles,
         marks=_MARKS,
         words=_WORDS,
+        shown=_shown,
+        in_order=lambda row: in_order(row, matrix.patches),
         counts=counts,
         details=details,
         opened=opened,
         date=date,
         version=__version__,
     )
+
+
+def _shown(cell: Cell) -> str:
+    return _LEFT_OUT if is_left_out(cell) else State(cell.state).value

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.findings.printable import escaped
+from patchkit.matrix.answer import in_order, is_left_out
 from patchkit.plan.status import State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
-    from patchkit.matrix.answer import Matrix, Row, StuckEdit
+    from patchkit.matrix.answer import Cell, Matrix, Row, StuckEdit
 
 _MARKS = {
     State.APPLIED: (">", "green", "applied by patchkit"),
@@ -20,6 +23,9 @@ _MARKS = {
     State.CONFLICT: ("!", "red", "in conflict"),
     State.NOT_APPLICABLE: ("-", "dim", "not for this tree"),
 }
+_LEFT_OUT = ("x", "dim", "left out by the ref's configuration")
+_NONE = (" ", "dim", "")
+"""A patch of another ref's own."""
 _SHOWN = 3
 
 
@@ -31,8 +37,11 @@ def show(matrix: Matrix, console: Console) -> None:
     numbers = "".join(f"{number:3}" for number in range(1, len(matrix.patches) + 1))
     console.print(f"\n{'':{width}} {numbers}")
     for row in matrix.rows:
-        console.print(f"{escaped(_short(row).ljust(width))} {_marks(row)}")
-    said = {mark: words for state, (mark, _, words) in _MARKS.items() if _has(matrix, state)}
+        console.print(f"{escaped(_short(row).ljust(width))} {_marks(row, matrix.patches)}")
+    marks = {_mark(cell) for row in matrix.rows for cell in row.patches}
+    said = {
+        mark: words for mark, style, words in (*_MARKS.values(), _LEFT_OUT) if (mark, style, words) in marks
+    }
     console.print("\n" + "  ".join(f"{mark} {words}" for mark, words in said.items()))
     for (patch, site), refs in _conflicts(matrix).items():
         others = f" and {len(refs) - _SHOWN} more" if len(refs) > _SHOWN else ""
@@ -48,12 +57,15 @@ def _short(row: Row) -> str:
     return row.ref[:12] if row.ref == row.commit else row.ref.removeprefix("refs/heads/")
 
 
-def _marks(row: Row) -> str:
+def _mark(cell: Cell) -> tuple[str, str, str]:
+    return _LEFT_OUT if is_left_out(cell) else _MARKS[State(cell.state)]
+
+
+def _marks(row: Row, patches: Sequence[str]) -> str:
     if row.error:
         return f"  [red]{escaped(row.error)}[/]"
-    marks = "".join(
-        f"  [{_MARKS[State(cell.state)][1]}]{_MARKS[State(cell.state)][0]}[/]" for cell in row.patches
-    )
+    cells = (_mark(cell) if cell else _NONE for cell in in_order(row, patches))
+    marks = "".join(f"  [{style}]{mark}[/]" for mark, style, _ in cells)
     if row.verified is None:
         return marks
     return f"{marks}  " + (
@@ -63,14 +75,10 @@ def _marks(row: Row) -> str:
     )
 
 
-def _has(matrix: Matrix, state: State) -> bool:
-    return any(cell.state == state for row in matrix.rows for cell in row.patches)
-
-
 def _conflicts(matrix: Matrix) -> dict[tuple[str, StuckEdit], list[str]]:
     found: dict[tuple[str, StuckEdit], list[str]] = {}
     for row in matrix.rows:
         for cell in row.patches:
-            for site in cell.conflicts:
+            for site in () if is_left_out(cell) else cell.conflicts:
                 found.setdefault((cell.patch, site), []).append(_short(row))
     return found
