@@ -88,7 +88,7 @@ def test_doctor_says_of_each_server_what_the_trees_own_decision_returns(
     driven = DrivenTree("plain", lambda: releases.copy(version, tmp_path / "plain").root)
     if patched:
         tree = after(make_plan(tree, [patch for patch in PATCHES if patch.default]))
-        driven = with_patches(releases, tmp_path, "patched", DEFAULT, version)
+        driven = with_patches(releases, "patched", DEFAULT, version)
     program = Program(read_sources(tree))
     arguments = Arguments(tree)
     asked = list(servers(tree, seed=len(version) + patched))
