@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.constructed import CASES, CONSTRUCTED, PATCHES, RELEASES, on
-from support.driven.trees import DrivenTree, Nursery, ProbeError
+from support.driven.trees import DrivenTree, ProbeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,19 +17,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    made = Nursery()
-    yield made
-    made.stop()
-
-
 @pytest.fixture(scope="module", params=RELEASES)
 def started(
-    request: pytest.FixtureRequest,
-    releases: Releases,
-    nursery: Nursery,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, DrivenTree]]:
     """A release with every patch that has no conflict with it, those that take naming too."""
     version: str = request.param
@@ -42,7 +32,7 @@ def started(
             (tree.package / change.file).write_bytes(change.after)
         return tree.root
 
-    tree = DrivenTree(version, make, nursery)
+    tree = DrivenTree(version, make)
     yield version, tree
     tree.stop()
 

@@ -32,7 +32,7 @@ _TOGETHER = {
 _LONGEST = (
     "tests/differential/",
     *(f"tests/real/test_{name}.py" for name in ("releases", "drift", "start_up")),
-    *("tests/audit/test_mutation.py", "tests/real/", "tests/verify/", "tests/audit/"),
+    *("tests/audit/test_mutation.py", "tests/doctor/", "tests/real/", "tests/verify/", "tests/audit/"),
 )
 
 _LONG = (
