@@ -58,7 +58,7 @@ from patchkit.transaction.store import Store  # noqa: E402
 from patchkit.tree.tree import open_tree  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import CheckoutTree
@@ -372,12 +372,12 @@ def stopped(mode: str, number: int, act: Callable[[], object]) -> bool:
     return faults.count >= number
 
 
-def rows(tally: Tally, act: Act) -> Iterator[str]:
-    """Yield what was counted for an act, as rows of a Markdown table."""
-    for name in (act.name, f"recover after {act.name}"):
-        counts = [tally.faults[name, mode] for mode in MODES]
-        if any(counts):
-            yield f"| {name} | {' | '.join(map(str, counts))} |"
+def row(tally: Tally, act: Act) -> str:
+    """Return how often an act was stopped in all modes, and the recovery after it, as a row of a Markdown table."""
+    counts = (
+        sum(tally.faults[name, mode] for mode in MODES) for name in (act.name, f"recover after {act.name}")
+    )
+    return f"| {act.name} | {' | '.join(f'{number:,}' for number in counts)} |"
 
 
 def total(tally: Tally) -> str:
@@ -396,7 +396,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=int, default=1, help="stop at every N-th call only")
     parser.add_argument("--doubled", type=int, default=3, help="for two stops, every N-th call; 0: none")
     options = parser.parse_args(arguments)
-    print(f"| | {' | '.join(MODES)} |\n| --- |" + " ---: |" * len(MODES), flush=True)
+    print("| | stopped | and its recovery stopped |\n| --- | ---: | ---: |", flush=True)
     one_runtime_of_few_files()
     with tempfile.TemporaryDirectory() as folder:
         # What a person resolved is remembered there.
@@ -406,7 +406,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         matrix = Matrix(Path(folder))
         for act in (act for act in ACTS if act.name in (options.act or names)):
             matrix.run(act, options.every, options.doubled)
-            print("\n".join(rows(matrix.tally, act)), flush=True)
+            print(row(matrix.tally, act), flush=True)
     print(f"\n{total(matrix.tally)}")
     for line in matrix.tally.wrong[:20]:
         print(f"wrong: {line}")

@@ -142,7 +142,9 @@ class Planner:
         if not ids or any(s.state is State.CONFLICT and s.patch.id not in plan.left for s in plan.patches):
             return plan
         stands = {file: self._tree.read(file) for file in origin.contents}
-        originals = {c.file: c.before for c in plan.changes if c.file not in stands} | {**origin.contents}
+        # In the plan's own order, in which a clone that lacks history has the files too.
+        planned = {c.file: origin.contents.get(c.file, c.before) for c in plan.changes}
+        originals = planned | {**origin.contents}
         together = self.exactly((*origin.patches, *ids), originals)
         known = {status.patch.id: status for status in together.patches}
         fresh = {name for name in ids if name in known and known[name].state in _MADE and name not in made}

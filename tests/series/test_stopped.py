@@ -106,8 +106,9 @@ def test_a_checkout_is_put_back_whose_git_was_killed_while_it_brought_files(
     is_patched(fork)
 
 
+@pytest.mark.parametrize("back", [False, True], ids=["continue", "abort"])
 def test_a_checkout_is_put_back_whose_files_and_index_came_and_whose_branch_did_not(
-    fork: CheckoutTree,
+    fork: CheckoutTree, back: bool
 ) -> None:
     before = everything(fork.root)
     stopped(fork, 1)
@@ -117,7 +118,7 @@ def test_a_checkout_is_put_back_whose_files_and_index_came_and_whose_branch_did_
     (fork.root / ".git" / "index.lock").unlink()
     git(fork.root, "read-tree", "--reset", "-u", journal.move[1])
     assert "\nM  " in git(fork.root, "status", "--porcelain")
-    assert api.recover(fork).action == "rolled-back"
+    assert api.recover(fork, back=back).action == "rolled-back"
     is_as_before(fork, before)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.toys import MIRROR, add_patch, attribute, contents, edit, git, rewriting
+from support.toys import CRLF, MIRROR, add_patch, attribute, contents, edit, git, rewriting
 
 from patchkit import api
 from patchkit.errors import ConflictError
@@ -195,3 +195,21 @@ def test_patch_that_is_not_at_hand_beside_others_is_named_and_nothing_is_half_re
     assert contents(fresh) == before
     assert api.revert(fresh, patches, ("t-flag",)).patches == ("t-flag",)
     assert in_place(fresh, load([tmp_path / "own"])) == {"x-own"}
+
+
+def test_what_a_full_clone_would_write_comes_in_the_order_of_a_shallow_one(
+    fork: CheckoutTree, tmp_path: Path, patch_folder: Path
+) -> None:
+    both = attribute(MIRROR, "Mirror", "first = 1"), attribute(CRLF, "Backend", "other = 1")
+    add_patch(patch_folder, "u-both", *both)
+    add_patch(patch_folder, "u-later", attribute(MIRROR, "Mirror", "later = 1"))
+    patches = load()
+    api.commit(fork, patches, ("u-both", "u-later"))
+    api.revert(fork, patches, ("u-both",))
+    commit(fork)
+    planned = []
+    for name, options in (("full", ()), ("shallow", ("--depth", "1"))):
+        (tmp_path / name).mkdir()
+        tree = clone(fork, tmp_path / name, *options)
+        planned.append([change.file for change in api.diff(tree, patches, ("u-both",)).changes])
+    assert planned == [[MIRROR, CRLF]] * 2
