@@ -32,6 +32,7 @@ def test_each_hook_is_a_command_with_options_that_exist() -> None:
         said = CliRunner().invoke(main, [command, "--help"]).output
         assert all(word in said for word in words)
         assert re.match(hook["files"], "python/sglang/srt/server_args.py")
+        assert re.match(hook["files"], "patchkit.toml"), "what a fork wants counts as well"
 
 
 def test_the_example_names_hooks_and_inputs_that_there_are() -> None:

@@ -384,6 +384,10 @@ def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked
     said = run("apply", other.root, "t-copy", code=3).stderr
     assert "1 of them you resolved elsewhere, and --resolved writes the same here" in said
     assert everything(other.root) == before
+    dry = run("apply", other.root, "--dry-run").stdout
+    assert "Left out because of conflicts: t-copy." in dry
+    assert "1 of the conflicts you resolved elsewhere, and --resolved writes the same here" in dry
+    assert asked("apply", other.root, "--resolved", "--dry-run")["changed_files"]
     answer = asked("apply", other.root, "t-copy", "--resolved")
     assert answer["changed_files"] == [MIRROR]
     assert DONE in (other.package / MIRROR).read_bytes()
