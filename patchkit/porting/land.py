@@ -1,0 +1,173 @@
+"""A change, as each file before and after it, is made in another tree: what becomes of each file and of each edit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchkit.porting import lines
+from patchkit.porting.follow import decoded, encoded
+from patchkit.porting.merge import Edit, Merge, Outcome
+from patchkit.porting.outline import Item, NoOutlineError, outline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from patchkit.porting.follow import Trees
+
+    Sources = Mapping[str, tuple[bytes | None, bytes | None]]
+
+
+@dataclass
+class LandedFile:
+    """One file of a change: where it went, if not to its own name, and what became of its edits."""
+
+    file: str
+    onto: str
+    edits: list[Edit] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the file: the worst that became of an edit."""
+        outcomes = {edit.outcome for edit in self.edits}
+        order = (Outcome.CONFLICT, Outcome.NO_SITE, Outcome.CHANGED, Outcome.LANDED)
+        return next((each for each in order if each in outcomes), Outcome.ALREADY)
+
+
+@dataclass
+class Landing:
+    """A change on another tree: its files, and the new contents; None stands for a file that goes."""
+
+    files: list[LandedFile]
+    contents: dict[str, bytes | None]
+
+
+def land(sources: Sources, trees: Trees, moves: Mapping[str, str] | None = None) -> Landing:
+    """Make a change on the second of two trees; ``moves`` are the files that it renames, by their old names."""
+    return _Landing(trees, dict(moves or {})).land(sources)
+
+
+class _Landing:
+    def __init__(self, trees: Trees, moves: dict[str, str]) -> None:
+        self._trees = trees
+        self._moves = moves
+        self._contents: dict[str, bytes | None] = {}
+        self._merging = Merge(lambda _item: None)
+        self._roots: dict[str, Item] = {}
+
+    def land(self, sources: Sources) -> Landing:
+        files = [self._file(name, *versions) for name, versions in sources.items()]
+        for name, root in self._roots.items():
+            before = self._trees.onto.read(name) or b""
+            text = self._merging.render(root)
+            if text != decoded(before):
+                self._contents[self._target(name)] = encoded(text, before)
+                if self._target(name) != name:
+                    self._contents[name] = None
+        return Landing(files, self._contents)
+
+    def _target(self, name: str) -> str:
+        return self._moves.get(name, name)
+
+    def _file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
+        if before is None:
+            return self._new(name, after or b"")
+        there = self._trees.file(name)
+        if there is None:
+            found = LandedFile(name, name)
+            outcome = Outcome.ALREADY if after is None else Outcome.NO_SITE
+            reason = "" if after is None else f"the tree has no {name}"
+            if after is not None and name.endswith(".py") and self._scattered(found, before, after):
+                return found
+            found.edits.append(Edit("", outcome, reason))
+            return found
+        found = LandedFile(name, there)
+        if there != name:
+            found.notes.append(f"{name} is {there} there")
+        ours = self._trees.onto.read(there) or b""
+        if after is None:
+            self._take(found, before, ours)
+        elif ours == before:
+            self._contents[self._target(there)] = after
+            found.edits.append(Edit("", Outcome.LANDED))
+        elif ours == after:
+            found.edits.append(Edit("", Outcome.ALREADY))
+        else:
+            self._merge(found, before, after, ours)
+        return found
+
+    def _new(self, name: str, after: bytes) -> LandedFile:
+        found = LandedFile(name, name)
+        ours = self._trees.onto.read(name)
+        if ours is None:
+            self._contents[name] = after
+            found.edits.append(Edit("", Outcome.LANDED))
+        elif _same(ours, after):
+            found.edits.append(Edit("", Outcome.ALREADY))
+        else:
+            found.edits.append(Edit("", Outcome.CONFLICT, "the file comes, and another is there"))
+        return found
+
+    def _take(self, found: LandedFile, before: bytes, ours: bytes) -> None:
+        if _same(ours, before):
+            self._contents[found.onto] = None
+            found.edits.append(Edit("", Outcome.LANDED))
+        else:
+            found.edits.append(Edit("", Outcome.CONFLICT, "the file goes, and is another there"))
+
+    def _merge(self, found: LandedFile, before: bytes, after: bytes, ours: bytes) -> None:
+        try:
+            texts = decoded(before), decoded(after), decoded(ours)
+        except UnicodeDecodeError:
+            found.edits.append(Edit("", Outcome.CONFLICT, "it is no text, and not as it was"))
+            return
+        known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
+        try:
+            base, theirs = outline(texts[0]), outline(texts[1])
+        except NoOutlineError:
+            known = None
+        if known is None:
+            text, edits = lines.merged(*texts)
+            found.edits += edits
+            if text != texts[2]:
+                self._contents[found.onto] = encoded(text, ours)
+            return
+        self._roots[found.onto] = known
+        self._made(found, lambda: self._merging.make(base, theirs, known))
+
+    def _made(self, found: LandedFile, make: Callable[[], None]) -> None:
+        """Make edits, and note which are those of a file."""
+        first = len(self._merging.edits)
+        self._merging.elsewhere = lambda item: self._elsewhere(found, item)
+        make()
+        found.edits += self._merging.edits[first:]
+
+    def _elsewhere(self, found: LandedFile, item: Item) -> Item | None:
+        place = self._trees.definition(found.file, item)
+        if place is None:
+            return None
+        file, definition = place
+        found.notes.append(f"{item.site} is {definition.site} in {file} there")
+        root = self._trees.outline(file, onto=True)
+        assert root is not None  # The definition is in it.
+        self._roots.setdefault(file, root)
+        return definition
+
+    def _scattered(self, found: LandedFile, before: bytes, after: bytes) -> bool:
+        """Make the edits of a file that is not there in its definitions, wherever they are."""
+        try:
+            base, theirs = outline(decoded(before)), outline(decoded(after))
+        except (NoOutlineError, UnicodeDecodeError):
+            return False
+        self._made(found, lambda: self._merging.scatter(base, theirs))
+        return True
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    if one == other:
+        return True
+    try:
+        return outline(decoded(one)).code == outline(decoded(other)).code
+    except (NoOutlineError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,631 @@
+"""What one version of a file changes of another is made in a third, edit by edit, where that has the same.
+
+An edit goes to the statement, branch, definition or element that it changes, wherever that stands by now; what comes
+new goes beside what it came beside. Where that is not there, or says something else, it is a conflict.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import keyword
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchkit.porting import tokens
+from patchkit.porting.pairing import paired, renames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from patchkit.porting.outline import Item
+
+    Elsewhere = Callable[[Item], "Item | None"]
+
+_STEP = "    "
+_WIDTH = 88
+
+
+class Outcome(str, enum.Enum):
+    """What became of an edit."""
+
+    LANDED = "landed"
+    CHANGED = "landed, changed neighbourhood"
+    ALREADY = "already there"
+    CONFLICT = "conflict"
+    NO_SITE = "no site"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit: where it was made, what became of it and why; ``was`` is its site as it was, ``stands`` as it is there.
+
+    ``wanted`` is the code that a conflict leaves for a person, and ``place`` what it is about in the other tree.
+    """
+
+    site: str
+    outcome: Outcome
+    reason: str = ""
+    was: str = ""
+    stands: str = ""
+    wanted: str = ""
+    place: Item | None = field(default=None, compare=False)
+
+
+@dataclass
+class Merge:
+    """The edits of a change, made in the outlines of another tree; ``elsewhere`` finds a definition that moved."""
+
+    elsewhere: Elsewhere
+    edits: list[Edit] = field(default_factory=list)
+    _texts: dict[Item, str | None] = field(default_factory=dict)
+    _heads: dict[Item, str] = field(default_factory=dict)
+    _leads: dict[Item, str] = field(default_factory=dict)
+    _slots: dict[tuple[Item, int], list[str]] = field(default_factory=dict)
+    _names: dict[Item, dict[str, str]] = field(default_factory=dict)
+
+    def make(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make in ``ours`` what ``theirs`` changes of ``base``; all three are files."""
+        self._rows(base, theirs, ours)
+
+    def scatter(self, base: Item, theirs: Item) -> None:
+        """Make in definitions, wherever they are, what one file changes of another that is not there."""
+        pairs = paired(base.parts, theirs.parts)
+        for one, other in pairs.items():
+            if one.plain != other.plain and one.is_definition:
+                self._missing(one, other)
+            elif one.plain != other.plain and not one.is_import:
+                self._note(one, Outcome.NO_SITE, "the tree has no such file", theirs=other)
+        for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
+            self._note(each, Outcome.NO_SITE, "the tree has no such file", theirs=each)
+
+    def render(self, item: Item) -> str:
+        """Return what an item of the other tree has become."""
+        if item in self._texts:
+            return self._texts[item] or ""
+        lead = self._leads.get(item, item.lead)
+        found = [lead + self._heads.get(item, item.head)]
+        for at in range(len(item.parts) + 1):
+            for text in self._slots.get((item, at), ()):
+                if found[-1] and not found[-1].endswith("\n"):
+                    found.append("\n")
+                found.append(text)
+            if at < len(item.parts):
+                found.append(self.render(item.parts[at]))
+        return "".join(found) + item.tail
+
+    def _note(
+        self, about: Item, outcome: Outcome, reason: str = "", *, theirs: Item | None = None, ours: Item | None = None
+    ) -> None:
+        changed = outcome not in (Outcome.LANDED, Outcome.ALREADY)
+        self.edits.append(
+            Edit(
+                about.site,
+                outcome,
+                reason,
+                about.plain if changed else "",
+                ours.plain if changed and ours is not None else "",
+                theirs.plain if theirs is not None else "",
+                ours,
+            )
+        )
+
+    def _item(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make in an item what another makes of its counterpart."""
+        self._lead(base, theirs, ours)
+        was, becomes = base.bare, self._named(theirs.bare, ours)
+        if was == becomes:
+            return
+        if ours.bare == was:
+            self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(becomes, "", ours.indent)
+            self._note(theirs, Outcome.LANDED)
+        elif base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours):
+            self._head(base, theirs, ours)
+            self._rows(base, theirs, ours)
+        elif theirs.code == ours.code:
+            self._note(theirs, Outcome.ALREADY)
+        else:
+            self._merged(base, theirs, ours)
+
+    def _merged(self, base: Item, theirs: Item, ours: Item) -> None:
+        was, becomes = base.bare, self._named(theirs.bare, ours)
+        stands = ours.bare
+        if base.code == ours.code:
+            made = becomes
+        elif base.code == theirs.code:
+            self._note(theirs, Outcome.LANDED)  # Comments inside a statement are not worth a conflict.
+            return
+        elif base.parts or theirs.parts or ours.parts:
+            self._note(base, Outcome.CONFLICT, "it has another form there", theirs=theirs, ours=ours)
+            return
+        else:
+            try:
+                made = tokens.merged(was, becomes, stands)
+            except tokens.ClashError as error:
+                imports = _joined(base, theirs, ours)
+                if not imports:
+                    self._note(base, Outcome.CONFLICT, str(error), theirs=theirs, ours=ours)
+                    return
+                made = imports
+        self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(made, "", ours.indent)
+        outcome = Outcome.LANDED if base.code == ours.code else Outcome.CHANGED
+        self._note(base, outcome, "" if outcome is Outcome.LANDED else "the statement says more or less there", theirs=theirs, ours=ours)
+
+    def _lead(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Let comments above follow, unless they are others there."""
+        was, becomes = _stripped(base.lead), _stripped(theirs.lead)
+        if was == becomes:
+            return
+        if _stripped(ours.lead) == was:
+            self._leads[ours] = tokens.shifted(theirs.lead, theirs.indent, ours.indent)
+            if ours in self._texts:
+                self._texts[ours] = self._leads[ours] + (self._texts[ours] or "")
+        self._note(theirs, Outcome.LANDED)
+
+    def _head(self, base: Item, theirs: Item, ours: Item) -> None:
+        was, becomes = _bare(base), self._named(_bare(theirs), ours)
+        stands = _bare(ours)
+        if was == becomes or not was:
+            return
+        if stands == was or " ".join(stands.split()) == " ".join(was.split()):
+            made, outcome = becomes, Outcome.LANDED
+        elif " ".join(tokens.words(stands)) == " ".join(tokens.words(becomes)):
+            self._note(theirs, Outcome.ALREADY)
+            return
+        else:
+            try:
+                made, outcome = tokens.merged(was, becomes, stands), Outcome.CHANGED
+            except tokens.ClashError as error:
+                self._note(base, Outcome.CONFLICT, str(error), theirs=theirs, ours=ours)
+                return
+        self._heads[ours] = tokens.shifted(made, "", ours.indent)
+        reason = "the header says more or less there" if outcome is Outcome.CHANGED else ""
+        self._note(base, outcome, reason, theirs=theirs, ours=ours)
+
+    def _named(self, text: str, ours: Item) -> str:
+        """Return a text with the names that locals and parameters have in the other tree's function."""
+        function = ours.function
+        return text if function is None else tokens.renamed(text, self._names.get(function, {}))
+
+    def _rows(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make in the parts of an item what another makes of its counterpart's."""
+        to_theirs = paired(base.parts, theirs.parts)
+        to_ours = paired(base.parts, ours.parts)
+        if ours.is_function and ours not in self._names:
+            self._names[ours] = _renamed_locals(base, ours, to_ours)
+        row = _Row(base, theirs, ours, to_theirs, to_ours)
+        for one, other in to_theirs.items():
+            if one.plain != other.plain:
+                self._changed(row, one, other)
+        for gap in row.gaps():
+            if base.is_scope or not (gap.gone and gap.come):
+                for one in gap.gone:
+                    self._gone(row, one)
+                if gap.come:
+                    self._come(row, gap)
+            else:
+                self._replaced(row, gap)
+
+    def _changed(self, row: _Row, base: Item, theirs: Item) -> None:
+        ours = row.to_ours.get(base)
+        if ours is not None:
+            self._item(base, theirs, ours)
+            return
+        if base.is_definition:
+            self._missing(base, theirs)
+            return
+        inside = _inside(base, row.ours)
+        if inside is not None:
+            self._item(base, theirs, inside)
+        elif any(theirs.code == each.code for each in row.fresh()):
+            self._note(theirs, Outcome.ALREADY)
+        elif base.code == theirs.code:
+            self._note(theirs, Outcome.LANDED)  # A comment above what is not there.
+        elif base.is_import and self._import(row, base, theirs):
+            pass
+        else:
+            self._note(base, Outcome.CONFLICT, "the statement that changes is not there", theirs=theirs, ours=row.ours)
+
+    def _missing(self, base: Item, theirs: Item) -> None:
+        """Make the edits of a definition that is not where it was."""
+        place = self.elsewhere(base)
+        if place is not None:
+            self._item(base, theirs, place)
+        elif base.kind == "ClassDef" and theirs.kind == "ClassDef":
+            pairs = paired(base.parts, theirs.parts)
+            for one, other in pairs.items():
+                if one.plain != other.plain and one.is_definition:
+                    self._missing(one, other)
+                elif one.plain != other.plain:
+                    self._note(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=other)
+            for each in (each for each in theirs.parts if each not in pairs.values()):
+                self._note(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=each)
+        else:
+            self._note(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
+
+    def _import(self, row: _Row, base: Item, theirs: Item) -> bool:
+        """Import what comes to an import that is not there."""
+        had, has = _imported(base), _imported(theirs)
+        here = {name for each in row.ours.parts if each.is_import for name in _imported(each)}
+        fresh = [name for name in has if name not in had and name not in here]
+        if not fresh:
+            self._note(theirs, Outcome.ALREADY)
+            return True
+        imports = [at for at, each in enumerate(row.ours.parts) if each.is_import]
+        indent = row.ours.parts[0].indent if row.ours.parts else ""
+        text = "".join(f"{indent}{name}\n" for name in fresh)
+        self._slots.setdefault((row.ours, imports[-1] + 1 if imports else 0), []).append(text)
+        self._note(theirs, Outcome.LANDED)
+        return True
+
+    def _gone(self, row: _Row, base: Item) -> None:
+        ours = row.to_ours.get(base) or _inside(base, row.ours)
+        if ours is None and base.is_definition:
+            ours = self.elsewhere(base)
+        if ours is None:
+            self._note(base, Outcome.ALREADY)
+        elif ours.code == base.code:
+            self._texts[ours] = ""
+            self._note(base, Outcome.LANDED)
+        elif _goes_with(base, ours):
+            self._texts[ours] = ""
+            self._note(base, Outcome.CHANGED, "what goes says less there", ours=ours)
+        else:
+            self._note(base, Outcome.CONFLICT, "what goes says something else there", ours=ours)
+
+    def _replaced(self, row: _Row, gap: _Gap) -> None:
+        """Put statements in the place of others."""
+        there = [row.to_ours.get(one) or _inside(one, row.ours) for one in gap.gone]
+        found = [(one, each) for one, each in zip(gap.gone, there, strict=True) if each is not None]
+        fresh = {each.code for each in row.fresh()}
+        if not found and all(each.code in fresh for each in gap.come):
+            self._note(gap.come[0], Outcome.ALREADY)
+            return
+        if len(found) < len(gap.gone) and not all(_says_little(one) for one, each in zip(gap.gone, there, strict=True) if each is None):
+            self._conflict(row, gap, "not all of the code that it rewrites is there", there)
+            return
+        if not found:
+            self._come(row, gap)
+            return
+        other = next((each for one, each in found if each.code != one.code and not _goes_with(one, each)), None)
+        if other is not None:
+            self._conflict(row, gap, "the code that it rewrites says something else there", there)
+            return
+        first = found[0][1]
+        assert first.above is not None
+        for _, each in found:
+            self._texts[each] = ""
+        at = first.above.parts.index(first)
+        self._put(first.above, at, gap.come, first.indent)
+        same = all(each.code == one.code for one, each in found)
+        self._note(
+            gap.gone[0],
+            Outcome.LANDED if same else Outcome.CHANGED,
+            "" if same else "the code that it rewrites says less there",
+            theirs=gap.come[0],
+            ours=first,
+        )
+
+    def _conflict(self, row: _Row, gap: _Gap, reason: str, there: Sequence[Item | None]) -> None:
+        place = next((each for each in there if each is not None), row.ours)
+        edit = Edit(
+            row.base.site,
+            Outcome.CONFLICT,
+            reason,
+            "".join(each.plain for each in gap.gone),
+            place.plain,
+            "".join(each.plain for each in gap.come),
+            place,
+        )
+        self.edits.append(edit)
+
+    def _come(self, row: _Row, gap: _Gap) -> None:
+        """Put what comes beside what it came beside."""
+        fresh = row.fresh()
+        codes = {each.code for each in fresh}
+        names = {each.name: each for each in fresh if each.is_definition}
+        come: list[Item] = []
+        for each in gap.come:
+            if each.code in codes:
+                self._note(each, Outcome.ALREADY)
+            elif each.is_definition and each.name in names:
+                self._note(each, Outcome.CONFLICT, f"{each.name} comes, and another is there", theirs=each, ours=names[each.name])
+            elif each.is_import and row.is_imported(each):
+                self._note(each, Outcome.ALREADY)
+            else:
+                come.append(each)
+        if not come:
+            return
+        slot = row.slot(gap, come)
+        if slot.reason and not slot.certain:
+            self._conflict(row, gap, slot.reason, [])
+            return
+        indent = row.ours.parts[0].indent if row.ours.parts else row.ours.indent + _STEP
+        container = slot.container
+        if container is not row.ours and container.parts:
+            indent = container.parts[0].indent
+        self._put(container, slot.at, come, indent)
+        outcome = Outcome.CHANGED if slot.reason else Outcome.LANDED
+        for each in come:
+            self.edits.append(Edit(each.site or row.base.site, outcome, slot.reason, slot.was, slot.stands))
+
+    def _put(self, container: Item, at: int, come: Iterable[Item], indent: str) -> None:
+        for each in come:
+            text = self._named(tokens.shifted(each.text, each.indent, indent), container)
+            self._slots.setdefault((container, at), []).append(text if text.endswith("\n") else f"{text}\n")
+
+
+@dataclass
+class _Gap:
+    """What goes and what comes between two items that stay: ``left`` and ``right`` are where that is in theirs."""
+
+    gone: list[Item]
+    come: list[Item]
+    left: int
+    right: int
+
+
+@dataclass
+class _Slot:
+    """Where something goes; a ``reason`` says what is not as it was around it."""
+
+    container: Item
+    at: int
+    reason: str = ""
+    certain: bool = True
+    was: str = ""
+    stands: str = ""
+
+
+@dataclass
+class _Row:
+    """The parts of an item in three versions, and which are the same."""
+
+    base: Item
+    theirs: Item
+    ours: Item
+    to_theirs: Mapping[Item, Item]
+    to_ours: Mapping[Item, Item]
+
+    def __post_init__(self) -> None:
+        self.from_theirs = {theirs: base for base, theirs in self.to_theirs.items()}
+
+    def fresh(self) -> list[Item]:
+        """Return what is in ours and was not in base."""
+        taken = set(self.to_ours.values())
+        return [each for each in self.ours.parts if each not in taken]
+
+    def is_imported(self, item: Item) -> bool:
+        """Tell whether all that an import binds is bound by others there."""
+        here = {name for each in self.ours.parts if each.is_import for name in _imported(each)}
+        return all(name in here for name in _imported(item))
+
+    def gaps(self) -> Iterator[_Gap]:
+        """Yield what goes and comes, between items that stay in order."""
+        base, theirs = self.base.parts, self.theirs.parts
+        places = {each: at for at, each in enumerate(theirs)}
+        last_b = last_t = -1
+        moved: set[Item] = set()
+        ends: list[tuple[int, int]] = []
+        for at, each in enumerate(base):
+            if each in self.to_theirs:
+                place = places[self.to_theirs[each]]
+                if place > (ends[-1][1] if ends else -1) and not self._is_jump(at, place, places):
+                    ends.append((at, place))
+                else:
+                    moved.add(each)
+        stays = {self.to_theirs[each] for each in moved}
+        for end_b, end_t in (*ends, (len(base), len(theirs))):
+            gone = [each for each in base[last_b + 1 : end_b] if each not in moved]
+            come = [each for each in theirs[last_t + 1 : end_t] if each not in stays]
+            if gone or come:
+                yield _Gap(gone, come, last_t, end_t)
+            last_b, last_t = end_b, end_t
+
+    def _is_jump(self, at: int, place: int, places: Mapping[Item, int]) -> bool:
+        """Tell whether a definition moved down over others, which then seem to have moved up."""
+        if not self.base.parts[at].is_definition:
+            return False
+        behind = [
+            places[self.to_theirs[each]] for each in self.base.parts[at + 1 :] if each in self.to_theirs
+        ]
+        return sum(other < place for other in behind) > 1
+
+    def slot(self, gap: _Gap, come: Sequence[Item]) -> _Slot:
+        """Return where what comes goes."""
+        theirs, ours = self.theirs.parts, self.ours
+        first = theirs.index(gap.come[0]) if gap.come else gap.right
+        last = theirs.index(gap.come[-1]) if gap.come else gap.left
+        left, left_steps = self._beside(range(first - 1, -1, -1))
+        right, right_steps = self._beside(range(last + 1, len(theirs)))
+        places = {each: at for at, each in enumerate(ours.parts)}
+        low = 0 if left is None else places[left] + 1 if left in places else -1
+        high = len(ours.parts) if right is None else places.get(right, -1)
+        if low == -1 or high == -1:
+            return self._apart(left, right, low, high, left_steps, right_steps)
+        was = "".join(each.plain for each in theirs[max(0, first - 1) : first] + theirs[last + 1 : last + 2])
+        if low == high:
+            near = left_steps <= 1 or right_steps <= 1 or ours.is_scope or not ours.parts
+            return _Slot(ours, low) if near or left or right else _Slot(
+                ours, low, "nothing of what it stood beside is there", certain=False
+            )
+        if low > high:
+            if self._is_free(come):
+                return _Slot(ours, low if left_steps <= right_steps else high)
+            return _Slot(ours, low, "what it stands between has another order there", was=was)
+        between = ours.parts[low:high]
+        stands = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
+        if self._is_free(come) or not _depend(come, between):
+            at = low if left is not None and left_steps <= right_steps else high
+            if left is None and right_steps > 1:
+                at = low
+            return _Slot(ours, at)
+        if left_steps > 1 and right_steps > 1:
+            return _Slot(ours, low, "what it stood beside is not there", certain=False, was=was, stands=stands)
+        at = low if left_steps <= right_steps and left is not None else high
+        return _Slot(ours, at, "what stands beside it uses the same names", was=was, stands=stands)
+
+    def _is_free(self, come: Sequence[Item]) -> bool:
+        return self.ours.is_scope and all(
+            each.is_definition or each.is_import or self.ours.kind == "ClassDef" for each in come
+        )
+
+    def _beside(self, order: Iterable[int]) -> tuple[Item | None, int]:
+        """Return the nearest item of ours on one side, also one under a condition by now, and how near it is."""
+        for steps, at in enumerate(order, 1):
+            base = self.from_theirs.get(self.theirs.parts[at])
+            if base is None:
+                continue
+            if base in self.to_ours:
+                return self.to_ours[base], steps
+            inside = _inside(base, self.ours) if steps == 1 else None
+            if inside is not None:
+                return inside, steps
+        return None, 0
+
+    def _apart(
+        self, left: Item | None, right: Item | None, low: int, high: int, left_steps: int, right_steps: int
+    ) -> _Slot:
+        """Return where something goes that has a neighbour in another block by now."""
+        if low == -1 and left is not None and left.above is not None and (high == -1 or left_steps <= right_steps):
+            return _Slot(left.above, left.above.parts.index(left) + 1, "what it stands behind is in another block there")
+        if right is not None and right.above is not None and high == -1 and low == -1:
+            return _Slot(right.above, right.above.parts.index(right), "what it stands before is in another block there")
+        return _Slot(self.ours, low if low != -1 else high)
+
+
+def _same_shape(*items: Item) -> bool:
+    kinds = {item.kind for item in items}
+    return len(kinds) == 1 or kinds <= {"if", "elif"} or kinds <= {"FunctionDef", "AsyncFunctionDef"}
+
+
+def _stripped(lead: str) -> list[str]:
+    return [line.strip() for line in lead.splitlines() if line.strip()]
+
+
+def _bare(item: Item) -> str:
+    """Return an item's header at no indent."""
+    return tokens.shifted(item.head, item.indent, "")
+
+
+def _goes_with(base: Item, ours: Item) -> bool:
+    """Tell whether what is there has nothing that was not in what goes: an earlier form of it."""
+    return tokens.is_part(ours.own, base.own)
+
+
+def _says_little(item: Item) -> bool:
+    """Tell whether a statement is a docstring, ``pass`` or an import, whose absence says nothing."""
+    node = item.nodes[0] if len(item.nodes) == 1 else None
+    return isinstance(node, (ast.Pass, ast.Import, ast.ImportFrom)) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
+
+
+def _inside(base: Item, ours: Item) -> Item | None:
+    """Return the statement of a function that stands in another of its blocks by now, None unless it is there once."""
+    function, was = ours.function, base.function
+    if function is None or was is None or len(tokens.words(base.own)) < 4:
+        return None
+    there = [each for each in function.walk() if each.kind == base.kind and each.code == base.code]
+    here = [each for each in was.walk() if each.kind == base.kind and each.code == base.code]
+    return there[0] if len(there) == len(here) == 1 else None
+
+
+def _imported(item: Item) -> list[str]:
+    """Return the imports of one name each that an import comes to."""
+    node = item.nodes[0]
+    if isinstance(node, ast.ImportFrom):
+        source = "." * node.level + (node.module or "")
+        return [f"from {source} import {ast.unparse(alias)}" for alias in node.names]
+    if isinstance(node, ast.Import):
+        return [f"import {ast.unparse(alias)}" for alias in node.names]
+    return []
+
+
+def _joined(base: Item, theirs: Item, ours: Item) -> str:
+    """Return an import from one module with the names that come and without those that go; nothing of others."""
+    if {base.kind, theirs.kind, ours.kind} != {"ImportFrom"}:
+        return ""
+    had, has, here = (_imported(item) for item in (base, theirs, ours))
+    names = [name for name in here if name in has or name not in had]
+    names += [name for name in has if name not in had and name not in here]
+    if not names:
+        return ""
+    start = names[0].partition(" import ")[0]
+    listed = [name.partition(" import ")[2] for name in names]
+    line = f"{start} import {', '.join(listed)}\n"
+    if len(line) <= _WIDTH and "(" not in ours.own:
+        return line
+    return f"{start} import (\n" + "".join(f"{_STEP}{name},\n" for name in listed) + ")\n"
+
+
+def _bound(item: Item) -> set[str]:
+    """Return the names that a function binds, its parameters included."""
+    names = {
+        node.id
+        for top in item.nodes
+        for node in ast.walk(top)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return names | {node.arg for top in item.nodes for node in ast.walk(top) if isinstance(node, ast.arg)}
+
+
+def _renamed_locals(base: Item, ours: Item, pairs: Mapping[Item, Item]) -> dict[str, str]:
+    """Return the locals and parameters that have another name in the other tree's function."""
+    known = dict(pairs)
+    known[base] = ours
+    found = renames(known, base, ours) | _renamed_parameters(base, ours)
+    before, after = _bound(base), _bound(ours)
+    return {
+        old: new
+        for old, new in found.items()
+        if old in before and new in after and old not in after and new not in before and not keyword.iskeyword(new)
+    }
+
+
+def _renamed_parameters(base: Item, ours: Item) -> dict[str, str]:
+    """Return the parameters that have another name at the same place, among as many."""
+    one, other = (_parameters(item) for item in (base, ours))
+    if len(one) != len(other):
+        return {}
+    return {a: b for a, b in zip(one, other, strict=True) if a != b and b not in one and a not in other}
+
+
+def _parameters(item: Item) -> list[str]:
+    node = item.nodes[0]
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    given = node.args
+    return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+
+
+def _depend(come: Sequence[Item], between: Sequence[Item]) -> bool:
+    """Tell whether the order of two runs of statements counts: one leaves, or binds what the other uses."""
+    bound, used = _effects(come)
+    other_bound, other_used = _effects(between)
+    if any(_leaves(each) for each in (*come, *between)):
+        return True
+    return bool(bound & (other_bound | other_used) or other_bound & used)
+
+
+def _effects(items: Sequence[Item]) -> tuple[set[str], set[str]]:
+    """Return the names and attributes that statements bind, and those that they use."""
+    bound: set[str] = set()
+    used: set[str] = set()
+    for item in items:
+        for top in item.nodes:
+            for node in ast.walk(top):
+                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+                    said = ast.unparse(node.value) if isinstance(node, ast.Subscript) else ast.unparse(node)
+                    (bound if isinstance(node.ctx, (ast.Store, ast.Del)) else used).add(said)
+                elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                    bound.add(node.name)
+        if item.is_import:
+            bound.update(name.rpartition(" ")[2] for name in _imported(item))
+    return bound, used
+
+
+def _leaves(item: Item) -> bool:
+    """Tell whether a statement may leave its block."""
+    exits = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+    return any(isinstance(node, exits) for top in item.nodes for node in ast.walk(top))
