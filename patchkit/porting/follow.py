@@ -8,9 +8,9 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from patchkit.porting.outline import Item, NoOutlineError, outline
+from patchkit.porting.outline import MODULE, Item, NoOutlineError, outline
 from patchkit.porting.pairing import likeness
-from patchkit.tree.sglang import SERVING
+from patchkit.tree.sglang import SERVING, files_of, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +93,22 @@ class Trees:
         if not scores or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
             return None
         return scores[0][1:]
+
+    def importing(self, line: str) -> str:
+        """Return an import of a name from where the second tree has it; nothing where no one place does."""
+        source, _, _ = line.removeprefix("from ").partition(" import ")
+        files = files_of(source) if line.startswith("from ") else ()
+        if not files or source.startswith("."):
+            return line
+        taken = line.partition(" import ")[2].split()[0]
+        home = next((file for file in files if self.onto.read(file) is not None), None)
+        folder = files[-1].removesuffix("__init__.py")
+        if home is not None and re.search(rb"\b" + re.escape(taken.encode()) + rb"\b", self.onto.read(home) or b""):
+            return line
+        if self.onto.read(f"{folder}{taken}.py") is not None:
+            return line
+        homes = {file for file, each in self._named(taken) if each.above is not None and each.above.kind == MODULE}
+        return line.replace(source, module_of(next(iter(homes)), source.partition(".")[0]), 1) if len(homes) == 1 else ""
 
     def _named(self, name: str) -> list[tuple[str, Item]]:
         sign = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+" + re.escape(name.encode()) + rb"\b", re.M)

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from patchkit.porting import lines
 from patchkit.porting.follow import decoded, encoded
-from patchkit.porting.merge import Edit, Merge, Outcome
+from patchkit.plan.rehearse import undefined_names
+from patchkit.porting.merge import Edit, Merge, Outcome, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
+from patchkit.porting.tokens import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from patchkit.porting.follow import Trees
+    from patchkit.porting.merge import Key
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]
 
@@ -31,7 +34,7 @@ class LandedFile:
     def outcome(self) -> Outcome:
         """What became of the file: the worst that became of an edit."""
         outcomes = {edit.outcome for edit in self.edits}
-        order = (Outcome.CONFLICT, Outcome.NO_SITE, Outcome.CHANGED, Outcome.LANDED)
+        order = (Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET, Outcome.CHANGED, Outcome.LANDED)
         return next((each for each in order if each in outcomes), Outcome.ALREADY)
 
 
@@ -44,28 +47,102 @@ class Landing:
 
 
 def land(sources: Sources, trees: Trees, moves: Mapping[str, str] | None = None) -> Landing:
-    """Make a change on the second of two trees; ``moves`` are the files that it renames, by their old names."""
-    return _Landing(trees, dict(moves or {})).land(sources)
+    """Make a change on the second of two trees; ``moves`` are the files that it renames, by their old names.
+
+    An edit whose code has a name that nothing there defines is not made.
+    """
+    known = Outlines()
+    refused: dict[Key, str] = {}
+    while True:
+        landing = _Landing(trees, dict(moves or {}), refused, known).land(sources)
+        more = {key: why for key, why in _unmet(landing, trees).items() if key not in refused}
+        if not more:
+            return landing
+        refused |= more
+
+
+def _unmet(landing: Landing, trees: Trees) -> dict[Key, str]:
+    """Return the edits that leave a name undefined, and what it is."""
+    found: dict[Key, str] = {}
+    for name, content in landing.contents.items():
+        if content is None or not name.endswith(".py"):
+            continue
+        before = trees.onto.read(name)
+        for missing, _ in undefined_names(before or b"", content):
+            edits = [edit for file in landing.files for edit in file.edits if edit.key is not None]
+            for edit in edits:
+                assert edit.key is not None
+                item, part = edit.key
+                text = item.head if part else item.own
+                if missing in words(edit.wanted or text) or missing in _defined(item):
+                    found[edit.key] = f"{missing} is not defined there"
+    return found
+
+
+def _defined(item: Item) -> set[str]:
+    """Return what an item defines or imports: what is left without it when that goes."""
+    names = {item.name} if item.is_definition else set[str]()
+    return names | {line.split()[-1] for line in imported(item)}
+
+
+class Outlines:
+    """The versions of files that a change has, as items; each text is read once."""
+
+    def __init__(self) -> None:
+        self._found: dict[bytes, Item] = {}
+
+    def of(self, content: bytes) -> Item:
+        """Return a text as items; NoOutlineError or UnicodeDecodeError where it is no Python."""
+        if content not in self._found:
+            self._found[content] = outline(decoded(content))
+        return self._found[content]
 
 
 class _Landing:
-    def __init__(self, trees: Trees, moves: dict[str, str]) -> None:
+    def __init__(self, trees: Trees, moves: dict[str, str], refused: Mapping[Key, str], known: Outlines) -> None:
         self._trees = trees
         self._moves = moves
+        self._known = known
         self._contents: dict[str, bytes | None] = {}
-        self._merging = Merge(lambda _item: None)
+        self._merging = Merge(lambda _item: None, refused)
         self._roots: dict[str, Item] = {}
 
     def land(self, sources: Sources) -> Landing:
         files = [self._file(name, *versions) for name, versions in sources.items()]
-        for name, root in self._roots.items():
-            before = self._trees.onto.read(name) or b""
-            text = self._merging.render(root)
-            if text != decoded(before):
-                self._contents[self._target(name)] = encoded(text, before)
-                if self._target(name) != name:
-                    self._contents[name] = None
+        for name in self._roots:
+            self._write(name)
+        brought = [self._bring(name, sources) for name in self._roots if self._target(name) in self._contents]
+        for name in dict.fromkeys(name for names in brought for name in names):
+            self._write(name)
         return Landing(files, self._contents)
+
+    def _write(self, name: str) -> None:
+        before = self._trees.onto.read(name) or b""
+        text = self._merging.render(self._roots[name])
+        if text != decoded(before):
+            self._contents[self._target(name)] = encoded(text, before)
+            if self._target(name) != name:
+                self._contents[name] = None
+
+    def _bring(self, name: str, sources: Sources) -> tuple[str, ...]:
+        """Import what the new code of a file has from an import that is not there; return the files to write anew."""
+        content = self._contents[self._target(name)]
+        file = next((f for f in sources if self._trees.file(f) == name), None)
+        after = sources[file][1] if file is not None else None
+        if content is None or after is None:
+            return ()
+        try:
+            imports = _imports(self._known.of(after))
+        except (NoOutlineError, UnicodeDecodeError):
+            return ()
+        lines = [
+            line
+            for missing, _ in undefined_names(self._trees.onto.read(name) or b"", content)
+            if missing in imports and (line := self._trees.importing(imports[missing]))
+        ]
+        for line in dict.fromkeys(lines):
+            self._merging.bring(self._roots[name], line)
+        return (name,) if lines else ()
 
     def _target(self, name: str) -> str:
         return self._moves.get(name, name)
@@ -88,7 +165,7 @@ class _Landing:
         ours = self._trees.onto.read(there) or b""
         if after is None:
             self._take(found, before, ours)
-        elif ours == before:
+        elif ours == before and not self._merging.refused:
             self._contents[self._target(there)] = after
             found.edits.append(Edit("", Outcome.LANDED))
         elif ours == after:
@@ -124,7 +201,7 @@ class _Landing:
             return
         known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
         try:
-            base, theirs = outline(texts[0]), outline(texts[1])
+            base, theirs = self._known.of(before), self._known.of(after)
         except NoOutlineError:
             known = None
         if known is None:
@@ -157,11 +234,17 @@ class _Landing:
     def _scattered(self, found: LandedFile, before: bytes, after: bytes) -> bool:
         """Make the edits of a file that is not there in its definitions, wherever they are."""
         try:
-            base, theirs = outline(decoded(before)), outline(decoded(after))
+            base, theirs = self._known.of(before), self._known.of(after)
         except (NoOutlineError, UnicodeDecodeError):
             return False
         self._made(found, lambda: self._merging.scatter(base, theirs))
         return True
+
+
+def _imports(module: Item) -> dict[str, str]:
+    """Return what a file's own imports bind, each as an import of that alone."""
+    lines = [line for each in module.parts if each.is_import for line in imported(each)]
+    return {line.split()[-1].partition(".")[0]: line for line in lines}
 
 
 def _same(one: bytes, other: bytes) -> bool:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from patchkit.porting.outline import Item
 
-    Elsewhere = Callable[[Item], "Item | None"]
+    Elsewhere = Callable[[Item], Item | None]
+    Key = tuple[Item, str]
+    """An edit by what it changes, or what goes or comes, and which part of that: all of it, or its header."""
 
 _STEP = "    "
 _WIDTH = 88
@@ -34,6 +36,7 @@ class Outcome(str, enum.Enum):
     ALREADY = "already there"
     CONFLICT = "conflict"
     NO_SITE = "no site"
+    UNMET = "needs what is not there"
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,18 @@ class Edit:
     stands: str = ""
     wanted: str = ""
     place: Item | None = field(default=None, compare=False)
+    key: Key | None = field(default=None, compare=False)
 
 
 @dataclass
 class Merge:
-    """The edits of a change, made in the outlines of another tree; ``elsewhere`` finds a definition that moved."""
+    """The edits of a change, made in the outlines of another tree; ``elsewhere`` finds a definition that moved.
+
+    What is ``refused`` is not made, for the reason that is given.
+    """
 
     elsewhere: Elsewhere
+    refused: Mapping[Key, str] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
     _texts: dict[Item, str | None] = field(default_factory=dict)
     _heads: dict[Item, str] = field(default_factory=dict)
@@ -94,8 +102,25 @@ class Merge:
                 found.append(self.render(item.parts[at]))
         return "".join(found) + item.tail
 
+    def _refuses(self, item: Item, part: str = "", *, theirs: Item | None = None, ours: Item | None = None) -> bool:
+        """Tell whether an edit is refused, and note why."""
+        reason = self.refused.get((item, part))
+        if reason is not None:
+            self._note(item, Outcome.UNMET, reason, theirs=theirs, ours=ours)
+        return reason is not None
+
+    def _is_refused_inside(self, *versions: Item) -> bool:
+        return any(item in version.walk() for item, _ in self.refused for version in versions)
+
     def _note(
-        self, about: Item, outcome: Outcome, reason: str = "", *, theirs: Item | None = None, ours: Item | None = None
+        self,
+        about: Item,
+        outcome: Outcome,
+        reason: str = "",
+        *,
+        theirs: Item | None = None,
+        ours: Item | None = None,
+        key: Key | None = None,
     ) -> None:
         changed = outcome not in (Outcome.LANDED, Outcome.ALREADY)
         self.edits.append(
@@ -107,6 +132,7 @@ class Merge:
                 ours.plain if changed and ours is not None else "",
                 theirs.plain if theirs is not None else "",
                 ours,
+                key,
             )
         )
 
@@ -116,12 +142,15 @@ class Merge:
         was, becomes = base.bare, self._named(theirs.bare, ours)
         if was == becomes:
             return
-        if ours.bare == was:
-            self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(becomes, "", ours.indent)
-            self._note(theirs, Outcome.LANDED)
-        elif base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours):
+        is_nested = base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours)
+        if is_nested and (ours.bare != was or self._is_refused_inside(base, theirs)):
             self._head(base, theirs, ours)
             self._rows(base, theirs, ours)
+        elif self._refuses(theirs, theirs=theirs, ours=ours):
+            pass
+        elif ours.bare == was:
+            self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(becomes, "", ours.indent)
+            self._note(theirs, Outcome.LANDED, key=(theirs, ""))
         elif theirs.code == ours.code:
             self._note(theirs, Outcome.ALREADY)
         else:
@@ -149,7 +178,8 @@ class Merge:
                 made = imports
         self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(made, "", ours.indent)
         outcome = Outcome.LANDED if base.code == ours.code else Outcome.CHANGED
-        self._note(base, outcome, "" if outcome is Outcome.LANDED else "the statement says more or less there", theirs=theirs, ours=ours)
+        reason = "" if outcome is Outcome.LANDED else "the statement says more or less there"
+        self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
     def _lead(self, base: Item, theirs: Item, ours: Item) -> None:
         """Let comments above follow, unless they are others there."""
@@ -165,7 +195,7 @@ class Merge:
     def _head(self, base: Item, theirs: Item, ours: Item) -> None:
         was, becomes = _bare(base), self._named(_bare(theirs), ours)
         stands = _bare(ours)
-        if was == becomes or not was:
+        if was == becomes or not was or self._refuses(theirs, "head", theirs=theirs, ours=ours):
             return
         if stands == was or " ".join(stands.split()) == " ".join(was.split()):
             made, outcome = becomes, Outcome.LANDED
@@ -180,7 +210,7 @@ class Merge:
                 return
         self._heads[ours] = tokens.shifted(made, "", ours.indent)
         reason = "the header says more or less there" if outcome is Outcome.CHANGED else ""
-        self._note(base, outcome, reason, theirs=theirs, ours=ours)
+        self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, "head"))
 
     def _named(self, text: str, ours: Item) -> str:
         """Return a text with the names that locals and parameters have in the other tree's function."""
@@ -245,8 +275,8 @@ class Merge:
 
     def _import(self, row: _Row, base: Item, theirs: Item) -> bool:
         """Import what comes to an import that is not there."""
-        had, has = _imported(base), _imported(theirs)
-        here = {name for each in row.ours.parts if each.is_import for name in _imported(each)}
+        had, has = imported(base), imported(theirs)
+        here = {name for each in row.ours.parts if each.is_import for name in imported(each)}
         fresh = [name for name in has if name not in had and name not in here]
         if not fresh:
             self._note(theirs, Outcome.ALREADY)
@@ -264,12 +294,14 @@ class Merge:
             ours = self.elsewhere(base)
         if ours is None:
             self._note(base, Outcome.ALREADY)
+        elif self._refuses(base, ours=ours):
+            pass
         elif ours.code == base.code:
             self._texts[ours] = ""
-            self._note(base, Outcome.LANDED)
+            self._note(base, Outcome.LANDED, key=(base, ""))
         elif _goes_with(base, ours):
             self._texts[ours] = ""
-            self._note(base, Outcome.CHANGED, "what goes says less there", ours=ours)
+            self._note(base, Outcome.CHANGED, "what goes says less there", ours=ours, key=(base, ""))
         else:
             self._note(base, Outcome.CONFLICT, "what goes says something else there", ours=ours)
 
@@ -293,18 +325,24 @@ class Merge:
             return
         first = found[0][1]
         assert first.above is not None
+        if any(self._refuses(each, theirs=each, ours=first) for each in (*gap.come, *gap.gone)):
+            return
         for _, each in found:
             self._texts[each] = ""
         at = first.above.parts.index(first)
         self._put(first.above, at, gap.come, first.indent)
         same = all(each.code == one.code for one, each in found)
-        self._note(
-            gap.gone[0],
+        edit = Edit(
+            row.base.site,
             Outcome.LANDED if same else Outcome.CHANGED,
             "" if same else "the code that it rewrites says less there",
-            theirs=gap.come[0],
-            ours=first,
+            "" if same else "".join(one.plain for one in gap.gone),
+            "" if same else "".join(each.plain for _, each in found),
+            "".join(each.plain for each in gap.come),
+            first,
+            (gap.come[0], ""),
         )
+        self.edits.append(edit)
 
     def _conflict(self, row: _Row, gap: _Gap, reason: str, there: Sequence[Item | None]) -> None:
         place = next((each for each in there if each is not None), row.ours)
@@ -319,6 +357,12 @@ class Merge:
         )
         self.edits.append(edit)
 
+    def bring(self, root: Item, line: str) -> None:
+        """Import something into a file, behind its other imports."""
+        at = [at for at, each in enumerate(root.parts) if each.is_import]
+        docstring = bool(root.parts) and _says_little(root.parts[0])
+        self._slots.setdefault((root, at[-1] + 1 if at else int(docstring)), []).append(f"{line}\n")
+
     def _come(self, row: _Row, gap: _Gap) -> None:
         """Put what comes beside what it came beside."""
         fresh = row.fresh()
@@ -330,9 +374,9 @@ class Merge:
                 self._note(each, Outcome.ALREADY)
             elif each.is_definition and each.name in names:
                 self._note(each, Outcome.CONFLICT, f"{each.name} comes, and another is there", theirs=each, ours=names[each.name])
-            elif each.is_import and row.is_imported(each):
+            elif each.is_import and row.isimported(each):
                 self._note(each, Outcome.ALREADY)
-            else:
+            elif not self._refuses(each, theirs=each):
                 come.append(each)
         if not come:
             return
@@ -347,7 +391,7 @@ class Merge:
         self._put(container, slot.at, come, indent)
         outcome = Outcome.CHANGED if slot.reason else Outcome.LANDED
         for each in come:
-            self.edits.append(Edit(each.site or row.base.site, outcome, slot.reason, slot.was, slot.stands))
+            self.edits.append(Edit(each.site or row.base.site, outcome, slot.reason, slot.was, slot.stands, key=(each, "")))
 
     def _put(self, container: Item, at: int, come: Iterable[Item], indent: str) -> None:
         for each in come:
@@ -395,10 +439,10 @@ class _Row:
         taken = set(self.to_ours.values())
         return [each for each in self.ours.parts if each not in taken]
 
-    def is_imported(self, item: Item) -> bool:
+    def isimported(self, item: Item) -> bool:
         """Tell whether all that an import binds is bound by others there."""
-        here = {name for each in self.ours.parts if each.is_import for name in _imported(each)}
-        return all(name in here for name in _imported(item))
+        here = {name for each in self.ours.parts if each.is_import for name in imported(each)}
+        return all(name in here for name in imported(item))
 
     def gaps(self) -> Iterator[_Gap]:
         """Yield what goes and comes, between items that stay in order."""
@@ -531,7 +575,7 @@ def _inside(base: Item, ours: Item) -> Item | None:
     return there[0] if len(there) == len(here) == 1 else None
 
 
-def _imported(item: Item) -> list[str]:
+def imported(item: Item) -> list[str]:
     """Return the imports of one name each that an import comes to."""
     node = item.nodes[0]
     if isinstance(node, ast.ImportFrom):
@@ -546,7 +590,7 @@ def _joined(base: Item, theirs: Item, ours: Item) -> str:
     """Return an import from one module with the names that come and without those that go; nothing of others."""
     if {base.kind, theirs.kind, ours.kind} != {"ImportFrom"}:
         return ""
-    had, has, here = (_imported(item) for item in (base, theirs, ours))
+    had, has, here = (imported(item) for item in (base, theirs, ours))
     names = [name for name in here if name in has or name not in had]
     names += [name for name in has if name not in had and name not in here]
     if not names:
@@ -621,7 +665,7 @@ def _effects(items: Sequence[Item]) -> tuple[set[str], set[str]]:
                 elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     bound.add(node.name)
         if item.is_import:
-            bound.update(name.rpartition(" ")[2] for name in _imported(item))
+            bound.update(name.rpartition(" ")[2] for name in imported(item))
     return bound, used
 
 
