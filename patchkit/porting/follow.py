@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from patchkit.tree.tree import Tree
 
-_LIKE = 0.5
+LIKE = 0.5
+"""So like another, up to 1, is what may be the same under another name."""
 _CLOSE = 0.1
 """So much more like another than the next one is what has moved; two as like are not told apart."""
 
@@ -54,15 +55,8 @@ class Trees:
         stem = posixpath.basename(name)
         fresh = [file for file in self.onto.files(SERVING, suffix) if self.base.read(file) is None]
         named = [file for file in fresh if posixpath.basename(file) == stem] or fresh
-        lines = set(text.splitlines())
-        scores: list[tuple[float, str]] = []
-        for file in named:
-            other = self.onto.read(file) or b""
-            if 0.5 < (len(other) + 1) / (len(text) + 1) < 2:
-                there = set(other.splitlines())
-                scores.append((2 * len(lines & there) / max(1, len(lines) + len(there)), file))
-        scores.sort(reverse=True)
-        if not scores or scores[0][0] < _LIKE or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
+        scores = sorted(((alike(text, self.onto.read(file) or b""), file) for file in named), reverse=True)
+        if not scores or scores[0][0] < LIKE or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
             return None
         return scores[0][1]
 
@@ -87,7 +81,7 @@ class Trees:
             if before is not None and before.find(each.site) is not None:
                 continue  # It is another one, which the first tree has as well.
             score = _likeness(base, each)
-            if score >= _LIKE:
+            if score >= LIKE:
                 scores.append((score, home, each))
         scores.sort(key=lambda found: -found[0])
         if not scores or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
@@ -124,6 +118,14 @@ class Trees:
     def _sources(self) -> dict[str, bytes]:
         read = ((file, self.onto.read(file)) for file in self.onto.files(SERVING))
         return {file: content for file, content in read if content is not None}
+
+
+def alike(one: bytes, other: bytes) -> float:
+    """Return how much of the lines of two files is the same, up to 1; 0 where one is much longer."""
+    if not 0.5 < (len(one) + 1) / (len(other) + 1) < 2:
+        return 0.0
+    left, right = set(one.splitlines()), set(other.splitlines())
+    return 2 * len(left & right) / max(1, len(left) + len(right))
 
 
 def _likeness(one: Item, other: Item) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.porting import lines
-from patchkit.porting.follow import decoded, encoded
+from patchkit.porting.follow import LIKE, alike, decoded, encoded
 from patchkit.plan.rehearse import undefined_names
 from patchkit.porting.merge import Edit, Merge, Outcome, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from patchkit.porting.merge import Key
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]
+    """The files of a change, before and after it; None stands for no file."""
+
+NOT_MADE = frozenset({Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET})
+"""What became of edits that were not made."""
 
 
 @dataclass
@@ -31,6 +35,11 @@ class LandedFile:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all of its edits are there now."""
+        return not {edit.outcome for edit in self.edits} & NOT_MADE
+
+    @property
     def outcome(self) -> Outcome:
         """What became of the file: the worst that became of an edit."""
         outcomes = {edit.outcome for edit in self.edits}
@@ -40,25 +49,48 @@ class LandedFile:
 
 @dataclass
 class Landing:
-    """A change on another tree: its files, and the new contents; None stands for a file that goes."""
+    """A change on another tree: its files, and the new contents; None stands for a file that goes.
+
+    ``marked`` are the contents with conflict markers at what could not be made.
+    """
 
     files: list[LandedFile]
     contents: dict[str, bytes | None]
+    marked: dict[str, bytes | None] = field(default_factory=dict)
 
 
-def land(sources: Sources, trees: Trees, moves: Mapping[str, str] | None = None) -> Landing:
-    """Make a change on the second of two trees; ``moves`` are the files that it renames, by their old names.
+def land(sources: Sources, trees: Trees, name: str = "") -> Landing:
+    """Make a change on the second of two trees; ``name`` is what markers call it.
 
     An edit whose code has a name that nothing there defines is not made.
     """
     known = Outlines()
     refused: dict[Key, str] = {}
+    sources, moves = _with_moves(sources)
     while True:
-        landing = _Landing(trees, dict(moves or {}), refused, known).land(sources)
+        landing = _Landing(trees, moves, refused, known, name).land(sources)
         more = {key: why for key, why in _unmet(landing, trees).items() if key not in refused}
         if not more:
             return landing
         refused |= more
+
+
+def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
+    """Return a change whose files that go where one like them comes are renamed, and their new names by the old."""
+    gone = {file: before for file, (before, after) in sources.items() if before and after is None}
+    come = {file: after for file, (before, after) in sources.items() if after and before is None}
+    moves: dict[str, str] = {}
+    for old, before in gone.items():
+        likely = [(alike(before, after), new) for new, after in come.items() if new not in moves.values()]
+        score, new = max(likely, default=(0.0, ""))
+        if score >= LIKE:
+            moves[old] = new
+    found = {
+        file: (before, come[moves[file]] if file in moves else after)
+        for file, (before, after) in sources.items()
+        if file not in moves.values()
+    }
+    return found, moves
 
 
 def _unmet(landing: Landing, trees: Trees) -> dict[Key, str]:
@@ -99,12 +131,16 @@ class Outlines:
 
 
 class _Landing:
-    def __init__(self, trees: Trees, moves: dict[str, str], refused: Mapping[Key, str], known: Outlines) -> None:
+    def __init__(
+        self, trees: Trees, moves: Mapping[str, str], refused: Mapping[Key, str], known: Outlines, name: str
+    ) -> None:
         self._trees = trees
-        self._moves = moves
+        self._moves = dict(moves)
         self._known = known
         self._contents: dict[str, bytes | None] = {}
         self._merging = Merge(lambda _item: None, refused)
+        self._name = name
+        self._marked: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
 
     def land(self, sources: Sources) -> Landing:
@@ -114,15 +150,18 @@ class _Landing:
         brought = [self._bring(name, sources) for name in self._roots if self._target(name) in self._contents]
         for name in dict.fromkeys(name for names in brought for name in names):
             self._write(name)
-        return Landing(files, self._contents)
+        return Landing(files, self._contents, self._contents | self._marked)
 
     def _write(self, name: str) -> None:
         before = self._trees.onto.read(name) or b""
-        text = self._merging.render(self._roots[name])
-        if text != decoded(before):
-            self._contents[self._target(name)] = encoded(text, before)
-            if self._target(name) != name:
+        text, target = self._merging.render(self._roots[name]), self._target(name)
+        if text != decoded(before) or target != name:
+            self._contents[target] = encoded(text, before)
+            if target != name:
                 self._contents[name] = None
+        marked = self._merging.render(self._roots[name], self._name)
+        if self._name and marked != text:
+            self._marked[target] = encoded(marked, before)
 
     def _bring(self, name: str, sources: Sources) -> tuple[str, ...]:
         """Import what the new code of a file has from an import that is not there; return the files to write anew."""
@@ -147,6 +186,13 @@ class _Landing:
     def _target(self, name: str) -> str:
         return self._moves.get(name, name)
 
+    def _follow(self, found: LandedFile) -> None:
+        """Take a file that the change renames to its new name."""
+        target = self._target(found.file)
+        if target != found.file:
+            self._moves[found.onto] = target
+            found.notes.append(f"{found.onto} becomes {target}")
+
     def _file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
         if before is None:
             return self._new(name, after or b"")
@@ -162,11 +208,14 @@ class _Landing:
         found = LandedFile(name, there)
         if there != name:
             found.notes.append(f"{name} is {there} there")
+        self._follow(found)
         ours = self._trees.onto.read(there) or b""
         if after is None:
             self._take(found, before, ours)
         elif ours == before and not self._merging.refused:
             self._contents[self._target(there)] = after
+            if self._target(there) != there:
+                self._contents[there] = None
             found.edits.append(Edit("", Outcome.LANDED))
         elif ours == after:
             found.edits.append(Edit("", Outcome.ALREADY))

@@ -87,8 +87,11 @@ class Merge:
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
             self._note(each, Outcome.NO_SITE, "the tree has no such file", theirs=each)
 
-    def render(self, item: Item) -> str:
-        """Return what an item of the other tree has become."""
+    def render(self, item: Item, name: str = "") -> str:
+        """Return what an item of the other tree has become; with a ``name`` there are markers at conflicts."""
+        stuck = self._stuck(item) if name else []
+        if stuck:
+            return self._marked(item, name, stuck)
         if item in self._texts:
             return self._texts[item] or ""
         lead = self._leads.get(item, item.lead)
@@ -99,8 +102,35 @@ class Merge:
                     found.append("\n")
                 found.append(text)
             if at < len(item.parts):
-                found.append(self.render(item.parts[at]))
+                found.append(self.render(item.parts[at], name))
         return "".join(found) + item.tail
+
+    def _stuck(self, item: Item) -> list[tuple[int, Edit]]:
+        """Return the conflicts that stand at an item, with the numbers of their edits."""
+        return [
+            (number, edit)
+            for number, edit in enumerate(self.edits, 1)
+            if edit.place is item and edit.outcome in {Outcome.CONFLICT, Outcome.UNMET} and not item.is_scope
+        ]
+
+    def _marked(self, item: Item, name: str, stuck: Sequence[tuple[int, Edit]]) -> str:
+        """Return an item between conflict markers: what stands there, what was expected, what is wanted."""
+        body = self.render(item).removeprefix(item.lead)
+        was, wanted = (
+            "".join(text if text.endswith("\n") or not text else f"{text}\n" for text in dict.fromkeys(texts))
+            for texts in ((edit.was for _, edit in stuck), (edit.wanted for _, edit in stuck))
+        )
+        said = f"{name} edit-{stuck[0][0]}"
+        return "".join(
+            (
+                item.lead,
+                f"<<<<<<< found (patchkit {said})\n",
+                body if body.endswith("\n") or not body else f"{body}\n",
+                f"||||||| expected\n{tokens.shifted(was, '', item.indent)}",
+                f"=======\n{tokens.shifted(wanted, '', item.indent)}",
+                f">>>>>>> wanted (patchkit {said}, port)\n",
+            )
+        )
 
     def _refuses(self, item: Item, part: str = "", *, theirs: Item | None = None, ours: Item | None = None) -> bool:
         """Tell whether an edit is refused, and note why."""
