@@ -9,27 +9,18 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchkit.drafting.change import Drafted
 from patchkit.tree.limits import MAX_BYTES, is_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.drafting.difference import Sources
+    Sources = Mapping[str, tuple[str | None, str | None]]
 
 _Body = list[ast.stmt]
 _Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-@dataclass(frozen=True)
-class Drafted:
-    """One edit's table: its kind, where, its keys in order, and what is left to do by hand."""
-
-    kind: str
-    at: str
-    keys: Mapping[str, str | Sequence[str]]
-    todo: tuple[str, ...] = ()
 
 
 @dataclass
