@@ -22,6 +22,7 @@ from patchkit.cli import (
     list_,
     matrix,
     new,
+    port,
     rebase_check,
     recover,
     report,
@@ -82,6 +83,7 @@ for _module in (
     doctor,
     check_patch,
     new,
+    port,
     test,
 ):
     main.add_command(_module.command)

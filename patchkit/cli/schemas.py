@@ -14,6 +14,7 @@ from patchkit.cli.answers.doctor import Doctor
 from patchkit.cli.answers.export import Export
 from patchkit.cli.answers.new import New
 from patchkit.cli.answers.patches import Listed, Show
+from patchkit.cli.answers.port import Port
 from patchkit.cli.answers.rebase_check import RebaseCheck
 from patchkit.cli.answers.recover import Recover
 from patchkit.cli.answers.report import Report
@@ -42,6 +43,7 @@ ANSWERS: dict[str, Any] = {
     "doctor": Doctor,
     "check-patch": CheckPatch,
     "new": New,
+    "port": Port,
     "test": tuple[Trial, ...],
 }
 """The answer of each command."""

@@ -22,6 +22,7 @@ from patchkit.series.port import committed
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.whole import require_whole
 from patchkit.tree.git import GitRepository, GitTree, git
+from patchkit.tree.limits import read_named
 from patchkit.tree.tree import OverlayTree, open_tree
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     Contents = Mapping[str, bytes | None]
     Watch = Callable[[str, int, int], None]
 
-_NUMBER = re.compile(r"\(#(\d+)\)\s*$")
-
 
 @dataclass(frozen=True)
 class Change:
@@ -47,6 +46,7 @@ class Change:
     files: tuple[FileDiff, ...]
     left: tuple[str, ...] = ()
     commit: str = ""
+    repository: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -119,14 +119,19 @@ class Source:
         found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
         if not any(change.files for change in found):
             left = [one for change in found for one in change.left]
-            raise UsageError(f"{self._said}: it changes nothing in the package: {' '.join(left) or 'it is empty.'}")
+            raise UsageError(
+                f"{self._said}: it changes nothing in the package: {' '.join(left) or 'it is empty.'}"
+            )
         return found
 
     def _diff(self, path: Path) -> Change:
         if not self._base:
             raise UsageError(f"{path}: which tree was it made on? Name that with --from.")
         base = self.tree(self._base)
-        text = difference.read_diff(path)
+        try:
+            text = read_named(path).decode()
+        except UnicodeDecodeError:
+            raise UsageError(f"{path} is not readable as UTF-8: save it as that, and try again.") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
         made = difference.of_diffs(base, (text,))
         return Change(difference.facts_of_diff(name, text), base, made.files, made.left)
@@ -145,10 +150,10 @@ class Source:
     def _commit(self, commit: str) -> Change:
         made = difference.of_commit(self._repository, commit)
         facts = difference.facts_of_commit(self._repository, commit[:12], commit)
-        number = _NUMBER.search(facts.upstream.rpartition("/")[2] and f"(#{facts.upstream.rpartition('/')[2]})")
-        facts = replace(facts, id=number[1]) if number else facts
+        number = facts.upstream.rpartition("/")[2]
+        facts = replace(facts, id=number) if number else facts
         base = self.tree(self._base or f"{commit}^")
-        return Change(facts, base, made.files, made.left, commit)
+        return Change(facts, base, made.files, made.left, commit, self._repository)
 
 
 def port(
@@ -166,8 +171,8 @@ def port(
     """Make changes on a tree and write that, as ``apply`` does, or commit it as ``committing``.
 
     PortConflictError, and nothing written, if an edit cannot be made; with ``keep_going`` the others are, with
-    ``markers`` conflict markers stand at what cannot. TreeError if the tree refuses. A patch that makes the same of this
-    tree is written to ``folder``.
+    ``markers`` conflict markers stand at what cannot. TreeError if the tree refuses. A patch that makes the same of
+    this tree is written to ``folder``.
     """
     require_whole(onto)
     if folder is not None and (folder / "patch.toml").exists():
@@ -262,10 +267,11 @@ class _Made:
         sources = {each.file: (each.before, each.after) for each in change.files}
         landing = land(sources, Trees(change.base, tree), change.facts.id if self._markers else "")
         contents = landing.marked if self._markers else landing.contents
-        found = findings_of(change.base, tree, landing.contents)
         self._contents |= contents
-        ported = PortedChange(change, tuple(landing.files), found)
-        return _Step(ported, tree, _plan(tree, ported, contents))
+        plan = _plan(tree, change, landing.files, contents)
+        in_place = [(status.patch, edit) for status in plan.patches for edit in status.edits]
+        found = findings_of(tree, landing.contents, in_place)
+        return _Step(PortedChange(change, tuple(landing.files), found), tree, plan)
 
     def plan(self, steps: Sequence[_Step]) -> Plan:
         """Return all of the steps as one."""
@@ -280,15 +286,13 @@ class _Made:
         return Plan(self._onto, tuple(status for step in steps for status in step.plan.patches), changes)
 
 
-def _plan(tree: Tree, ported: PortedChange, contents: Contents) -> Plan:
+def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Contents) -> Plan:
     """Return a change that was made as what a transaction writes."""
-    facts = ported.change.facts
+    facts = change.facts
     patch = Patch(id=facts.id, title=facts.title or facts.id, why=facts.why, risk="", verify="", edits=())
     edits = tuple(
         EditStatus(f"edit-{number}", file.onto, edit.site, State.PENDING)
-        for number, (file, edit) in enumerate(
-            ((file, edit) for file in ported.files for edit in file.edits), 1
-        )
+        for number, (file, edit) in enumerate(((file, edit) for file in files for edit in file.edits), 1)
         if edit.outcome in (Outcome.LANDED, Outcome.CHANGED)
     )
     changes = tuple(

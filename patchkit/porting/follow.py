@@ -97,15 +97,25 @@ class Trees:
         taken = line.partition(" import ")[2].split()[0]
         home = next((file for file in files if self.onto.read(file) is not None), None)
         folder = files[-1].removesuffix("__init__.py")
-        if home is not None and re.search(rb"\b" + re.escape(taken.encode()) + rb"\b", self.onto.read(home) or b""):
+        if home is not None and re.search(
+            rb"\b" + re.escape(taken.encode()) + rb"\b", self.onto.read(home) or b""
+        ):
             return line
         if self.onto.read(f"{folder}{taken}.py") is not None:
             return line
-        homes = {file for file, each in self._named(taken) if each.above is not None and each.above.kind == MODULE}
-        return line.replace(source, module_of(next(iter(homes)), source.partition(".")[0]), 1) if len(homes) == 1 else ""
+        homes = {
+            file for file, each in self._named(taken) if each.above is not None and each.above.kind == MODULE
+        }
+        return (
+            line.replace(source, module_of(next(iter(homes)), source.partition(".")[0]), 1)
+            if len(homes) == 1
+            else ""
+        )
 
     def _named(self, name: str) -> list[tuple[str, Item]]:
-        sign = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+" + re.escape(name.encode()) + rb"\b", re.M)
+        sign = re.compile(
+            rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+" + re.escape(name.encode()) + rb"\b", re.M
+        )
         found: list[tuple[str, Item]] = []
         for file, content in self._sources.items():
             if name.encode() in content and sign.search(content):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchkit.plan.rehearse import undefined_names
 from patchkit.porting import lines
 from patchkit.porting.follow import LIKE, alike, decoded, encoded
-from patchkit.plan.rehearse import undefined_names
 from patchkit.porting.merge import Edit, Merge, Outcome, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
 from patchkit.porting.tokens import words

@@ -29,14 +29,17 @@ _WIDTH = 88
 
 
 class Outcome(str, enum.Enum):
-    """What became of an edit."""
+    """What became of an edit: it landed, also where its neighbourhood changed, or was there already, or is not made.
+
+    That is so where its site is another, where there is none, or where its code needs what the tree does not have.
+    """
 
     LANDED = "landed"
-    CHANGED = "landed, changed neighbourhood"
-    ALREADY = "already there"
+    CHANGED = "changed"
+    ALREADY = "already"
     CONFLICT = "conflict"
-    NO_SITE = "no site"
-    UNMET = "needs what is not there"
+    NO_SITE = "no-site"
+    UNMET = "unmet"
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,9 @@ class Merge:
             )
         )
 
-    def _refuses(self, item: Item, part: str = "", *, theirs: Item | None = None, ours: Item | None = None) -> bool:
+    def _refuses(
+        self, item: Item, part: str = "", *, theirs: Item | None = None, ours: Item | None = None
+    ) -> bool:
         """Tell whether an edit is refused, and note why."""
         reason = self.refused.get((item, part))
         if reason is not None:
@@ -284,7 +289,13 @@ class Merge:
         elif base.is_import and self._import(row, base, theirs):
             pass
         else:
-            self._note(base, Outcome.CONFLICT, "the statement that changes is not there", theirs=theirs, ours=row.ours)
+            self._note(
+                base,
+                Outcome.CONFLICT,
+                "the statement that changes is not there",
+                theirs=theirs,
+                ours=row.ours,
+            )
 
     def _missing(self, base: Item, theirs: Item) -> None:
         """Make the edits of a definition that is not where it was."""
@@ -343,13 +354,17 @@ class Merge:
         if not found and all(each.code in fresh for each in gap.come):
             self._note(gap.come[0], Outcome.ALREADY)
             return
-        if len(found) < len(gap.gone) and not all(_says_little(one) for one, each in zip(gap.gone, there, strict=True) if each is None):
+        if len(found) < len(gap.gone) and not all(
+            _says_little(one) for one, each in zip(gap.gone, there, strict=True) if each is None
+        ):
             self._conflict(row, gap, "not all of the code that it rewrites is there", there)
             return
         if not found:
             self._come(row, gap)
             return
-        other = next((each for one, each in found if each.code != one.code and not _goes_with(one, each)), None)
+        other = next(
+            (each for one, each in found if each.code != one.code and not _goes_with(one, each)), None
+        )
         if other is not None:
             self._conflict(row, gap, "the code that it rewrites says something else there", there)
             return
@@ -403,14 +418,20 @@ class Merge:
             if each.code in codes:
                 self._note(each, Outcome.ALREADY)
             elif each.is_definition and each.name in names:
-                self._note(each, Outcome.CONFLICT, f"{each.name} comes, and another is there", theirs=each, ours=names[each.name])
+                self._note(
+                    each,
+                    Outcome.CONFLICT,
+                    f"{each.name} comes, and another is there",
+                    theirs=each,
+                    ours=names[each.name],
+                )
             elif each.is_import and row.isimported(each):
                 self._note(each, Outcome.ALREADY)
             elif not self._refuses(each, theirs=each):
                 come.append(each)
         if not come:
             return
-        slot = row.slot(gap, come)
+        slot = row.slot(come)
         if slot.reason and not slot.certain:
             self._conflict(row, gap, slot.reason, [])
             return
@@ -421,7 +442,9 @@ class Merge:
         self._put(container, slot.at, come, indent)
         outcome = Outcome.CHANGED if slot.reason else Outcome.LANDED
         for each in come:
-            self.edits.append(Edit(each.site or row.base.site, outcome, slot.reason, slot.was, slot.stands, key=(each, "")))
+            self.edits.append(
+                Edit(each.site or row.base.site, outcome, slot.reason, slot.was, slot.stands, key=(each, ""))
+            )
 
     def _put(self, container: Item, at: int, come: Iterable[Item], indent: str) -> None:
         for each in come:
@@ -505,38 +528,34 @@ class _Row:
         ]
         return sum(other < place for other in behind) > 1
 
-    def slot(self, gap: _Gap, come: Sequence[Item]) -> _Slot:
-        """Return where what comes goes."""
+    def slot(self, come: Sequence[Item]) -> _Slot:
+        """Return where what comes goes, beside what it came beside."""
         theirs, ours = self.theirs.parts, self.ours
-        first = theirs.index(gap.come[0]) if gap.come else gap.right
-        last = theirs.index(gap.come[-1]) if gap.come else gap.left
-        left, left_steps = self._beside(range(first - 1, -1, -1))
-        right, right_steps = self._beside(range(last + 1, len(theirs)))
-        places = {each: at for at, each in enumerate(ours.parts)}
-        low = 0 if left is None else places[left] + 1 if left in places else -1
-        high = len(ours.parts) if right is None else places.get(right, -1)
-        if low == -1 or high == -1:
-            return self._apart(left, right, low, high, left_steps, right_steps)
-        was = "".join(each.plain for each in theirs[max(0, first - 1) : first] + theirs[last + 1 : last + 2])
+        first, last = theirs.index(come[0]), theirs.index(come[-1])
+        left = self._beside(range(first - 1, -1, -1), behind=True)
+        right = self._beside(range(last + 1, len(theirs)), behind=False)
+        if left.at is None or right.at is None:
+            return self._apart(left, right)
+        low, high = left.at, right.at
+        was = "".join(
+            each.plain for each in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
+        )
+        is_free = self._is_free(come)
         if low == high:
-            near = left_steps <= 1 or right_steps <= 1 or ours.is_scope or not ours.parts
-            return _Slot(ours, low) if near or left or right else _Slot(
-                ours, low, "nothing of what it stood beside is there", certain=False
-            )
+            if left.item or right.item or ours.is_scope or not ours.parts:
+                return _Slot(ours, low)
+            return _Slot(ours, low, "nothing of what it stood beside is there", certain=False)
         if low > high:
-            if self._is_free(come):
-                return _Slot(ours, low if left_steps <= right_steps else high)
-            return _Slot(ours, low, "what it stands between has another order there", was=was)
-        between = ours.parts[low:high]
+            reason = "" if is_free else "what it stands between has another order there"
+            return _Slot(ours, low if left.steps <= right.steps else high, reason, was=was)
         stands = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
-        if self._is_free(come) or not _depend(come, between):
-            at = low if left is not None and left_steps <= right_steps else high
-            if left is None and right_steps > 1:
-                at = low
-            return _Slot(ours, at)
-        if left_steps > 1 and right_steps > 1:
-            return _Slot(ours, low, "what it stood beside is not there", certain=False, was=was, stands=stands)
-        at = low if left_steps <= right_steps and left is not None else high
+        is_left_nearer = left.item is not None and left.steps <= right.steps
+        if is_free or not _depend(come, ours.parts[low:high]):
+            is_low = is_left_nearer or (left.item is None and right.steps > 1)
+            return _Slot(ours, low if is_low else high)
+        at = low if is_left_nearer else high
+        if left.steps > 1 and right.steps > 1:
+            return _Slot(ours, at, "what it stood beside is not there", certain=False, was=was, stands=stands)
         return _Slot(ours, at, "what stands beside it uses the same names", was=was, stands=stands)
 
     def _is_free(self, come: Sequence[Item]) -> bool:
@@ -544,28 +563,39 @@ class _Row:
             each.is_definition or each.is_import or self.ours.kind == "ClassDef" for each in come
         )
 
-    def _beside(self, order: Iterable[int]) -> tuple[Item | None, int]:
-        """Return the nearest item of ours on one side, also one under a condition by now, and how near it is."""
+    def _beside(self, order: Iterable[int], *, behind: bool) -> _Neighbour:
+        """Return the nearest item of ours on one side, also one under a condition by now; without one, the end."""
+        places = {each: at for at, each in enumerate(self.ours.parts)}
         for steps, at in enumerate(order, 1):
             base = self.from_theirs.get(self.theirs.parts[at])
             if base is None:
                 continue
             if base in self.to_ours:
-                return self.to_ours[base], steps
+                item = self.to_ours[base]
+                return _Neighbour(item, steps, places[item] + behind)
             inside = _inside(base, self.ours) if steps == 1 else None
             if inside is not None:
-                return inside, steps
-        return None, 0
+                return _Neighbour(inside, steps, None)
+        return _Neighbour(None, 0, 0 if behind else len(self.ours.parts))
 
-    def _apart(
-        self, left: Item | None, right: Item | None, low: int, high: int, left_steps: int, right_steps: int
-    ) -> _Slot:
+    def _apart(self, left: _Neighbour, right: _Neighbour) -> _Slot:
         """Return where something goes that has a neighbour in another block by now."""
-        if low == -1 and left is not None and left.above is not None and (high == -1 or left_steps <= right_steps):
-            return _Slot(left.above, left.above.parts.index(left) + 1, "what it stands behind is in another block there")
-        if right is not None and right.above is not None and high == -1 and low == -1:
-            return _Slot(right.above, right.above.parts.index(right), "what it stands before is in another block there")
-        return _Slot(self.ours, low if low != -1 else high)
+        if left.at is not None or right.at is not None:
+            return _Slot(self.ours, left.at if left.at is not None else right.at or 0)
+        item, behind = (left.item, 1) if left.steps <= right.steps else (right.item, 0)
+        assert item is not None  # What has no place in the block is in another.
+        assert item.above is not None  # So it is in one.
+        at = item.above.parts.index(item) + behind
+        return _Slot(item.above, at, "what it stands beside is in another block there")
+
+
+@dataclass(frozen=True)
+class _Neighbour:
+    """What something stands beside, how near, and where that leaves it: None if that is in another block."""
+
+    item: Item | None
+    steps: int
+    at: int | None
 
 
 def _same_shape(*items: Item) -> bool:
@@ -653,7 +683,11 @@ def _renamed_locals(base: Item, ours: Item, pairs: Mapping[Item, Item]) -> dict[
     return {
         old: new
         for old, new in found.items()
-        if old in before and new in after and old not in after and new not in before and not keyword.iskeyword(new)
+        if old in before
+        and new in after
+        and old not in after
+        and new not in before
+        and not keyword.iskeyword(new)
     }
 
 

@@ -28,8 +28,8 @@ class NoOutlineError(ValueError):
 class Item:
     """A definition, a statement, or a branch of one.
 
-    Its text are the comments and blank lines above it (``lead``), its own lines (``head``) as far as they are not of its
-    ``parts``, and theirs. ``tail`` is what follows the last statement of a file.
+    Its text are the comments and blank lines above it (``lead``), its own lines (``head``) as far as they are not of
+    its ``parts``, and theirs. ``tail`` is what follows the last statement of a file.
     """
 
     kind: str
@@ -224,9 +224,7 @@ class _Reader:
                 return None
             lead = self._text(self._at, line) if clauses else ""
             parts = self.block(body, head)
-            clauses.append(
-                Item(keyword, "", lead, self._text(line, head), tuple(parts), (*tests, *body))
-            )
+            clauses.append(Item(keyword, "", lead, self._text(line, head), tuple(parts), (*tests, *body)))
         return clauses or None
 
     def _keyword(self, body: Sequence[ast.stmt], start: int, keyword: str) -> int:

@@ -32,13 +32,13 @@ def paired(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
 
 def _named(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
     """Pair definitions of one name, of several the first with the first."""
-    known: dict[tuple[str, str], list[Item]] = {}
+    known: dict[tuple[bool, str], list[Item]] = {}
     for item in other:
         if item.is_definition:
-            known.setdefault((item.kind == "ClassDef" and "class" or "def", item.name), []).append(item)
+            known.setdefault((item.is_function, item.name), []).append(item)
     found: dict[Item, Item] = {}
     for item in one:
-        same = known.get((item.kind == "ClassDef" and "class" or "def", item.name))
+        same = known.get((item.is_function, item.name))
         if item.is_definition and same:
             found[item] = same.pop(0)
     return found

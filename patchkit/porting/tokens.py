@@ -1,4 +1,4 @@
-"""Three versions of one statement, or of a header, become one: token by token, and between brackets element by element."""
+"""Three versions of one statement or header become one: token by token, and between brackets by elements."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def _code(row: Sequence[Node]) -> list[str]:
 
 def _chunk(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> Sequence[Node]:
     b, t, o = _code(base), _code(theirs), _code(ours)
-    if b == t or t == o:
+    if t in (b, o):
         return ours
     if b == o:
         return theirs
@@ -246,7 +246,7 @@ def _chunk(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -
 def _node(base: Node, theirs: Node, ours: Node) -> Node:
     if isinstance(base, Token) or isinstance(theirs, Token) or isinstance(ours, Token):
         return ours
-    if base.code == theirs.code or theirs.code == ours.code:
+    if theirs.code in (base.code, ours.code):
         return ours
     if base.code == ours.code:
         # What is only laid out anew keeps its layout where it can.
@@ -271,8 +271,11 @@ def pair_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[int,
     for at in range(len(one)):
         before = found.get(at - 1, -1) if at else -1
         after = found.get(at + 1, len(other)) if at + 1 < len(one) else len(other)
-        if at not in found and (at == 0 or at - 1 in found) and after - before == 2 and _alike(
-            one[at], other[before + 1]
+        if (
+            at not in found
+            and (at == 0 or at - 1 in found)
+            and after - before == 2
+            and _alike(one[at], other[before + 1])
         ):
             found[at] = before + 1
     return found
@@ -352,7 +355,9 @@ def is_part(ours: str, base: str) -> bool:
 
 def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Element]:
     comma = Token("", ",")
-    is_last_with_comma = bool((ours.elements or theirs.elements) and (ours.elements or theirs.elements)[-1].comma)
+    is_last_with_comma = bool(
+        (ours.elements or theirs.elements) and (ours.elements or theirs.elements)[-1].comma
+    )
     lone = len(row) == 1 and len(ours.elements) > 1 and ours.opening.word == "("
     for at, each in enumerate(row):
         first, *rest = each.nodes or (Token("", ""),)
@@ -382,5 +387,3 @@ def _closing(ours: Group, theirs: Group, row: Sequence[Element]) -> Token:
     if has_lines and "\n" not in ours.closing.space and "\n" in theirs.closing.space:
         return theirs.closing
     return ours.closing
-
-
