@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from patchkit.porting.outline import Item
 
 _LIKE = 0.6
+_HALF = 0.5
 _SAME_TARGET = 0.3
 _MANY = 40_000
 """So many comparisons of two runs of statements are made, and no more."""
@@ -119,9 +120,9 @@ def likeness(one: Item, other: Item) -> float:
 def _compound(one: Item, other: Item) -> float:
     first, second = _header(one), _header(other)
     head = 1.0 if first == second else _ratio(words(first), words(second))
-    body = _body(one, other)
+    body = _shared(one, other)
     score = max(body, (head + body) / 2 if head >= _LIKE else 0.0, 0.9 * head if head > 0.85 else 0.0)
-    return score if score >= 0.5 else 0.0
+    return score if score >= _HALF else 0.0
 
 
 def _header(item: Item) -> str:
@@ -129,11 +130,15 @@ def _header(item: Item) -> str:
 
 
 def _body(one: Item, other: Item) -> float:
+    score = _shared(one, other)
+    return score if score >= _HALF else 0.0
+
+
+def _shared(one: Item, other: Item) -> float:
     """Return how much of the lines of two bodies is the same, wherever it stands."""
     left, right = (Counter(_lines(item)) for item in (one, other))
     total = sum(left.values()) + sum(right.values())
-    score = 2 * sum((left & right).values()) / total if total else 0.0
-    return score if score >= 0.5 else 0.0
+    return 2 * sum((left & right).values()) / total if total else 0.0
 
 
 def _lines(item: Item) -> list[str]:
