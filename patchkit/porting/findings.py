@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.finding import Confidence
 from patchkit.plan.rehearse import undefined_names
+from patchkit.porting.tokens import words
 from patchkit.tree.index import Program
-from patchkit.tree.sglang import serves
+from patchkit.tree.sglang import SERVING, serves
 from patchkit.tree.tree import OverlayTree
 from patchkit.verify.check import broken
 from patchkit.verify.checks import imports, reads, signatures
@@ -19,7 +20,7 @@ from patchkit.verify.runtime import Runtime
 from patchkit.verify.subject import Subject, Terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from patchkit.findings.finding import Finding
     from patchkit.patchset.patch import Patch
@@ -36,8 +37,12 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
     files = [file for file, text in contents.items() if text is not None and file.endswith(".py")]
     if not files:
         return ()
-    after = _subject(OverlayTree(tree, contents), tree, files, in_place)
-    before = _subject(tree, tree, [file for file in files if tree.read(file) is not None], in_place)
+    new = {line for file in files for line in (contents[file] or b"").splitlines()}
+    new -= {line for file in contents for line in (tree.read(file) or b"").splitlines()}
+    # All of a file that goes may be in one that comes.
+    stood = {file: None if contents[file] is None else tree.read(file) for file in contents}
+    after = _subject(OverlayTree(tree, contents), stood, in_place, new)
+    before = _subject(tree, stood, in_place, new)
     earlier = Counter(_said(each) for check in _CHECKS for each in check(before).findings)
     found: list[Finding] = []
     for check in _CHECKS:
@@ -60,21 +65,32 @@ def _undefined(tree: Tree, contents: Mapping[str, bytes | None], files: Sequence
 
 
 def _said(finding: Finding) -> tuple[str, ...]:
-    return (*finding.fingerprint, finding.message)
+    # A file may have another name by now.
+    return (finding.rule, finding.function, finding.expression, finding.message)
 
 
-def _subject(tree: Tree, original: Tree, files: Sequence[str], in_place: InPlace) -> Subject:
-    """Return what the checks look at: these files of a tree, which need not be on disk."""
+def _subject(
+    tree: Tree, stood: Mapping[str, bytes | None], in_place: InPlace, new: Iterable[bytes]
+) -> Subject:
+    """Return what the checks look at in a tree, which need not be on disk: files as they ``stood`` and what is ``new``.
+
+    What the new lines name is looked up.
+    """
     subject = Subject(tree, (), Terms(Confidence.LIKELY))  # type: ignore[arg-type]
-    read = ((file, tree.read(file)) for file in tree.files(""))
+    read = ((file, tree.read(file)) for file in {*tree.files(SERVING), *stood})
     sources = {file: text for file, text in read if text is not None}
-    there = tuple(sorted(file for file in files if file in sources))
+    there = tuple(sorted(file for file in stood if file in sources and file.endswith(".py")))
+    program = Program({file: text for file, text in sources.items() if serves(file)}, there)
+    named = set(words(b"\n".join(new).decode(errors="replace")))
+    for module in program.core:
+        for name in named & module.imports.keys():
+            program.resolve(module, name)  # A check follows no import to a file that nobody has read.
     subject.__dict__.update(
         sources=sources,
         files=there,
         in_place=tuple(in_place),
         runtime=Runtime("", lambda _dotted: None),
-        program=Program({file: text for file, text in sources.items() if serves(file)}, there),
-        _read_originals=({file: original.read(file) for file in there}, None),
+        program=program,
+        _read_originals=({file: stood[file] for file in there}, None),
     )
     return subject

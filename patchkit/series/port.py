@@ -67,7 +67,12 @@ def _told(origin: Origin) -> tuple[str, str, str]:
         said = f"{facts.title or facts.id}\n"
         if facts.why and facts.why != facts.title:
             said += f"\n{facts.why}\n"
-        return "", "", said + (f"\n(ported from {facts.upstream_commit})\n" if facts.upstream_commit else "")
+        return (
+            "",
+            "",
+            said
+            + (f"\n(cherry picked from commit {facts.upstream_commit})\n" if facts.upstream_commit else ""),
+        )
     form = "--format=%an <%ae>%x00%ad%x00%B"
     shown = git(origin.repository, "log", "-1", "--date=raw", form, origin.commit, "--")
     words = shown.stdout.decode(errors="replace").split("\0")
@@ -76,4 +81,4 @@ def _told(origin: Origin) -> tuple[str, str, str]:
             f"git cannot tell who made {origin.commit} in {origin.repository}: run git fsck there."
         )
     author, date, message = words
-    return author, date, f"{message.rstrip()}\n\n(ported from commit {origin.commit})\n"
+    return author, date, f"{message.rstrip()}\n\n(cherry picked from commit {origin.commit})\n"
