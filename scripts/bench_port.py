@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import itertools
 import json
 import random
@@ -140,6 +141,7 @@ def meaning(text: bytes) -> str:
         return ast.dump(ast.parse(text))
 
 
+@functools.lru_cache(maxsize=64)
 def fault(stood: bytes, text: bytes, truth: bytes | None) -> str:
     """Return what is wrong with a file that landed; nothing where nothing is."""
     try:
@@ -149,7 +151,11 @@ def fault(stood: bytes, text: bytes, truth: bytes | None) -> str:
     missing = undefined_names(stood, text)
     if missing:
         return f"{missing[0][0]} is not defined"
-    return "is not what git apply makes of it" if truth is not None and meant != meaning(truth) else ""
+    return (
+        "is not what git apply makes of it"
+        if truth not in (None, text) and meant != meaning(truth or b"")
+        else ""
+    )
 
 
 def with_tools(
@@ -159,9 +165,12 @@ def with_tools(
     whole = [each for each in changes if each.after is not None]
     base = {each.file: each.before for each in whole if each.before is not None}
     bench = compare.Bench(folder, base, {each.file: each.after for each in whole if each.after is not None})
+    bench.stand_on(compare.Case("", "", onto, {}, True, 0.0))
+    (stood,) = listed(folder, "rev-parse", "HEAD")
     for name, tool in compare.TOOLS.items():
         if shutil.which(name.split()[0]):
-            bench.stand_on(compare.Case("", "", onto, {}, True, 0.0))
+            compare.git(folder, "reset", "-q", "--hard", stood)
+            compare.git(folder, "clean", "-fdq")
             started = compare.cpu_seconds()
             yield name, tool(bench), compare.cpu_seconds() - started
 
@@ -195,7 +204,9 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
         if not whole[change.file].is_whole:
             stuck = [edit for edit in whole[change.file].edits if edit.outcome in NOT_MADE]
             figures.left.update([whole[change.file].outcome.value])
-            figures.reasons += [f"{name}: {change.file}: {edit.site}: {edit.reason}" for edit in stuck[:3]]
+            said = [f"{name}: {change.file}: {edit.site}: {edit.reason}" for edit in stuck[:3]]
+            print(*said, sep="\n", file=sys.stderr)
+            figures.reasons += said
         for tool, (found, took) in brought.items():
             tally = figures.tools.setdefault(tool, Tally())
             tally.seconds += took / len(changes)
@@ -206,6 +217,7 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
             wrong = fault(stood[change.file] or b"", text, truths.get(change.file))
             if wrong:
                 tally.wrong += 1
+                print(f"{tool}: {name}: {change.file}: {wrong}", file=sys.stderr)
                 tally.examples.append(f"{name}: {change.file}: {wrong}")
     collector.forget_much()
     return landing

@@ -239,7 +239,7 @@ class Merge:
             return
         else:
             try:
-                made, outcome = tokens.merged(was, becomes, stands), Outcome.CHANGED
+                made, outcome = _merged_heads(was, becomes, stands), Outcome.CHANGED
             except tokens.ClashError as error:
                 self._note(base, Outcome.CONFLICT, str(error), theirs=theirs, ours=ours)
                 return
@@ -605,6 +605,15 @@ def _same_shape(*items: Item) -> bool:
 
 def _stripped(lead: str) -> list[str]:
     return [line.strip() for line in lead.splitlines() if line.strip()]
+
+
+def _merged_heads(was: str, becomes: str, stands: str) -> str:
+    """Merge headers; whether a condition is the first of its statement counts apart from what it asks."""
+    heads = [text.partition(" ") for text in (was, becomes, stands)]
+    if {head[0] for head in heads} <= {"if", "elif"}:
+        (old, _, asked), (new, _, asks), (here, _, asking) = heads
+        return f"{here if old == new else new} {tokens.merged(asked, asks, asking)}"
+    return tokens.merged(was, becomes, stands)
 
 
 def _bare(item: Item) -> str:

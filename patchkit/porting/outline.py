@@ -288,7 +288,8 @@ def _is_elif(node: ast.If, lines: Sequence[str]) -> bool:
 
 def _first_line(node: ast.stmt) -> int:
     """Return the line, from 0, on which a statement begins, decorators included."""
-    return min(each.lineno for each in (node, *getattr(node, "decorator_list", ()))) - 1
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)]) - 1
 
 
 def _name(node: ast.stmt) -> str:

@@ -214,6 +214,74 @@ def _pairs(one: Sequence[str], other: Sequence[str]) -> dict[int, int]:
 
 
 def _rows(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
+    try:
+        return _in_row(base, theirs, ours)
+    except ClashError:
+        found = _chained(base, theirs, ours)
+        if found is None:
+            raise
+        return found
+
+
+_CHAINING = frozenset({"and", "or"})
+_BEFORE_CHAINS = frozenset({"if", "elif", "while", "return", "assert", "="})
+_NOT_IN_CHAINS = frozenset({"if", "else", "for", "lambda", ",", "=", ":", ":="})
+
+
+def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node] | None:
+    """Merge rows that are chains of one operator as the elements of such a chain; None of any others."""
+    chains = [_chain(row) for row in (base, theirs, ours)]
+    known = [chain for chain in chains if chain is not None]
+    words = {chain.word for chain in known} - {""}
+    ends = {(tuple(_code(chain.before)), tuple(_code(chain.behind))) for chain in known}
+    if len(known) != len(chains) or len(words) != 1 or len(ends) != 1:
+        return None
+    (word,) = words
+    b, t, o = (Group(Token("", "("), chain.elements, Token("", ")")) for chain in known)
+    merged = _elements(b, t, o).elements
+    row: list[Node] = []
+    for at, each in enumerate(merged):
+        if at:
+            row.append(Token(" ", word))
+        first, *rest = each.nodes
+        row += [first if at == 0 or "\n" in _space_of(each) else _spaced(first, " "), *rest]
+    return [*known[2].before, *row, *known[2].behind]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    before: Sequence[Node]
+    word: str
+    elements: tuple[Element, ...]
+    behind: Sequence[Node]
+
+
+def _chain(row: Sequence[Node]) -> _Chain | None:
+    """Return a row as a chain, which may have one element; None where it has several operators."""
+    keys = [node.key for node in row]
+    start = 0
+    while start < len(keys) and keys[start] not in _CHAINING:
+        if keys[start] in _BEFORE_CHAINS:
+            break
+        start += 1
+    start = start + 1 if start < len(keys) and keys[start] in _BEFORE_CHAINS else 0
+    end = len(keys) - 1 if keys and keys[-1] == ":" else len(keys)
+    inside = {key for key in keys[start:end] if key in _CHAINING | _NOT_IN_CHAINS}
+    if len(inside) > 1 or not inside <= _CHAINING or start >= end:
+        return None
+    word = next(iter(inside), "")
+    elements: list[Element] = []
+    nodes: list[Node] = []
+    for node in row[start:end]:
+        if node.key == word and isinstance(node, Token):
+            elements.append(Element(tuple(nodes), None))
+            nodes = []
+        else:
+            nodes.append(node)
+    return _Chain(row[:start], word, (*elements, Element(tuple(nodes))), row[end:]) if nodes else None
+
+
+def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
     keys = [[node.key for node in row] for row in (base, theirs, ours)]
     to_theirs, to_ours = _pairs(keys[0], keys[1]), _pairs(keys[0], keys[2])
     found: list[Node] = []
@@ -248,8 +316,7 @@ def _node(base: Node, theirs: Node, ours: Node) -> Node:
         return ours
     if theirs.code in (base.code, ours.code):
         return ours
-    if base.code == ours.code:
-        # What is only laid out anew keeps its layout where it can.
+    if base.code == ours.code and base.text.split() == ours.text.split():
         return replace(theirs, opening=replace(theirs.opening, space=ours.opening.space))
     if len(base.elements) == len(theirs.elements) == len(ours.elements) == 1:
         row = _rows(base.elements[0].nodes, theirs.elements[0].nodes, ours.elements[0].nodes)
