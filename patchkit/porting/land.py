@@ -10,6 +10,7 @@ from patchkit.porting import lines
 from patchkit.porting.follow import LIKE, alike, decoded, encoded
 from patchkit.porting.merge import Edit, Merge, Outcome, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
+from patchkit.porting.surroundings import told
 from patchkit.porting.tokens import words
 
 if TYPE_CHECKING:
@@ -261,6 +262,7 @@ class _Landing:
             return
         self._roots[found.onto] = known
         self._made(found, lambda: self._merging.make(base, theirs, known))
+        found.edits = [told(edit, base) for edit in found.edits]
 
     def _made(self, found: LandedFile, make: Callable[[], None]) -> None:
         """Make edits, and note which are those of a file."""

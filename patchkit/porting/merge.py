@@ -177,6 +177,9 @@ class Merge:
         was, becomes = base.bare, self._named(theirs.bare, ours)
         if was == becomes:
             return
+        if theirs.code == ours.code and base.code != theirs.code:
+            self._note(theirs, Outcome.ALREADY)
+            return
         is_nested = base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours)
         if is_nested and (ours.bare != was or self._is_refused_inside(base, theirs)):
             self._head(base, theirs, ours)
@@ -185,7 +188,7 @@ class Merge:
             pass
         elif ours.bare == was:
             self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(becomes, "", ours.indent)
-            self._note(theirs, Outcome.LANDED, key=(theirs, ""))
+            self._note(theirs, Outcome.LANDED, ours=ours, key=(theirs, ""))
         elif theirs.code == ours.code:
             self._note(theirs, Outcome.ALREADY)
         else:
@@ -259,11 +262,21 @@ class Merge:
         if ours.is_function and ours not in self._names:
             self._names[ours] = _renamed_locals(base, ours, to_ours)
         row = _Row(base, theirs, ours, to_theirs, to_ours)
+        stuck: set[Item] = set()
         for one, other in to_theirs.items():
             if one.plain != other.plain:
+                first = len(self.edits)
                 self._changed(row, one, other)
+                is_stuck = any(edit.outcome is Outcome.CONFLICT for edit in self.edits[first:])
+                stuck |= {other} if is_stuck and not other.parts else set()
         for gap in row.gaps():
-            if base.is_scope or not (gap.gone and gap.come):
+            beside = {
+                *theirs.parts[max(0, gap.left) : gap.left + 1],
+                *theirs.parts[gap.right : gap.right + 1],
+            }
+            if stuck & beside and not base.is_scope:
+                self._conflict(row, gap, "what stands beside it is a conflict", [])
+            elif base.is_scope or not (gap.gone and gap.come):
                 for one in gap.gone:
                     self._gone(row, one)
                 if gap.come:
@@ -292,7 +305,7 @@ class Merge:
             self._note(
                 base,
                 Outcome.CONFLICT,
-                "the statement that changes is not there",
+                f"the statement that changes is not there{_moved_to(base, row.ours)}",
                 theirs=theirs,
                 ours=row.ours,
             )
@@ -339,7 +352,10 @@ class Merge:
             pass
         elif ours.code == base.code:
             self._texts[ours] = ""
-            self._note(base, Outcome.LANDED, key=(base, ""))
+            self._note(base, Outcome.LANDED, ours=ours, key=(base, ""))
+        elif base.is_import and (left := _joined(base, None, ours)):
+            self._texts[ours] = ours.lead + tokens.shifted(left, "", ours.indent)
+            self._note(base, Outcome.CHANGED, "the import has more names there", ours=ours, key=(base, ""))
         elif _goes_with(base, ours):
             self._texts[ours] = ""
             self._note(base, Outcome.CHANGED, "what goes says less there", ours=ours, key=(base, ""))
@@ -350,14 +366,17 @@ class Merge:
         """Put statements in the place of others."""
         there = [row.to_ours.get(one) or _inside(one, row.ours) for one in gap.gone]
         found = [(one, each) for one, each in zip(gap.gone, there, strict=True) if each is not None]
-        fresh = {each.code for each in row.fresh()}
-        if not found and all(each.code in fresh for each in gap.come):
+        codes = {each.code for each in row.ours.parts}
+        is_there = codes.issuperset(each.code for each in gap.come)
+        if is_there and codes.isdisjoint(one.code for one in gap.gone):
             self._note(gap.come[0], Outcome.ALREADY)
             return
         if len(found) < len(gap.gone) and not all(
             _says_little(one) for one, each in zip(gap.gone, there, strict=True) if each is None
         ):
-            self._conflict(row, gap, "not all of the code that it rewrites is there", there)
+            gone = next(one for one, each in zip(gap.gone, there, strict=True) if each is None)
+            where = _moved_to(gone, row.ours)
+            self._conflict(row, gap, f"not all of the code that it rewrites is there{where}", there)
             return
         if not found:
             self._come(row, gap)
@@ -441,9 +460,18 @@ class Merge:
             indent = container.parts[0].indent
         self._put(container, slot.at, come, indent)
         outcome = Outcome.CHANGED if slot.reason else Outcome.LANDED
+        place = container.parts[slot.at - 1] if slot.at else container
         for each in come:
             self.edits.append(
-                Edit(each.site or row.base.site, outcome, slot.reason, slot.was, slot.stands, key=(each, ""))
+                Edit(
+                    each.site or row.base.site,
+                    outcome,
+                    slot.reason,
+                    slot.was,
+                    slot.stands,
+                    place=place,
+                    key=(each, ""),
+                )
             )
 
     def _put(self, container: Item, at: int, come: Iterable[Item], indent: str) -> None:
@@ -644,6 +672,15 @@ def _inside(base: Item, ours: Item) -> Item | None:
     return there[0] if len(there) == len(here) == 1 else None
 
 
+def _moved_to(base: Item, ours: Item) -> str:
+    """Say in which other function of the file a statement stands, if it stands in one."""
+    if len(tokens.words(base.own)) < 4:
+        return ""
+    root = ours.around[0] if ours.around else ours
+    sites = [each.site for each in root.walk() if each.kind == base.kind and each.code == base.code]
+    return f": it is in {sites[0]}" if len(sites) == 1 and sites[0] != ours.site else ""
+
+
 def imported(item: Item) -> list[str]:
     """Return the imports of one name each that an import comes to."""
     node = item.nodes[0]
@@ -655,11 +692,12 @@ def imported(item: Item) -> list[str]:
     return []
 
 
-def _joined(base: Item, theirs: Item, ours: Item) -> str:
+def _joined(base: Item, theirs: Item | None, ours: Item) -> str:
     """Return an import from one module with the names that come and without those that go; nothing of others."""
-    if {base.kind, theirs.kind, ours.kind} != {"ImportFrom"}:
+    kinds = {base.kind, ours.kind, "ImportFrom" if theirs is None else theirs.kind}
+    if kinds != {"ImportFrom"}:
         return ""
-    had, has, here = (imported(item) for item in (base, theirs, ours))
+    had, has, here = (imported(item) if item is not None else [] for item in (base, theirs, ours))
     names = [name for name in here if name in has or name not in had]
     names += [name for name in has if name not in had and name not in here]
     if not names:

@@ -232,3 +232,55 @@ def test_what_cannot_be_followed_has_no_outline(text: str) -> None:
 )
 def test_the_texts_of_an_outline_are_the_file(text: str) -> None:
     assert outline(text).text == text
+
+
+def test_what_stands_beside_a_conflict_is_left_with_it() -> None:
+    ours = program(
+        LIBRARY,
+        (DUE[0], "        due = self.until()\n"),
+        (
+            "    def take",
+            "    def until(self):\n        due = today() + self.days\n        return due\n\n    def take",
+        ),
+    )
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(
+        outline(program()),
+        outline(program(LIBRARY, (DUE[0], "        due = other(1, 2, 3)\n        due = check(due)\n"))),
+        whole,
+    )
+    assert merge.render(whole) == ours
+    assert {edit.outcome for edit in merge.edits} == {Outcome.CONFLICT}
+
+
+def test_a_change_that_takes_another_back_is_there_on_the_tree_before() -> None:
+    before = program()
+    after = program(
+        LIBRARY,
+        (
+            DUE[0],
+            "        if self.open:\n            due = today()\n        else:\n            due = later(self)\n",
+        ),
+    )
+    assert ported(after, before, before) == (before, [("already", "Desk")])
+
+
+def test_an_import_from_which_more_is_taken_there_keeps_that() -> None:
+    base, theirs = "from shelf import books\nx = 1\n", "x = 1\n"
+    made, _ = ported(base, theirs, "from shelf import books, cards\nx = 1\n")
+    assert made == "from shelf import cards\nx = 1\n"
+
+
+def test_what_went_into_a_helper_is_a_conflict_that_names_it() -> None:
+    ours = program(
+        LIBRARY,
+        ("        note(book, due)\n", "        self.tell(book, due)\n        shelve()\n"),
+        ("    def take", "    def tell(self, book, due):\n        note(book, due)\n\n    def take"),
+    )
+    theirs = program(LIBRARY, ("        note(book, due)\n", "        note(book, due, reader)\n"))
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(outline(program()), outline(theirs), whole)
+    assert merge.render(whole) == ours
+    assert [edit.reason for edit in merge.edits] == [
+        "the statement that changes is not there: it is in Desk.tell"
+    ]
