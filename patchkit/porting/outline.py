@@ -293,7 +293,7 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def _name(node: ast.stmt) -> str:
-    """Return what names a statement among others: its target, or the module that it imports from."""
+    """Return what names a statement among others: its target, what it calls, or the module that it imports from."""
     if isinstance(node, ast.ImportFrom):
         return "." * node.level + (node.module or "")
     if isinstance(node, ast.Import):
@@ -302,4 +302,6 @@ def _name(node: ast.stmt) -> str:
         return ",".join(map(ast.unparse, node.targets))
     if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
         return ast.unparse(node.target)
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return ast.unparse(node.value.func)
     return ""

@@ -110,9 +110,9 @@ def likeness(one: Item, other: Item) -> float:
     if one.parts and other.parts:
         return _compound(one, other)
     ratio = _ratio(words(one.own), words(other.own))
-    if one.name and one.name == other.name:
+    if one.name and one.name == other.name and one.kind != "Expr":
         return max(ratio, _SAME_TARGET)
-    if one.name and other.name and ratio < 0.75:
+    if one.name != other.name and ratio < (0.9 if one.kind == "Expr" else 0.75):
         return 0.0
     return ratio if ratio >= _LIKE else 0.0
 
