@@ -43,19 +43,20 @@ from support.releases import unpack  # noqa: E402
 
 from patchkit import collector  # noqa: E402
 from patchkit.drafting import difference  # noqa: E402
+from patchkit.drafting.change import FileDiff  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.plan.rehearse import undefined_names  # noqa: E402
 from patchkit.porting.follow import Trees, decoded  # noqa: E402
 from patchkit.porting.land import NOT_MADE, land  # noqa: E402
 from patchkit.porting.outline import Item, NoOutlineError, outline  # noqa: E402
 from patchkit.tree.git import GitRepository, GitTree  # noqa: E402
-from patchkit.tree.tree import open_tree  # noqa: E402
+from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.drafting.change import FileDiff
     from patchkit.porting.land import Landing
+    from patchkit.tree.tree import Tree
 
 OURS = "patchkit port"
 SERVER = "python/sglang/srt"
@@ -306,8 +307,9 @@ def humans(clone: Path) -> dict[str, object]:
                 if not (root / version).exists():
                     unpack(version, root / version)
             base, onto = open_tree(root / old), open_tree(root / new)
-            changes = difference.of_diffs(base, texts).files
-            wanted = {each.file: each.after for each in difference.of_diffs(onto, later).files}
+            changes, unfit = applied(base, texts)
+            theirs, _ = applied(onto, later)
+            wanted = {each.file: each.after for each in theirs}
             figures = Figures()
             landing = count(figures, f"{old} to {new}", changes, Trees(base, onto), root)
             kept = Counter[str]()
@@ -318,15 +320,33 @@ def humans(clone: Path) -> dict[str, object]:
                 for site, outcome in compared(change, onto.read(each.onto), made, wanted.get(each.onto)):
                     kept[outcome] += 1
                     differing += [f"{each.onto}: {site}"] if outcome == "different" else []
-            steps.append(
-                {"from": old, "to": new, "edits": dict(kept), "differing": differing, **figures.said()}
-            )
+            told = {"from": old, "to": new, "unfit": unfit, "edits": dict(kept), "differing": differing}
+            steps.append({**told, **figures.said()})
     return {"steps": steps}
+
+
+def applied(tree: Tree, texts: Sequence[str]) -> tuple[tuple[FileDiff, ...], int]:
+    """Return what diffs change in a tree, and how many of their files do not fit it: some are for a later build."""
+    contents: dict[str, bytes | None] = {}
+    unfit = 0
+    for part in (part for text in texts for part in re.split(r"^(?=diff --git )", text, flags=re.MULTILINE)):
+        if not part.startswith("diff --git "):
+            continue
+        try:
+            found = difference.of_diffs(OverlayTree(tree, dict(contents)), (part,)).files
+        except PatchkitError:
+            unfit += 1
+            continue
+        contents |= {each.file: each.after for each in found}
+    changed = ((file, tree.read(file), after) for file, after in contents.items())
+    return tuple(FileDiff(*each) for each in changed if each[1] != each[2]), unfit
 
 
 def patches_of(clone: Path) -> list[tuple[str, list[str]]]:
     """Return the releases that the project has patches for, and their text, oldest first."""
     names = listed(clone, "ls-tree", "-r", "--name-only", "HEAD", "docker/patch")
+    # The one without a name of its own is what the others are made on.
+    names.sort(key=lambda name: (name.rpartition("/")[0], len(name)))
     found: dict[str, list[str]] = {}
     for name in names:
         version = re.fullmatch(r"docker/patch/v(\d[\w.]*)/sglang[\w-]*\.patch", name)

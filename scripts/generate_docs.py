@@ -117,6 +117,21 @@ def session(*commands: str) -> str:
     return "\n".join([*lines, "```"])
 
 
+def port_session(*commands: str) -> str:
+    """Return a session in which the fork's own backend has drifted from ``../theirs``, which a diff was made on."""
+    backend = "python/sglang/srt/layers/attention/acme_backend.py"
+    drift = (
+        "s/runner/model_runner/g",
+        "s/^        self.seq_lens = /        self.steps += 1\\n&/",
+        "s/^        self.device = /        self.steps = 0\\n&/",
+        "s/torch.empty(/torch.zeros(/",
+    )
+    shutil.copy(REPOSITORY / "docs" / "examples" / "port" / "narrow-indices.diff", _session().home)
+    _session().run("cp -r python ../theirs")
+    _session().run(f"sed -i '{';'.join(drift)}' {backend} && git commit -qam 'It counts its steps'")
+    return session(*commands)
+
+
 def quoted(file: str, language: str) -> str:
     """Return a file of the repository as a code block."""
     return f"```{language}\n{(REPOSITORY / file).read_text(encoding='utf-8').rstrip()}\n```"

@@ -270,6 +270,8 @@ class _Landing:
         self._merging.elsewhere = lambda item: self._elsewhere(found, item)
         make()
         found.edits += self._merging.edits[first:]
+        found.notes += sorted(self._merging.followed)
+        self._merging.followed.clear()
 
     def _elsewhere(self, found: LandedFile, item: Item) -> Item | None:
         place = self._trees.definition(found.file, item)

@@ -69,6 +69,8 @@ class Merge:
     elsewhere: Elsewhere
     refused: Mapping[Key, str] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
+    followed: set[str] = field(default_factory=set)
+    """Which names were taken for which, and where."""
     _texts: dict[Item, str | None] = field(default_factory=dict)
     _heads: dict[Item, str] = field(default_factory=dict)
     _leads: dict[Item, str] = field(default_factory=dict)
@@ -253,7 +255,11 @@ class Merge:
     def _named(self, text: str, ours: Item) -> str:
         """Return a text with the names that locals and parameters have in the other tree's function."""
         function = ours.function
-        return text if function is None else tokens.renamed(text, self._names.get(function, {}))
+        names = self._names.get(function, {}) if function is not None else {}
+        made = tokens.renamed(text, names)
+        if made != text:
+            self.followed.update(f"{old} is {new} in {ours.site} there" for old, new in names.items())
+        return made
 
     def _rows(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make in the parts of an item what another makes of its counterpart's."""

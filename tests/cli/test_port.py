@@ -202,6 +202,15 @@ def test_a_file_that_moved_and_a_method_that_moved_are_followed_and_said(main_li
     assert b"book.out = None" in (package / SHELF).read_bytes()
 
 
+def test_a_renamed_parameter_is_followed_and_said(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, LENT)
+    path = fork / "sglang" / DESK
+    path.write_bytes(SOURCES[DESK].replace(b"reader", b"member"))
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    assert "reader is member in Desk.lend there" in answer["trees"][0]["changes"][0]["files"][0]["notes"]
+    assert path.read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"reader", b"member")
+
+
 def test_an_edit_that_needs_what_is_not_there_is_not_made(main_line: Path, fork: Path) -> None:
     changed(main_line, (b"def stamp(book)", b"def seal(book)"), file=SHELF, why="Another word")
     changed(main_line, (b"import place\n", b"import place, seal\n"), why="It is used")
