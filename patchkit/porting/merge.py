@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.porting import tokens
-from patchkit.porting.pairing import paired, renames
+from patchkit.porting.pairing import alike, paired, renames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _STEP = "    "
 _WIDTH = 88
+_NEARLY = 0.8
+"""So much of its lines is the same of a definition that goes although it is another there."""
 
 
 class Outcome(str, enum.Enum):
@@ -176,7 +178,7 @@ class Merge:
     def _item(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make in an item what another makes of its counterpart."""
         self._lead(base, theirs, ours)
-        was, becomes = base.bare, self._named(theirs.bare, ours)
+        was, becomes = self._named(base.bare, ours), self._named(theirs.bare, ours)
         if was == becomes:
             return
         if theirs.code == ours.code and base.code != theirs.code:
@@ -197,7 +199,7 @@ class Merge:
             self._merged(base, theirs, ours)
 
     def _merged(self, base: Item, theirs: Item, ours: Item) -> None:
-        was, becomes = base.bare, self._named(theirs.bare, ours)
+        was, becomes = self._named(base.bare, ours), self._named(theirs.bare, ours)
         stands = ours.bare
         if base.code == ours.code:
             made = becomes
@@ -233,7 +235,7 @@ class Merge:
         self._note(theirs, Outcome.LANDED)
 
     def _head(self, base: Item, theirs: Item, ours: Item) -> None:
-        was, becomes = _bare(base), self._named(_bare(theirs), ours)
+        was, becomes = self._named(_bare(base), ours), self._named(_bare(theirs), ours)
         stands = _bare(ours)
         if was == becomes or not was or self._refuses(theirs, "head", theirs=theirs, ours=ours):
             return
@@ -260,6 +262,16 @@ class Merge:
         if made != text:
             self.followed.update(f"{old} is {new} in {ours.site} there" for old, new in names.items())
         return made
+
+    def _is_same(self, base: Item, ours: Item) -> bool:
+        """Tell whether what is there is what goes, but for names."""
+        if base.code == ours.code:
+            return True
+        return tokens.words(self._named(base.bare, ours)) == tokens.words(ours.bare)
+
+    def _is_earlier(self, base: Item, ours: Item) -> bool:
+        """Tell whether what is there has nothing that was not in what goes: that, or an earlier form of it."""
+        return base.code == ours.code or tokens.is_part(ours.bare, self._named(base.bare, ours))
 
     def _rows(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make in the parts of an item what another makes of its counterpart's."""
@@ -356,15 +368,16 @@ class Merge:
             self._note(base, Outcome.ALREADY)
         elif self._refuses(base, ours=ours):
             pass
-        elif ours.code == base.code:
+        elif self._is_same(base, ours):
             self._texts[ours] = ""
             self._note(base, Outcome.LANDED, ours=ours, key=(base, ""))
         elif base.is_import and (left := _joined(base, None, ours)):
             self._texts[ours] = ours.lead + tokens.shifted(left, "", ours.indent)
             self._note(base, Outcome.CHANGED, "the import has more names there", ours=ours, key=(base, ""))
-        elif _goes_with(base, ours):
+        elif self._is_earlier(base, ours) or (base.is_definition and alike(base, ours) >= _NEARLY):
             self._texts[ours] = ""
-            self._note(base, Outcome.CHANGED, "what goes says less there", ours=ours, key=(base, ""))
+            reason = "what goes says more or less there"
+            self._note(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
         else:
             self._note(base, Outcome.CONFLICT, "what goes says something else there", ours=ours)
 
@@ -387,9 +400,7 @@ class Merge:
         if not found:
             self._come(row, gap)
             return
-        other = next(
-            (each for one, each in found if each.code != one.code and not _goes_with(one, each)), None
-        )
+        other = next((each for one, each in found if not self._is_earlier(one, each)), None)
         if other is not None:
             self._conflict(row, gap, "the code that it rewrites says something else there", there)
             return
@@ -401,7 +412,7 @@ class Merge:
             self._texts[each] = ""
         at = first.above.parts.index(first)
         self._put(first.above, at, gap.come, first.indent)
-        same = all(each.code == one.code for one, each in found)
+        same = all(self._is_same(one, each) for one, each in found)
         edit = Edit(
             row.base.site,
             Outcome.LANDED if same else Outcome.CHANGED,
@@ -653,11 +664,6 @@ def _merged_heads(was: str, becomes: str, stands: str) -> str:
 def _bare(item: Item) -> str:
     """Return an item's header at no indent."""
     return tokens.shifted(item.head, item.indent, "")
-
-
-def _goes_with(base: Item, ours: Item) -> bool:
-    """Tell whether what is there has nothing that was not in what goes: an earlier form of it."""
-    return tokens.is_part(ours.own, base.own)
 
 
 def _says_little(item: Item) -> bool:

@@ -151,6 +151,11 @@ def _ratio(one: Sequence[str], other: Sequence[str]) -> float:
     return matcher.ratio() if matcher.quick_ratio() >= _SAME_TARGET else 0.0
 
 
+def alike(one: Item, other: Item) -> float:
+    """Return how much of the lines of two items is the same, in order, up to 1."""
+    return _ratio(one.bare.splitlines(), other.bare.splitlines())
+
+
 def renames(pairs: Mapping[Item, Item], base: Item, ours: Item) -> dict[str, str]:
     """Return the names of ``base`` that are others in ``ours``: each stands there wherever the first did.
 

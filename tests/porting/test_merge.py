@@ -284,3 +284,39 @@ def test_what_went_into_a_helper_is_a_conflict_that_names_it() -> None:
     assert [edit.reason for edit in merge.edits] == [
         "the statement that changes is not there: it is in Desk.tell"
     ]
+
+
+def test_a_renamed_local_is_followed_in_what_goes() -> None:
+    theirs = program(LIBRARY, ("        note(book, due)\n", ""))
+    ours = program().replace("reader", "member").replace("due", "until")
+    made, found = ported(program(), theirs, ours)
+    assert made == ours.replace("        note(book, until)\n", "")
+    assert found == [("landed", "Desk.lend")]
+
+
+def test_a_function_that_goes_and_is_nearly_the_same_there_goes_and_both_are_shown() -> None:
+    source = program()
+    theirs = source[: source.index("    def lend")] + source[source.index("    def take") :]
+    ours = program(LIBRARY, ("        note(book, due)\n", "        note(due, book)\n"))
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(outline(source), outline(theirs), whole)
+    (edit,) = merge.edits
+    assert merge.render(whole) == theirs
+    assert (edit.outcome, "note(book, due)" in edit.was, "note(due, book)" in edit.stands) == (
+        Outcome.CHANGED,
+        True,
+        True,
+    )
+
+
+def test_a_function_that_goes_and_is_another_there_is_a_conflict() -> None:
+    theirs = program()
+    theirs = theirs[: theirs.index("\n\ndef fee")]
+    ours = program(
+        LIBRARY,
+        (
+            "    return days * 2\n",
+            "    late = days - 14\n    if late < 0:\n        return 0\n    return late\n",
+        ),
+    )
+    assert ported(program(), theirs, ours) == (ours, [("conflict", "fee")])
