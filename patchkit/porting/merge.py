@@ -204,7 +204,8 @@ class Merge:
         if base.code == ours.code:
             made = becomes
         elif base.code == theirs.code:
-            self._note(theirs, Outcome.LANDED)  # Comments inside a statement are not worth a conflict.
+            reason = "a comment in it is another there, and stays"
+            self._note(base, Outcome.CHANGED, reason, theirs=theirs, ours=ours)
             return
         elif base.parts or theirs.parts or ours.parts:
             self._note(base, Outcome.CONFLICT, "it has another form there", theirs=theirs, ours=ours)
@@ -225,14 +226,24 @@ class Merge:
 
     def _lead(self, base: Item, theirs: Item, ours: Item) -> None:
         """Let comments above follow, unless they are others there."""
-        was, becomes = _stripped(base.lead), _stripped(theirs.lead)
+        was, becomes, stands = (_stripped(item.lead) for item in (base, theirs, ours))
         if was == becomes:
             return
-        if _stripped(ours.lead) == was:
+        if becomes == stands:
+            self._note(theirs, Outcome.ALREADY)
+        elif stands == was:
             self._leads[ours] = tokens.shifted(theirs.lead, theirs.indent, ours.indent)
             if ours in self._texts:
                 self._texts[ours] = self._leads[ours] + (self._texts[ours] or "")
-        self._note(theirs, Outcome.LANDED)
+            self._note(theirs, Outcome.LANDED)
+        else:
+            self._note(
+                base,
+                Outcome.CHANGED,
+                "the comment above is another there, and stays",
+                theirs=theirs,
+                ours=ours,
+            )
 
     def _head(self, base: Item, theirs: Item, ours: Item) -> None:
         was, becomes = self._named(_bare(base), ours), self._named(_bare(theirs), ours)
@@ -316,7 +327,8 @@ class Merge:
         elif any(theirs.code == each.code for each in row.fresh()):
             self._note(theirs, Outcome.ALREADY)
         elif base.code == theirs.code:
-            self._note(theirs, Outcome.LANDED)  # A comment above what is not there.
+            reason = "a comment changes, of a statement that is not there"
+            self._note(base, Outcome.CHANGED, reason, theirs=theirs, ours=row.ours)
         elif base.is_import and self._import(row, base, theirs):
             pass
         else:
