@@ -33,6 +33,12 @@ def bound_name(statement: cst.CSTNode) -> str | None:
     return pair[0] if pair is not None else None
 
 
+def behind(scope: Scope, name: str) -> int | None:
+    """Return where among a scope's own statements the one behind what binds a name is; None if none binds it once."""
+    ats = [at for at, statement in enumerate(scope.body, start=1) if name and bound_name(statement) == name]
+    return ats[0] if len(ats) == 1 else None
+
+
 def bound_names(scope: Scope) -> set[str]:
     """Return the names that a scope's own statements bind to a definition or a value."""
     bound = {name for name in map(bound_name, scope.body) if name is not None}
