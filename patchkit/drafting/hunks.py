@@ -23,6 +23,10 @@ _AROUND = (3, 6, 12, 30)
 """How many lines that stay a hunk has on each side: more only where fewer do not tell its place."""
 
 
+_MANY = 40
+"""Runs of lines in one place, beyond which it gets one hunk: to tell each from all others takes too long."""
+
+
 @dataclass(frozen=True)
 class _Side:
     """A scope's lines in one text, as they are at the margin, and the numbers of the first and the last in the file."""
@@ -169,7 +173,7 @@ def _in_place(file: str, place: _Place, found: Sequence[Run], limits: tuple[int,
     left = [_shifted(place, run) for run in found]
     low, high = (min(max(limit - place.old.start, 0), len(place.old.lines)) for limit in limits)
     while left:
-        for count in range(1, len(left) + 1):
+        for count in range(1, len(left) + 1) if len(left) <= _MANY else (len(left),):
             bottom = left[count].start if count < len(left) else high
             is_certain = count == len(left) or not file.endswith(".py")
             text = _told_apart(place, left[:count], (low, bottom), is_certain=is_certain)

@@ -175,7 +175,8 @@ class _Result:
 class _Trial:
     """A file before its change, on which edits are tried."""
 
-    def __init__(self, tree: Tree, change: FileDiff, identifier: str) -> None:
+    def __init__(self, tree: Tree, change: FileDiff, identifier: str, *, is_part: bool = False) -> None:
+        self._is_part = is_part
         self._change = change
         self._id = identifier
         self._tree = tree
@@ -231,8 +232,9 @@ class _Trial:
     def _planned(self, edits: Sequence[Drafted], content: bytes | None) -> _Result:
         try:
             memory = self._memory(content)
-            # Whole files, so that all plans of the same are made of one syntax tree.
-            plan = make_plan(memory, (self._patch(edits),), certain=True, modules=Modules(memory))
+            # A part is read whole, so that all plans of it are made of one syntax tree.
+            modules = Modules(memory) if self._is_part else None
+            plan = make_plan(memory, (self._patch(edits),), certain=True, modules=modules)
         except (UsageError, TreeError, ConflictError) as error:
             return _Result(None, (State.CONFLICT,) * len(edits), str(error))
         made = [change.after for change in plan.changes] or [content]
@@ -249,9 +251,9 @@ class _Trial:
         return ""
 
     def of(self, text: str) -> _Trial:
-        """Return the same for another text."""
+        """Return the same for a part of the file."""
         change = replace(self._change, before=text.replace("\n", self.newline).encode())
-        return _Trial(self._tree, change, self._id)
+        return _Trial(self._tree, change, self._id, is_part=True)
 
     def is_right(self, edits: Sequence[Drafted], before: str, after: str) -> bool:
         """Tell whether all of some edits can be made, and change no line but such as the change does."""

@@ -214,15 +214,15 @@ def test_a_diff_that_cannot_be_is_refused_and_nothing_is_written(
 
 
 def test_a_diff_of_half_a_megabyte_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
-    shelves = [f'        "shelf {number}": Shelf({number}, rows={number % 7}),\n' for number in range(9000)]
-    before = "".join(["def shelves():\n    return {\n", *shelves, "    }\n"])
-    after = before.replace("rows=3", "rows=4").replace("rows=5", "rows=6").replace("rows=1", "rows=2")
-    put(tree, before)
-    text = diff(before, after)
+    lines = (f'"shelf {number}": {number % 7},{" " * 90}"of wood": true,\n' for number in range(3800))
+    before = "".join(lines)
+    after = before.replace(": 3,", ": 4,")
+    put(tree, before, "srt/shelves.json")
+    text = diff(before, after, "srt/shelves.json")
     assert len(text) > 500_000
     drafted = draft(tree, tmp_path, text)
     assert drafted.exact
-    assert made(tree, drafted) == {FILE: after.encode()}
+    assert made(tree, drafted) == {"srt/shelves.json": after.encode()}
 
 
 def test_a_mail_of_git_says_what_the_patch_is_for(tree: CheckoutTree, tmp_path: Path) -> None:
