@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.drafting.change import Drafted
 from patchkit.drafting.hunks import header
+from patchkit.drafting.lines import count
 from patchkit.tree.limits import MAX_BYTES, is_deep
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _Body = list[ast.stmt]
 _Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_LONG = 8
+"""Lines of a statement, beyond which it rarely stands as it is in other trees."""
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -138,6 +141,8 @@ def _come(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: ast.stmt) -
     plain: dict[str, str] = {"code": code.lstrip("\n")}
     placed = {"code": code, "behind": beside}
     ways = [Drafted(kind, at, placed), Drafted(kind, at, plain | {"behind": beside})] if beside else []
+    below = next((name for each in new.body[place + 1 :] if (name := _bound(each)) in there), "")
+    ways += [Drafted(kind, at, {"code": text, "before": below}) for text in (code, plain["code"]) if below]
     ways += [Drafted(kind, at, plain)] if beside in there or not beside else []
     first, *others = ways
     file.found.append(Drafted(first.kind, at, first.keys, (), tuple(others)))
@@ -331,12 +336,15 @@ def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: 
 def _rewrite(file: _File, at: str, gone: _Body, come: _Body, todo: tuple[str, ...] = ()) -> None:
     find = file.old(*gone)
     code = file.new(*come) if come else ""
+    lines = find.splitlines()
+    if come and len(lines) > _LONG and 2 * count(lines, code.splitlines()) < len(lines):
+        return  # A long `find` ties the edit to one shape, and a hunk of it does less.
     todo = (*todo, *_long(find))
     file.found.append(Drafted("rewrite", at, {"find": find, "code": code or "pass"}, todo))
 
 
 def _long(find: str) -> tuple[str, ...]:
-    if len(find.splitlines()) > 12:
+    if len(find.splitlines()) > _LONG:
         return ("a long `find` ties the edit to one shape: leave out with `...` what does not matter",)
     return ()
 

@@ -10,7 +10,7 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import behind, bound_name, bound_names
+from patchkit.codemods.language.definitions import beside, bound_name, bound_names
 from patchkit.codemods.language.names import bound_otherwise
 from patchkit.codemods.language.statements import from_first_comment
 from patchkit.codemods.language.template import render
@@ -27,10 +27,11 @@ def _apart(node: cst.BaseStatement) -> cst.BaseStatement:
 
 
 class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_fields=True):
-    """Give the class a method; it comes behind what the class defines as ``behind``, or last."""
+    """Give the class a method; behind or before what it defines as ``behind`` and ``before``, or last."""
 
     code: str
     behind: str = ""
+    before: str = ""
 
     looks_inside: ClassVar[bool] = False
 
@@ -54,9 +55,11 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
         if taken:
             return examination.ambiguous(f"{scope.name} has a {taken[0]} of its own that is no method")
         spaced = [annotate(_apart(node), note) for node in missing]
-        at = behind(scope, self.behind)
+        at = beside(scope, self.behind, self.before)
         body = scope.body
-        return examination.ready(lambda: scope.with_body((*body[:at], *spaced, *(body[at:] if at else ()))))
+        return examination.ready(
+            lambda: scope.with_body((*body[:at], *spaced, *(() if at is None else body[at:])))
+        )
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(

@@ -11,7 +11,7 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import behind, bound_name, bound_names
+from patchkit.codemods.language.definitions import beside, bound_name, bound_names
 from patchkit.codemods.language.imports import after_imports
 from patchkit.codemods.language.names import bound_otherwise, imported_names
 from patchkit.codemods.language.template import render, render_apart
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unknown_fields=True):
-    """Give the module a definition; it comes behind what the module defines as ``behind``, or below its imports."""
+    """Give the module a definition; behind or before what it defines as ``behind`` and ``before``, or below imports."""
 
     code: str
     behind: str = ""
+    before: str = ""
 
     looks_inside: ClassVar[bool] = False
     is_for_modules: ClassVar[bool] = True
@@ -48,7 +49,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
         if taken:
             return examination.ambiguous(f"the module has another {taken[0]} of its own")
 
-        place = behind(scope, self.behind)
+        place = beside(scope, self.behind, self.before)
 
         def rewrite() -> cst.Module:
             if place is not None:

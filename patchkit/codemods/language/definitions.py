@@ -33,10 +33,16 @@ def bound_name(statement: cst.CSTNode) -> str | None:
     return pair[0] if pair is not None else None
 
 
-def behind(scope: Scope, name: str) -> int | None:
-    """Return where among a scope's own statements the one behind what binds a name is; None if none binds it once."""
-    ats = [at for at, statement in enumerate(scope.body, start=1) if name and bound_name(statement) == name]
-    return ats[0] if len(ats) == 1 else None
+def beside(scope: Scope, behind: str, before: str) -> int | None:
+    """Return where among a scope's own statements one is behind or before what binds a name.
+
+    None if the scope binds neither name once.
+    """
+    for name, start in ((behind, 1), (before, 0)):
+        ats = [at for at, each in enumerate(scope.body, start) if name and bound_name(each) == name]
+        if len(ats) == 1:
+            return ats[0]
+    return None
 
 
 def bound_names(scope: Scope) -> set[str]:
