@@ -40,6 +40,8 @@ class Drafted:
     at: str
     keys: Mapping[str, str | Sequence[str] | bool]
     todo: tuple[str, ...] = ()
+    others: tuple[Drafted, ...] = ()
+    """Other ways to say the same, for where this one does not lay it out as it is."""
 
     @property
     def file(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,24 +11,27 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from patchkit.codemods.examination import Standing
-from patchkit.codemods.language import scope as scopes
+from patchkit.codemods.language import syntax
 from patchkit.codemods.language.hunks import Hunk
 from patchkit.drafting.change import Drafted
 from patchkit.drafting.lines import Run, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _AROUND = (3, 6, 12, 30)
 """How many lines that stay a hunk has on each side: more only where fewer do not tell its place."""
 
 
+_MANY = 40
+"""Runs of lines in one place, beyond which it gets one hunk: to tell each from all others takes too long."""
+
+
 @dataclass(frozen=True)
 class _Side:
-    """A scope's lines in one text, the number of the first in the file, and where its first statement begins."""
+    """A scope's lines in one text, as they are at the margin, and the numbers of the first and the last in the file."""
 
     lines: tuple[str, ...]
-    first: int
     start: int
     end: int
 
@@ -40,26 +44,93 @@ class _Place:
     old: _Side
     new: _Side
 
-    def holds(self, run: Run) -> bool:
-        """Tell whether a run of lines lies in the scope, in both texts."""
-        return _is_in(self.old, run.start, run.end) and _is_in(self.new, run.at, run.to)
+
+class Named:
+    """The lines of a text, and those of each definition that its dotted name tells from all others."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.lines = tuple(text.split("\n"))
+        self.spans: dict[str, tuple[int, int]] = {}
+        self.headers: dict[str, str] = {}
+        if file.endswith(".py"):
+            self._read(text)
+
+    def _read(self, text: str) -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            return
+        twice: set[str] = set()
+        for name, node in _named(tree, ""):
+            if name in self.spans:
+                twice.add(name)
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            self.spans[name] = (first - 1, node.end_lineno or node.lineno)
+            self.headers[name] = header(node)
+        for name in list(self.spans):
+            if any(name == other or name.startswith(f"{other}.") for other in twice):
+                del self.spans[name]
+
+    def side(self, name: str) -> _Side:
+        """Return a definition, or the whole text if the name is empty."""
+        if not name:
+            return _Side(self.lines, 0, len(self.lines))
+        start, end = self.spans[name]
+        return _Side(tuple(_at_the_margin(self.lines[start:end])), start, end)
+
+    def holding(self, start: int, end: int) -> set[str]:
+        """Return the definitions that a run of lines is in; what comes behind the last line of a block may be, too."""
+        return {
+            name
+            for name, (first, last) in self.spans.items()
+            if first <= start and end <= last and not (start == end == first)
+        }
+
+
+def outlines(before: str, after: str) -> list[str]:
+    """Return two texts in which definitions that both have at the margin are a line each, the same in both."""
+    sides = [Named(".py", text) for text in (before, after)]
+    both = sides[0].spans.keys() & sides[1].spans.keys()
+    return ["\n".join(_outline(side, both, sides[0].headers)) for side in sides]
+
+
+def header(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Return a definition without decorators, and with `...` for its body."""
+    bare = copy.copy(node)
+    bare.decorator_list, bare.body = [], [ast.Expr(ast.Constant(...))]
+    return ast.unparse(bare)
+
+
+def _outline(side: Named, both: set[str], headers: Mapping[str, str]) -> Iterator[str]:
+    at = 0
+    spans = sorted((side.spans[name], name) for name in both if "." not in name)
+    for (start, end), name in spans:
+        if side.lines[start][:1].strip() and start >= at:
+            yield from side.lines[at:start]
+            yield from headers[name].split("\n")
+            at = end
+    yield from side.lines[at:]
 
 
 def hunks(file: str, before: str, after: str) -> list[Drafted]:
     """Return the hunks that make the second text of the first, to be made from top to bottom."""
-    old, new = before.split("\n"), after.split("\n")
-    found = runs(old, new)
-    whole = _Place("", _Side(tuple(old), 0, 0, len(old)), _Side(tuple(new), 0, 0, len(new)))
-    places = _places(before, after) if file.endswith(".py") else []
-    homes = [min((p for p in places if p.holds(run)), key=_size, default=whole) for run in found]
+    old, new = Named(file, before), Named(file, after)
+    found = runs(old.lines, new.lines)
+    homes = []
+    for run in found:
+        names = old.holding(run.start, run.end) & new.holding(run.at, run.to)
+        homes.append(min(names, key=lambda name: old.spans[name][1] - old.spans[name][0], default=""))
     edits: list[Drafted] = []
     at = 0
     while at < len(found):
         end = at + 1
-        while end < len(found) and homes[end] is homes[at]:
+        while end < len(found) and homes[end] == homes[at]:
             end += 1
-        limits = (found[at - 1].end if at else 0, found[end].start if end < len(found) else len(old))
-        edits += _in_place(file, homes[at], found[at:end], limits)
+        limits = (found[at - 1].end if at else 0, found[end].start if end < len(found) else len(old.lines))
+        place = _Place(homes[at], old.side(homes[at]), new.side(homes[at]))
+        edits += _in_place(file, place, found[at:end], limits)
         at = end
     return edits
 
@@ -75,41 +146,13 @@ def made_file(file: str, after: str) -> Drafted:
     return Drafted("hunk", file, {"diff": "\n".join(f"+{line}" for line in after.split("\n"))})
 
 
-def _size(place: _Place) -> int:
-    return place.old.end - place.old.start
-
-
-def _is_in(side: _Side, start: int, end: int) -> bool:
-    # What comes behind the last line of a block belongs to it if the other text says so.
-    return side.start <= start and end <= side.end and not (start == end == side.start)
-
-
-def _places(before: str, after: str) -> list[_Place]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            spans = [_spans(ast.parse(text)) for text in (before, after)]
-        modules = [cst.parse_module(text) for text in (before, after)]
-    except (SyntaxError, ValueError, cst.ParserSyntaxError):
-        return []
-    found = []
-    for name in spans[0].keys() & spans[1].keys():
-        sides = [_side(*each, name) for each in zip(modules, (spans[0][name], spans[1][name]), strict=True)]
-        if sides[0] is not None and sides[1] is not None:
-            found.append(_Place(name, sides[0], sides[1]))
-    return found
-
-
-def _spans(tree: ast.AST) -> dict[str, tuple[int, int]]:
-    """Return the lines, from 0, of each definition that its dotted name tells from all others."""
-    found: dict[str, tuple[int, int]] = {}
-    twice: set[str] = set()
-    for name, node in _named(tree, ""):
-        if name in found:
-            twice.add(name)
-        first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-        found[name] = (first - 1, node.end_lineno or node.lineno)
-    return {name: span for name, span in found.items() if name not in twice}
+def _at_the_margin(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a definition without what it is indented by, which lines of strings do not have."""
+    indented = bool(lines[0][:1].strip()) is False
+    source = "\n".join(["if 0:", *lines, ""] if indented else [*lines, ""])
+    module = cst.parse_module(source)
+    node = syntax.node_at(module, (("body", 0), ("body", None), ("body", 0)) if indented else (("body", 0),))
+    return module.code_for_node(node).removesuffix("\n").split("\n")
 
 
 def _named(
@@ -124,23 +167,13 @@ def _named(
             yield from _named(child, path)
 
 
-def _side(module: cst.Module, span: tuple[int, int], name: str) -> _Side | None:
-    there = scopes.resolve(module, name)
-    if len(there) != 1:
-        return None
-    node = there[0].node
-    text = module.code_for_node(node).removesuffix("\n")
-    lead = len(node.leading_lines)  # type: ignore[attr-defined]
-    return _Side(tuple(text.split("\n")), span[0] - lead, *span)
-
-
 def _in_place(file: str, place: _Place, found: Sequence[Run], limits: tuple[int, int]) -> Iterator[Drafted]:
     """Yield the hunks of one place, as few runs in each as can be made and found again by themselves."""
     at = f"{file}::{place.name}" if place.name else file
     left = [_shifted(place, run) for run in found]
-    low, high = (min(max(limit - place.old.first, 0), len(place.old.lines)) for limit in limits)
+    low, high = (min(max(limit - place.old.start, 0), len(place.old.lines)) for limit in limits)
     while left:
-        for count in range(1, len(left) + 1):
+        for count in range(1, len(left) + 1) if len(left) <= _MANY else (len(left),):
             bottom = left[count].start if count < len(left) else high
             is_certain = count == len(left) or not file.endswith(".py")
             text = _told_apart(place, left[:count], (low, bottom), is_certain=is_certain)
@@ -153,10 +186,10 @@ def _in_place(file: str, place: _Place, found: Sequence[Run], limits: tuple[int,
 
 def _shifted(place: _Place, run: Run) -> Run:
     return Run(
-        run.start - place.old.first,
-        run.end - place.old.first,
-        run.at - place.new.first,
-        run.to - place.new.first,
+        run.start - place.old.start,
+        run.end - place.old.start,
+        run.at - place.new.start,
+        run.to - place.new.start,
     )
 
 

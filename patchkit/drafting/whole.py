@@ -6,7 +6,7 @@ What the structural edits do not make of it exactly is made by hunks; where even
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from patchkit.plan.marks import SIGN
 from patchkit.plan.rehearse import MemoryTree
 from patchkit.plan.status import State
 from patchkit.tree.limits import MAX_BYTES, is_deep
+from patchkit.tree.modules import Modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -111,23 +112,49 @@ def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[Dr
 def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list[Drafted], str]:
     """Return the structural edits that change only what the change does, and what they make of the file."""
     drafts, _ = draft({file: (before, after)})
-    alone = [each for each in drafts if trial.is_loaded(each)]
-    lines = after.split("\n")
-    goal = count(before.split("\n"), lines)
-    for candidates in (alone, [each for each in alone if trial.is_on_the_way([each], before, lines, goal)]):
-        states = trial.run(candidates).states
-        kept = [each for each, state in zip(candidates, states, strict=True) if state is State.PENDING]
-        if not kept:
+    old, new = hunks.Named(file, before), hunks.Named(file, after)
+    places: dict[str, list[Drafted]] = {}
+    for each in drafts:
+        places.setdefault(each.at.partition("::")[2], []).append(each)
+    kept: list[Drafted] = []
+    for name, edits in places.items():
+        if not name:
+            texts = hunks.outlines(before, after)
+        elif name in old.spans and name in new.spans:
+            texts = ["\n".join((*side.side(name).lines, "")) for side in (old, new)]
+        else:
             continue
-        result = trial.run(kept)
-        middle = result.text(trial.newline)
-        if set(result.states) == {State.PENDING} and middle is not None:
-            there = middle.split("\n")
-            if count(before.split("\n"), there) + count(there, lines) == goal:
-                return kept, middle
-        if len(kept) == 1:
-            break
-    return [], before
+        alone = trial.of(texts[0])
+        there = file if not name else f"{file}::{name.rpartition('.')[2]}"
+        kept += [replace(each, at=edits[0].at) for each in _on_the_way(alone, edits, there, *texts)]
+    if not kept:
+        return [], before
+    middle = trial.run(kept).text(trial.newline)
+    if middle is None or not _is_between(before, middle, after):
+        return [], before
+    return kept, middle
+
+
+def _on_the_way(trial: _Trial, edits: Sequence[Drafted], at: str, before: str, after: str) -> list[Drafted]:
+    """Return those edits, each in the first of its ways that does, which change only what the change does."""
+    ways = [
+        [way for way in (replace(each, at=at) for each in (edit, *edit.others)) if trial.is_loaded(way)]
+        for edit in edits
+    ]
+    first = [each[0] for each in ways if each]
+    if trial.is_right(first, before, after):
+        return first
+    kept: list[Drafted] = []
+    for each in ways:
+        found = next((way for way in each if trial.is_right([*kept, way], before, after)), None)
+        kept += [found] if found is not None else []
+    return kept
+
+
+def _is_between(before: str, middle: str, after: str) -> bool:
+    """Tell whether every line that has changed in ``middle`` is one that changes."""
+    old, there, new = (text.split("\n") for text in (before, middle, after))
+    return count(old, there) + count(there, new) == count(old, new)
 
 
 @dataclass(frozen=True)
@@ -148,7 +175,8 @@ class _Result:
 class _Trial:
     """A file before its change, on which edits are tried."""
 
-    def __init__(self, tree: Tree, change: FileDiff, identifier: str) -> None:
+    def __init__(self, tree: Tree, change: FileDiff, identifier: str, *, is_part: bool = False) -> None:
+        self._is_part = is_part
         self._change = change
         self._id = identifier
         self._tree = tree
@@ -166,7 +194,6 @@ class _Trial:
         """Return the names that the file defines."""
         from patchkit.codemods.language.definitions import bound_names
         from patchkit.codemods.language.scope import Scope
-        from patchkit.tree.modules import Modules
 
         try:
             module = Modules(self._memory(self._change.before)).get(self._change.file)
@@ -193,7 +220,7 @@ class _Trial:
         whole.check(patch, _FILE)
         return patch
 
-    def run(self, edits: Sequence[Drafted], content: bytes | None = None) -> _Result:
+    def run(self, edits: Sequence[Drafted]) -> _Result:
         """Return what edits make of the file as it was before."""
         if not edits:
             return _Result(self._change.before, ())
@@ -204,7 +231,10 @@ class _Trial:
 
     def _planned(self, edits: Sequence[Drafted], content: bytes | None) -> _Result:
         try:
-            plan = make_plan(self._memory(content), (self._patch(edits),), certain=True)
+            memory = self._memory(content)
+            # A part is read whole, so that all plans of it are made of one syntax tree.
+            modules = Modules(memory) if self._is_part else None
+            plan = make_plan(memory, (self._patch(edits),), certain=True, modules=modules)
         except (UsageError, TreeError, ConflictError) as error:
             return _Result(None, (State.CONFLICT,) * len(edits), str(error))
         made = [change.after for change in plan.changes] or [content]
@@ -220,10 +250,17 @@ class _Trial:
             return "some of its edits are not found again"
         return ""
 
-    def is_on_the_way(self, edits: Sequence[Drafted], before: str, after: Sequence[str], goal: int) -> bool:
-        """Tell whether edits change no line but such as the change does."""
-        made = self.run(edits).text(self.newline)
-        if made is None or made == before:
+    def of(self, text: str) -> _Trial:
+        """Return the same for a part of the file."""
+        change = replace(self._change, before=text.replace("\n", self.newline).encode())
+        return _Trial(self._tree, change, self._id, is_part=True)
+
+    def is_right(self, edits: Sequence[Drafted], before: str, after: str) -> bool:
+        """Tell whether all of some edits can be made, and change no line but such as the change does."""
+        if not edits:
             return False
-        there = made.split("\n")
-        return count(before.split("\n"), there) + count(there, after) == goal
+        result = self.run(edits)
+        made = result.text(self.newline)
+        if made is None or made == before or any(state is not State.PENDING for state in result.states):
+            return False
+        return _is_between(before, made, after)

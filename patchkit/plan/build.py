@@ -104,15 +104,23 @@ def inspect(
 
 
 @collector.paused()
-def make_plan(tree: Tree, patches: Sequence[Patch], *, closely: bool = False, certain: bool = False) -> Plan:
+def make_plan(
+    tree: Tree,
+    patches: Sequence[Patch],
+    *,
+    closely: bool = False,
+    certain: bool = False,
+    modules: Modules | None = None,
+) -> Plan:
     """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, no errors.
 
-    The changes leave out every patch that conflicts, and every patch that requires one that does; with
-    ``certain`` they have those edits of a patch in conflict whose site is certain. ``closely`` is ``evaluate``'s.
-    ConflictError if an edit, against all its checks, would leave a file that does not compile.
+    ``modules`` reads the tree's files for it, where several plans are made of the same. The changes leave out every
+    patch that conflicts, and every patch that requires one that does; with ``certain`` they have those edits of a patch
+    in conflict whose site is certain. ``closely`` is ``evaluate``'s. ConflictError if an edit, against all its checks,
+    would leave a file that does not compile.
     """
     patches = spelled(patches, tree.name)
-    modules = Modules(tree, interest_of(patches))
+    modules = modules or Modules(tree, interest_of(patches))
     return _planned(tree, *_run(modules, patches, closely=closely, certain=certain))
 
 

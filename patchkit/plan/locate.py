@@ -76,7 +76,7 @@ class Edited:
         self._before = before
         self._module: cst.Module | None = None
         self.label = label
-        self.verbatim = verbatim if before is None else verbatim | before.verbatim
+        self.verbatim: frozenset[str] = verbatim if before is None else verbatim | before.verbatim
 
     @property
     def module(self) -> cst.Module:

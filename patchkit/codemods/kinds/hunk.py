@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import libcst as cst
 
+from patchkit import collector
 from patchkit.codemods import examination
 from patchkit.codemods.examination import Standing
 from patchkit.codemods.kind import Example, Kind
@@ -68,14 +69,15 @@ class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=Tr
         if not hunk.old:
             return _made_file(hunk, text)
         sign = f"# {note.partition(' ')[0]} "
-        found = hunk.examine(text.split("\n"), lambda line: line.lstrip().startswith(sign))
+        lines = text.split("\n")
+        found = hunk.examine(lines, lambda line: line.lstrip().startswith(sign))
         if found.standing is Standing.PRESENT:
             return examination.present()
         if found.standing is Standing.AMBIGUOUS:
             return examination.ambiguous(found.reason)
         if found.standing is Standing.ABSENT:
             return examination.absent(found.reason)
-        made = _made(scope, _noted(found.lines, found.first, note))
+        made = _made(scope, lines, _noted(found.lines, found.first, note))
         if made is None:
             return examination.absent("with the hunk it would be no Python any more")
         return examination.ready(lambda: made)
@@ -210,32 +212,115 @@ def _made_file(hunk: Lines, text: str) -> Examination:
 
 def _text_of(scope: Scope) -> str:
     """Return a scope's text with line feeds, at the margin, without the last one if it is not the module."""
-    text = scope.module.code_for_node(scope.node).replace("\r\n", "\n")
-    return text.removesuffix("\n") if scope.path else text
+    module, node = scope.module, scope.node
+    if isinstance(node, cst.Module):
+        return _module_text(node).replace("\r\n", "\n")
+    return _code(node, *_style(module)).replace("\r\n", "\n").removesuffix("\n")
 
 
-def _made(scope: Scope, lines: Sequence[str]) -> cst.Module | None:
+def _module_text(module: cst.Module) -> str:
+    style = _style(module)
+    text = "".join(_code(each, *style) for each in (*module.header, *module.body, *module.footer))
+    return text if module.has_trailing_newline else text.removesuffix(module.default_newline)
+
+
+def _style(module: cst.Module) -> tuple[str, str]:
+    return module.default_indent, module.default_newline
+
+
+@collector.kept(1 << 15)
+def _code(node: cst.CSTNode, indent: str, newline: str) -> str:
+    """Return the text of a node at the margin; one edit after the other asks for that of the same statements."""
+    return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(node)
+
+
+def _made(scope: Scope, before: Sequence[str], lines: Sequence[str]) -> cst.Module | None:
     """Return the module with other lines in its scope, what stays being the same nodes; None if it is no Python."""
+    inside = _made_inside(scope, before, lines)
+    if inside is not None:
+        return inside
     module = scope.module
-    config = cst.PartialParserConfig(
-        default_indent=module.default_indent, default_newline=module.default_newline
-    )
-    text = module.default_newline.join(lines)
-    try:
-        made = cst.parse_module(text if not scope.path else text + module.default_newline, config)
-    except cst.ParserSyntaxError:
+    made = _parsed(module, lines if not scope.path else [*lines, ""])
+    if made is None:
         return None
     if not scope.path:
         body = _grafted(module, scope.body, made.body)
         return made.with_changes(body=body, encoding=module.encoding)
     if len(made.body) != 1 or made.footer:
         return None
-    (new,) = made.body
-    if type(new) is not type(scope.node):
+    new, node = made.body[0], scope.node
+    if isinstance(new, cst.FunctionDef) and isinstance(node, cst.FunctionDef):
+        lead = _lead(node.leading_lines, (*made.header, *new.leading_lines))
+        return scope.with_node(new.with_changes(leading_lines=lead, body=_block(module, node.body, new.body)))
+    if isinstance(new, cst.ClassDef) and isinstance(node, cst.ClassDef):
+        lead = _lead(node.leading_lines, (*made.header, *new.leading_lines))
+        return scope.with_node(new.with_changes(leading_lines=lead, body=_block(module, node.body, new.body)))
+    return None
+
+
+def _parsed(module: cst.Module, lines: Sequence[str]) -> cst.Module | None:
+    indent, newline = _style(module)
+    try:
+        return cst.parse_module(
+            newline.join(lines), cst.PartialParserConfig(default_indent=indent, default_newline=newline)
+        )
+    except cst.ParserSyntaxError:
         return None
-    lead = _lead(scope.node.leading_lines, (*made.header, *new.leading_lines))  # type: ignore[attr-defined,union-attr]
-    grown = new.with_changes(leading_lines=lead, body=_block(module, scope.node.body, new.body))  # type: ignore[attr-defined,union-attr]
-    return scope.with_node(grown)
+
+
+def _made_inside(scope: Scope, before: Sequence[str], lines: Sequence[str]) -> cst.Module | None:
+    """Return the module with those statements of the scope parsed anew that the changed lines are in.
+
+    None where others change too: the header, or what stands behind the last statement.
+    """
+    module, block = scope.module, syntax.node_at(scope.module, scope.block)
+    if not isinstance(block, (cst.IndentedBlock, cst.Module)) or not block.body:
+        return None
+    top = next((at for at, (old, new) in enumerate(zip(before, lines, strict=False)) if old != new), 0)
+    below = min(len(before), len(lines)) - top
+    bottom = next(
+        (at for at in range(below) if before[-1 - at] != lines[-1 - at]),
+        below,
+    )
+    ends = _ends(module, block, len(before))
+    first = next((at for at in range(len(block.body)) if ends[at + 1] > top), len(block.body))
+    # What is above a statement belongs to it, so that the one below what changes is parsed, too.
+    last = next((at for at in range(len(block.body)) if ends[at] >= len(before) - bottom), len(block.body))
+    if top < ends[0] or last >= len(block.body) or last < first or ends[first] < 1:
+        return None
+    window = [*lines[ends[first] : len(lines) - (len(before) - ends[last + 1])], ""]
+    made = _parsed(module, window if not scope.path else ["if 0:", *window])
+    if made is None or made.footer:
+        return None
+    inner: cst.CSTNode = made
+    if scope.path:
+        inner = made.body[0].body if len(made.body) == 1 and isinstance(made.body[0], cst.If) else made
+        if not isinstance(inner, cst.IndentedBlock) or inner.footer or made.header:
+            return None
+    statements = [syntax.as_statement(each) for each in syntax.statements_of(inner) or ()]
+    if not statements:
+        return None
+    old = [syntax.as_statement(each) for each in block.body]
+    grown = _grafted(module, old[first : last + 1], statements)
+    if not scope.path and made.header:
+        own = (*made.header, *grown[0].leading_lines)  # type: ignore[attr-defined]
+        grown[0] = grown[0].with_changes(leading_lines=own)
+    body = (*old[:first], *grown, *old[last + 1 :])
+    return scope.replace(scope.block, block.with_changes(body=body))
+
+
+def _ends(module: cst.Module, block: cst.IndentedBlock | cst.Module, count: int) -> list[int]:
+    """Return the line, from 0, at which each statement of a block begins, with what is above it, and the last ends."""
+    style = _style(module)
+    sizes = [_code(each, *style).count("\n") for each in block.body]
+    footer = sum(_code(each, *style).count("\n") for each in block.footer)
+    # Behind the last line feed of a module is one more line.
+    ends_in_a_line_feed = isinstance(block, cst.Module) and block.has_trailing_newline
+    at = count - footer - sum(sizes) - ends_in_a_line_feed
+    found = [at]
+    for size in sizes:
+        found.append(found[-1] + size)
+    return found
 
 
 def _lead(old: Sequence[cst.EmptyLine], new: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
@@ -254,10 +339,11 @@ def _grafted(
     module: cst.Module, old: Sequence[cst.BaseStatement], new: Sequence[cst.BaseStatement]
 ) -> list[cst.BaseStatement]:
     """Return the new statements, those that are as before being the nodes that were there."""
+    style = _style(module)
     was: dict[str, list[cst.BaseStatement]] = {}
     for statement in old:
-        was.setdefault(module.code_for_node(statement), []).append(statement)
-    found = [_taken(was, module.code_for_node(statement)) for statement in new]
+        was.setdefault(_code(statement, *style), []).append(statement)
+    found = [_taken(was, _code(statement, *style)) for statement in new]
     kept = {id(statement) for statement in found}
     left = [statement for statement in old if id(statement) not in kept]
     grown = []
@@ -317,12 +403,13 @@ def _taken_lines(tree: ast.AST) -> Iterator[tuple[int, int]]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.stmt):
             continue
-        body = getattr(node, "body", None)
-        cases = getattr(node, "cases", None)
-        below = _first(body[0]) if body else cases[0].pattern.lineno if cases else None
+        body: list[ast.stmt] = getattr(node, "body", [])
+        cases: list[ast.match_case] = getattr(node, "cases", [])
+        inside = [*map(_first, body), *(case.pattern.lineno for case in cases)]
         end = node.end_lineno or node.lineno
-        yield _first(node), end if below is None else max(node.lineno, below - 1)
+        yield _first(node), max(node.lineno, inside[0] - 1) if inside else end
 
 
 def _first(node: ast.stmt) -> int:
-    return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)])

@@ -252,6 +252,11 @@ class _Text:
         gone, come = _full(change.gone), _full(change.come)
         before = self._best(gone, change, is_there=False)
         after = self._best(come, change, is_there=True)
+        if isinstance(after, _Place) and isinstance(before, _Place) and _share(before, gone, after, come):
+            # What is left of lines of which some go is there before, too, and so is what others come to.
+            if len(come) > len(gone):
+                return Found(Standing.PRESENT)
+            after = None
         if isinstance(after, _Place) and (
             not isinstance(before, _Place) or _counts_more(after, before, gone, come)
         ):
@@ -347,6 +352,12 @@ class _Text:
             (step for step, at in enumerate(ats) if step == most or self.lines[at].strip()),
             min(most, len(ats)),
         )
+
+
+def _share(before: _Place, gone: Sequence[str], after: _Place, come: Sequence[str]) -> bool:
+    """Tell whether some line is one of those that go and one of those that come, of which there are not as many."""
+    apart = before.at + len(gone) <= after.at or after.at + len(come) <= before.at
+    return bool(gone and come) and len(gone) != len(come) and not apart
 
 
 def _counts_more(after: _Place, before: _Place, gone: Sequence[str], come: Sequence[str]) -> bool:
