@@ -66,8 +66,8 @@ def _rebound(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, 
     for name in sorted(used & before.keys() & after.keys()):
         here, there = before[name], after[name]
         if not {each.code for each in here} & {each.code for each in there}:
-            texts = ("".join(each.plain for each in items) for items in (here, there))
-            yield f"{name} is bound otherwise there", *texts
+            was_bound, is_bound = ("".join(each.plain for each in items) for items in (here, there))
+            yield f"{name} is bound otherwise there", was_bound, is_bound
 
 
 def _bindings(function: Item) -> dict[str, list[Item]]:
