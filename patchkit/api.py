@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from patchkit.commands.matrix import matrix
     from patchkit.commands.merge import merge
     from patchkit.commands.new import DraftedPatch, new
+    from patchkit.commands.port import PortConflictError, Ported, port, port_matrix
     from patchkit.commands.rebase_check import Move, rebase_check
     from patchkit.commands.recover import recover
     from patchkit.commands.report import report
@@ -46,6 +47,10 @@ _HOMES = {
     "merge": "patchkit.commands.merge",
     "DraftedPatch": "patchkit.commands.new",
     "new": "patchkit.commands.new",
+    "port": "patchkit.commands.port",
+    "port_matrix": "patchkit.commands.port",
+    "PortConflictError": "patchkit.commands.port",
+    "Ported": "patchkit.commands.port",
     "Move": "patchkit.commands.rebase_check",
     "rebase_check": "patchkit.commands.rebase_check",
     "recover": "patchkit.commands.recover",
@@ -71,6 +76,8 @@ __all__ = [
     "Exported",
     "Move",
     "PlanConflictError",
+    "PortConflictError",
+    "Ported",
     "Resolved",
     "SharedResolutions",
     "apply",
@@ -88,6 +95,8 @@ __all__ = [
     "matrix",
     "merge",
     "new",
+    "port",
+    "port_matrix",
     "rebase_check",
     "recover",
     "report",

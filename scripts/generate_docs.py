@@ -120,6 +120,21 @@ def session(*commands: str) -> str:
     return "\n".join([*lines, "```"])
 
 
+def port_session(*commands: str) -> str:
+    """Return a session in which the fork's own backend has drifted from ``../theirs``, which a diff was made on."""
+    backend = "python/sglang/srt/layers/attention/acme_backend.py"
+    drift = (
+        "s/runner/model_runner/g",
+        "s/^        self.seq_lens = /        self.steps += 1\\n&/",
+        "s/^        self.device = /        self.steps = 0\\n&/",
+        "s/torch.empty(/torch.zeros(/",
+    )
+    shutil.copy(REPOSITORY / "docs" / "examples" / "port" / "narrow-indices.diff", _session().home)
+    _session().run("cp -r python ../theirs")
+    _session().run(f"sed -i '{';'.join(drift)}' {backend} && git commit -qam 'It counts its steps'")
+    return session(*commands)
+
+
 def quoted(file: str, language: str) -> str:
     """Return a file of the repository as a code block."""
     return f"```{language}\n{(REPOSITORY / file).read_text(encoding='utf-8').rstrip()}\n```"
@@ -214,6 +229,69 @@ def text_tools_in_brief() -> str:
         f"On {len(said['trees'])} drifted trees patchkit lands {correct['patchkit']} of {said['files']} changed files, "
         f"`git am -3` {correct['git am -3']} correctly; what patchkit plans is the yardstick there, and "
         "[docs/drift.md](docs/drift.md) says how it is checked."
+    )
+
+
+def _ported() -> dict[str, Any]:
+    said: dict[str, Any] = json.loads((BENCHMARKS / "port.json").read_text(encoding="utf-8"))
+    return said
+
+
+def ported_backwards() -> str:
+    """Return what ``scripts/bench_port.py backwards`` measured, a row a tool and a column a distance."""
+    said = _ported()["backwards"]
+    columns = said["distances"]
+    tools = list(next(iter(columns.values()))["tools"])
+    rows = [
+        [tool, *(_share(each["tools"][tool], each["files"]) for each in columns.values())] for tool in tools
+    ]
+    rows.append(["files", *(str(each["files"]) for each in columns.values())])
+    rows.append(["without a site there", *(str(each["siteless"]) for each in columns.values())])
+    head = ["landed (wrong)", *(f"{distance} back" for distance in columns)]
+    return f"{said['commits']} commits, seed {said['seed']}:\n\n" + _table(head, rows)
+
+
+def _share(tally: dict[str, Any], files: int) -> str:
+    wrong = f" ({tally['wrong']})" if tally["wrong"] else ""
+    return f"{tally['landed'] / max(1, files):.0%}{wrong}".replace("%", " %")
+
+
+def ported_left() -> str:
+    """Return why files with a site were left, by distance."""
+    kinds = {
+        "conflict": "conflict",
+        "unmet": "needs what is not there",
+        "no-site": "a definition is elsewhere or gone",
+    }
+    columns = _ported()["backwards"]["distances"]
+    rows = [
+        [said, *(str(each["left"].get(kind, 0)) for each in columns.values())] for kind, said in kinds.items()
+    ]
+    return _table(["left by patchkit port", *(f"{distance} back" for distance in columns)], rows)
+
+
+def ported_humans() -> str:
+    """Return what ``scripts/bench_port.py humans`` measured, a row a step."""
+    rows = []
+    for step in _ported()["humans"]["steps"]:
+        edits = Counter(step["edits"])
+        kept = edits["equal"] + edits["different"] + edits["missing"]
+        counts = [str(edits[key]) for key in ("equal", "different", "missing", "theirs")]
+        landed = {tool: f"{tally['landed']} of {step['files']}" for tool, tally in step["tools"].items()}
+        rows.append([f"{step['from']} to {step['to']}", str(kept), *counts, *landed.values()])
+    tools = list(_ported()["humans"]["steps"][0]["tools"])
+    head = ["step", "kept", "equal", "different", "missing", "changed by people"]
+    return _table([*head, *(f"files: {tool}" for tool in tools)], rows)
+
+
+def ported_picks() -> str:
+    """Return what ``scripts/bench_port.py picks`` measured."""
+    said = _ported()["picks"]
+    rows = [[tool, _share(tally, said["files"])] for tool, tally in said["tools"].items()]
+    same, other = said["same"], len(said["other"])
+    return (
+        f"{said['commits']} picks, {said['files']} files; of {same + other} files that landed, {same} are what the "
+        f"picker made of them:\n\n" + _table(["tool", "landed (wrong)"], rows)
     )
 
 
@@ -714,6 +792,10 @@ def pictures() -> dict[str, Plot]:
         "text-tools": Plot(
             "Bars: how many files of all trees each tool brought and has right, brought and has wrong, or left",
             lambda: plots.text_tools(_text_tools()["tools"], _text_tools()["files"]),
+        ),
+        "port": Plot(
+            "Lines: the share of files that each tool landed, and landed wrong, by how many commits the tree is older",
+            lambda: plots.ported(_ported()["backwards"]["distances"]),
         ),
         "metadata-floor": Plot(
             "Points: the device's time of patchkit's launch against the least that its bytes can take",

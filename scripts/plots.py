@@ -395,3 +395,31 @@ def text_tools(results: Sequence[Result], files: int) -> Figure:
     axes.set_xlabel("files")
     axes.legend(ncols=3, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, borderaxespad=0.2)
     return figure
+
+
+@matplotlib.rc_context(STYLE)
+def ported(distances: Mapping[str, Result]) -> Figure:
+    """Return the share of files that each tool landed, and landed wrong, against how far the tree has drifted."""
+    figure = Figure(figsize=(_WIDTH, 3.2), layout="constrained")
+    landed, wrong = figure.subplots(1, 2)
+    tools = list(next(iter(distances.values()))["tools"])
+    spare = (*_SPARE, COLOURS["upstream"], COLOURS["upstream-own"])
+    colours = {
+        tool: COLOURS["patchkit"] if tool.startswith("patchkit") else spare[at % len(spare)]
+        for at, tool in enumerate(tools)
+    }
+    for axes, key, title in ((landed, "landed", "landed, % of files"), (wrong, "wrong", "wrong, % of files")):
+        for tool, marker in zip(tools, _MARKERS, strict=False):
+            shares = [100 * each["tools"][tool][key] / max(1, each["files"]) for each in distances.values()]
+            axes.plot(
+                range(len(shares)), shares, color=colours[tool], marker=marker, markersize=4, label=tool
+            )
+        axes.set_xticks(range(len(distances)), list(distances))
+        axes.set_xlabel("commits back")
+        axes.set_title(title)
+        axes.grid(axis="y")
+        axes.set_ylim(bottom=0)
+    figure.legend(
+        *landed.get_legend_handles_labels(), loc="outside lower center", ncols=len(tools), frameon=False
+    )
+    return figure

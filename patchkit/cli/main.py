@@ -22,6 +22,7 @@ from patchkit.cli import (
     export,
     matrix,
     new,
+    port,
     rebase,
     resolve,
     revert,
@@ -44,7 +45,7 @@ _GROUPS = {
     "Change a tree, and take it back": (apply, resolve, revert),
     "Find what is wrong": (verify, audit, doctor),
     "Work with many branches and commits": (matrix, rebase, export),
-    "Write a patch of your own": (new, test),
+    "Carry changes of your own": (port, new, test),
 }
 
 

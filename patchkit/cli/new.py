@@ -68,10 +68,15 @@ def command(
         console.emit(New.of(drafted))
         return
     console.say(
-        f"{escaped(str(drafted.file))}: {drafted.edits} edits drafted, {len(drafted.todo)} things to do by hand."
+        f"{escaped(str(drafted.file))}: {drafted.edits} edits drafted, {drafted.hunks} of them hunks; "
+        f"{len(drafted.todo)} things to do by hand."
     )
     for one in drafted.todo:
         console.say(f"  [yellow]![/] {escaped(one)}")
-    said = "make the files of the diff" if drafted.exact else "do not make all of the diff yet"
+    said = (
+        "make the files of the diff"
+        if drafted.exact
+        else "make the files of the diff but for what is left out"
+    )
     console.say(f"On that tree the edits {said}.")
     console.say_next((f"test {drafted.file.parent} --on TREE", "tries it on a copy of each tree"))

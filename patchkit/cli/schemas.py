@@ -14,6 +14,7 @@ from patchkit.cli.answers.doctor import Doctor
 from patchkit.cli.answers.export import Export
 from patchkit.cli.answers.new import New
 from patchkit.cli.answers.patches import Listed, Show
+from patchkit.cli.answers.port import Port
 from patchkit.cli.answers.rebase import Rebase
 from patchkit.cli.answers.recover import Recover
 from patchkit.cli.answers.report import Report
@@ -44,6 +45,7 @@ ANSWERS: dict[str, Any] = {
     "doctor": Doctor,
     "check-patch": CheckPatch,
     "new": New,
+    "port": Port,
     "test": tuple[Trial, ...],
 }
 """The answer of each command; what a command answers with certain options has the name that it had as a command."""

@@ -83,14 +83,24 @@ class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fie
     """Whether its place is a whole file."""
     is_of_headers: ClassVar[bool] = False
     """Whether it changes the header of a function or class, not what is in it."""
-    makes_file: ClassVar[bool] = False
-    """Whether the file is made where the tree has none."""
+    is_for_text: ClassVar[bool] = False
+    """Whether its file need not be Python."""
     writes: ClassVar[tuple[str, ...]] = ("code",)
     """The keys that hold code which it writes."""
 
     def codemod(self) -> Codemod:
         """Return the edit as something that can examine a scope; ValueError names the key that is wrong."""
         raise NotImplementedError
+
+    @property
+    def makes_file(self) -> bool:
+        """Whether the file is made where the tree has none."""
+        return False
+
+    @property
+    def verbatim(self) -> frozenset[str]:
+        """Lines, without what they are indented by, that stay as they are laid out."""
+        return frozenset()
 
     @property
     def written(self) -> tuple[str, ...]:

@@ -1,96 +1,123 @@
-"""A patch folder is drafted from a diff or a commit, and what its edits make is compared with that."""
+"""A patch folder is drafted from diffs or commits, and its edits make just that on the tree that these are for."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchkit.drafting import difference, write
-from patchkit.drafting.draft import draft, same_code
+from patchkit.drafting import difference
+from patchkit.drafting.whole import drafted
 from patchkit.errors import TreeError, UsageError
-from patchkit.patchset import load
-from patchkit.plan.build import make_plan
+from patchkit.plan.rehearse import MemoryTree
 from patchkit.plan.spelling import as_upstream
-from patchkit.plan.status import State
 from patchkit.tree.git import GitRepository, GitTree, place_of
-from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
-    from patchkit.drafting.draft import Drafted
+    from patchkit.drafting.change import Draft, FileDiff
     from patchkit.tree.tree import CheckoutTree
 
 
 @dataclass(frozen=True)
 class DraftedPatch:
-    """A drafted patch's file, how many edits it has, what a person has to do, and whether they make the diff."""
+    """A drafted patch's file, how many edits it has and how many of them are hunks.
+
+    ``todo`` is what a person has to do, and ``exact`` whether the edits make all of the change.
+    """
 
     file: Path
     edits: int
+    hunks: int
     todo: tuple[str, ...]
     exact: bool
 
 
 def new(
-    tree: CheckoutTree, identifier: str, folder: Path, *, diff: str = "", commit: str = ""
+    tree: CheckoutTree,
+    identifier: str,
+    folder: Path,
+    *,
+    diff: str | Sequence[str] = "",
+    commit: str = "",
+    base: Sequence[str] = (),
 ) -> DraftedPatch:
-    """Draft ``folder/patch.toml`` from a unified ``diff`` against ``tree``, or from a ``commit`` of its repository.
+    """Draft ``folder`` from unified diffs against ``tree``, or from a commit or a range of its repository.
 
-    UsageError if ``folder`` has a patch, if the diff's lines are not in the tree, or if it changes no Python.
+    The diffs follow one another, after those of ``base``, which are in none of the edits. UsageError if ``folder`` has
+    a patch, if a diff's lines are not in the tree, or if nothing of the change can be an edit; nothing is written then.
     """
     file = folder / "patch.toml"
     if file.exists():
         raise UsageError(f"{file} is there already: name another folder with -o.")
-    sources = difference.of_commit(tree, commit) if commit else difference.of_diff(tree, diff)
-    edits, left = draft(
-        {
-            file: tuple(text and as_upstream(text, tree.name) for text in both)
-            for file, both in sources.items()
-        }
-    )
-    if not edits:
-        raise UsageError(
-            f"{identifier}: nothing that an edit can say: {' '.join(left) or 'only layout changes.'}"
-        )
-    _write(file, write.text(identifier, "", edits, left))
-    try:
-        patches = load.patches([folder])
-    except UsageError as error:
-        return DraftedPatch(file, len(edits), (*_todo(edits), *left, str(error)), False)
+    draft = draft_of(tree, identifier, diff=diff, commit=commit, base=base)
+    if not draft.edits:
+        option = "--from-commit" if commit else "--from-diff"
+        said = " ".join(draft.left) or "it changes no file of the package."
+        raise UsageError(f"{option}: nothing that an edit can say: {said}")
+    _write(folder, draft)
+    todo = [f"{edit.at}: {edit.kind}: {one}" for edit in draft.edits.values() for one in edit.todo]
+    return DraftedPatch(file, len(draft.edits), draft.hunks, (*todo, *draft.left), draft.is_whole)
+
+
+def draft_of(
+    tree: CheckoutTree,
+    identifier: str,
+    *,
+    diff: str | Sequence[str] = "",
+    commit: str = "",
+    base: Sequence[str] = (),
+) -> Draft:
+    """Return the draft that ``new`` writes."""
+    places = difference.places_of(tree.package)
+    if commit:
+        changes = difference.of_commit(tree.root, commit, places)
+        facts = difference.facts_of_commit(tree.root, identifier, commit)
+    else:
+        texts = [diff] if isinstance(diff, str) else diff
+        changes = difference.of_diffs(tree, texts, base, places)
+        facts = difference.facts_of_diff(identifier, texts[0] if texts else "")
     with GitRepository(tree.root) if commit else nullcontext() as repository:
-        below = GitTree(repository, f"{commit}^", place_of(tree.package)) if repository is not None else tree
-        before = {name: old.encode() for name, (old, _) in sources.items() if old is not None}
-        plan = make_plan(OverlayTree(below, before), (patches.get(identifier),))
-    made = {change.file: (change.after or b"").decode() for change in plan.changes}
-    wanted = {name: text for name, (_, text) in sources.items() if text is not None}
-    exact = not left and all(same_code(made.get(name, ""), text) for name, text in wanted.items())
-    stuck = tuple(
-        f"{edit.name}: {edit.reason}"
-        for s in plan.patches
-        for edit in s.edits
-        if edit.state is State.CONFLICT
-    )
-    return DraftedPatch(file, len(edits), (*_todo(edits), *left, *stuck), exact)
+        parent = difference.parent_of(commit)
+        below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))
+        files = [_as_upstream(change, below.name) for change in changes.files]
+        return drafted(MemoryTree({}, line_length=below.line_length), files, facts, changes.left)
 
 
-def _write(file: Path, text: str) -> None:
-    missing = [place for place in file.parents if not place.exists()]
+def _as_upstream(change: FileDiff, name: str) -> FileDiff:
+    """Return a change of a package of this name as it is in upstream's, in whose words patches are written."""
+
+    def spelled(content: bytes | None) -> bytes | None:
+        text = content and content.decode(errors="surrogateescape")
+        return content if not text else as_upstream(text, name).encode(errors="surrogateescape")
+
+    return replace(change, before=spelled(change.before), after=spelled(change.after))
+
+
+def _write(folder: Path, draft: Draft) -> None:
+    """Write all files of a draft, or none of them."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=".patchkit-new-", dir=folder.parent))
+        try:
+            for name, text in draft.files.items():
+                (aside / name).write_text(text, encoding="utf-8")
+            folder.mkdir(exist_ok=True)
+            # The patch itself last: a folder without it is none.
+            for name in sorted(draft.files, key=lambda name: name == "patch.toml"):
+                (aside / name).replace(folder / name)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         with suppress(OSError):
-            file.unlink(missing_ok=True)
             for place in missing:
                 place.rmdir()
         raise TreeError(
-            f"{error.filename or file}: {error.strerror}, and nothing was written",
+            f"{error.filename or folder}: {error.strerror}, and nothing was written",
             advice="mend that or name another folder with -o",
         ) from error
-
-
-def _todo(edits: Sequence[Drafted]) -> tuple[str, ...]:
-    return tuple(f"{edit.at}: {edit.kind}: {one}" for edit in edits for one in edit.todo)

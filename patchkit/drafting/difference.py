@@ -1,86 +1,332 @@
-"""What a diff or a commit changes, as each file's source before and after."""
+"""What diffs or commits change, as each file's bytes before and after, and what they say about it."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
+from patchkit.drafting.change import Facts, FileDiff
 from patchkit.errors import UsageError
 from patchkit.tree.git import git, place_of
 from patchkit.tree.names import is_unsafe
-from patchkit.tree.sglang import PARENTS, PLACES
+from patchkit.tree.sglang import NAME, PARENTS, PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import Tree
 
-_FILE = re.compile(r"^\+\+\+ (?:b/)?(\S+)", re.MULTILINE)
-_HUNK = re.compile(r"^@@ -(\d+)")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_GIT = re.compile(r'diff --git (?:"?a/(?P<old>.+?)"? "?b/(?P<new>.+?)"?)$')
+_NUMBER = re.compile(r"\s*\(#(\d+)\)\s*$")
+_MAIL = re.compile(r"^From ([0-9a-f]{40}) ", re.MULTILINE)
+_SUBJECT = re.compile(r"^Subject: (?:\[[^\]]*\] *)?(.*(?:\n[ \t].*)*)", re.MULTILINE)
+_PULLS = f"https://github.com/sgl-project/{NAME}/pull/"
+_NOWHERE = "/dev/null"
+_NO_NEWLINE = "\\"
+_PLAIN_MODES = {"100644", "100755"}
 
-Sources = dict[str, tuple[str | None, str | None]]
-"""Files below the package folder -> their source before and after; None where there is no such file."""
+
+@dataclass(frozen=True)
+class Difference:
+    """The files of the package that change, and of what else changes why it is left out."""
+
+    files: tuple[FileDiff, ...]
+    left: tuple[str, ...] = ()
 
 
-def of_commit(tree: CheckoutTree, commit: str) -> Sources:
-    """Return what a commit changes in the package; UsageError for one that is none or changes nothing there."""
-    names = git(tree.root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", f"{commit}^", commit, "--")
-    if names.returncode != 0:
-        raise UsageError(
-            f"--from-commit {commit}: no commit of {tree.root} with a parent: git fetch it there."
-        )
-    found: Sources = {}
-    places = (place_of(tree.package), *PLACES)
-    for name in names.stdout.decode(errors="surrogateescape").split("\0"):
+class _Hunk(NamedTuple):
+    header: str
+    first: int
+    old: list[str]
+    new: list[str]
+
+
+@dataclass
+class _Part:
+    """What a diff says of one file."""
+
+    old: str | None = None
+    new: str | None = None
+    is_binary: bool = False
+    is_renamed: bool = False
+    modes: list[str] = field(default_factory=list)
+    hunks: list[_Hunk] = field(default_factory=list)
+
+
+def places_of(package: Path) -> tuple[str, ...]:
+    """Return where the files of a package may lie in a repository, its own place first."""
+    own = (posixpath.join(parent, package.name) for parent in PARENTS)
+    return tuple(dict.fromkeys((*filter(None, [place_of(package)]), *own, *PLACES)))
+
+
+def of_commit(root: Path, commit: str, places: Sequence[str] = PLACES) -> Difference:
+    """Return what a commit, or a range of them, changes in the package; UsageError for one that is none.
+
+    ``places`` are those where the repository has the package's files.
+    """
+    first, last = _ends(commit)
+    raw = git(root, "diff-tree", "-r", "-z", "--no-renames", "--raw", first, last, "--")
+    if raw.returncode != 0:
+        raise UsageError(f"--from-commit {commit}: no commit of {root} with a parent: git fetch it there.")
+    words = raw.stdout.decode(errors="surrogateescape").split("\0")
+    files: list[FileDiff] = []
+    left: list[str] = []
+    for said, name in zip(words[::2], words[1::2], strict=False):
+        modes, blobs = said.lstrip(":").split()[:2], said.split()[2:4]
         file = _inside(name, places)
-        if file is not None:
-            found[file] = (_shown(tree, f"{commit}^:{name}"), _shown(tree, f"{commit}:{name}"))
-    if not found:
-        raise UsageError(f"--from-commit {commit}: it changes no Python file of the package.")
-    return found
-
-
-def of_diff(tree: CheckoutTree, text: str) -> Sources:
-    """Return what a unified diff changes in ``tree``; UsageError where a hunk's lines are not there."""
-    found: Sources = {}
-    own = (posixpath.join(parent, tree.package.name) for parent in PARENTS)
-    places = (*filter(None, [place_of(tree.package)]), *own, *PLACES)
-    for part in re.split(r"^(?=--- )", text, flags=re.MULTILINE):
-        named = _FILE.search(part)
-        file = _inside(named[1], places) if named else None
         if file is None:
+            left.append(f"{_shown(name)}: it is outside the package folder: it is left out.")
             continue
-        source = _text(file, tree.read(file) or b"")
-        if part.startswith("--- /dev/null"):
-            found[file] = (None, "".join(line[1:] for line in part.splitlines(True) if _added(line)))
-        else:
-            found[file] = (source, _applied(file, source, part))
-    if not found:
-        raise UsageError("--from-diff: it changes no Python file of the package: give a unified diff.")
-    return found
+        if any(mode not in {*_PLAIN_MODES, "000000"} for mode in modes):
+            left.append(
+                f"{_shown(name)}: it is a link or a submodule, and no edit says that: it is left out."
+            )
+            continue
+        if set(modes) == _PLAIN_MODES:
+            left.append(f"{_shown(name)}: its mode changes, which no edit says.")
+        if blobs[0] != blobs[1]:
+            contents = [None if not blob.strip("0") else _blob(root, blob) for blob in blobs]
+            files.append(FileDiff(file, *contents))
+    return Difference(tuple(files), tuple(left))
 
 
-def _text(file: str, content: bytes) -> str:
+def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
+    """Return what a commit's message says; of a range what the last one's does."""
+    shown = git(root, "rev-list", "--max-count=1", "--format=%H%x00%s%x00%b", _ends(commit)[1], "--")
+    if shown.returncode != 0:
+        return Facts(identifier)
+    said = shown.stdout.decode(errors="replace").partition("\n")[2]
+    sha, subject, body = (*said.split("\0", 2), "", "")[:3]
+    return _facts(identifier, subject, body, sha.strip())
+
+
+def parent_of(commit: str) -> str:
+    """Return what a commit, or a range of them, starts from."""
+    return _ends(commit)[0]
+
+
+def _ends(commit: str) -> tuple[str, str]:
+    first, dots, last = commit.partition("..")
+    return (first or "HEAD", last.lstrip(".") or "HEAD") if dots else (f"{commit}^", commit)
+
+
+def _blob(root: Path, blob: str) -> bytes:
+    return git(root, "cat-file", "blob", blob).stdout
+
+
+def facts_of_diff(identifier: str, text: str) -> Facts:
+    """Return what a mail that git wrote says around its diff; of other diffs nothing is known."""
+    subject = _SUBJECT.search(text.partition("\ndiff --git ")[0])
+    if subject is None:
+        return Facts(identifier)
+    sha = _MAIL.search(text)
+    body = text[subject.end() :].partition("\n---\n")[0]
+    return _facts(identifier, " ".join(subject[1].split()), body, sha[1] if sha else "")
+
+
+def _facts(identifier: str, subject: str, body: str, sha: str) -> Facts:
+    number = _NUMBER.search(subject)
+    title = _NUMBER.sub("", subject).strip()
+    trailers = re.compile(r"^(?:Co-authored-by|Signed-off-by|Change-Id): ", re.IGNORECASE)
+    lines = [line.rstrip() for line in body.strip().splitlines() if not trailers.match(line)]
+    why = "\n".join(lines).strip() or title
+    return Facts(identifier, title, why, f"{_PULLS}{number[1]}" if number else "", sha)
+
+
+def of_diffs(
+    tree: Tree, texts: Iterable[str], base: Iterable[str] = (), places: Sequence[str] = PLACES
+) -> Difference:
+    """Return what unified diffs, one after the other, change in ``tree``, on which those of ``base`` are made first.
+
+    UsageError where the lines of a hunk are not there.
+    """
+    contents: dict[str, bytes | None] = {}
+    for text in base:
+        _made(tree, text, contents, "--base", places)
+    before = dict(contents)
+    left: list[str] = []
+    for text in texts:
+        left += _made(tree, text, contents, "--from-diff", places)
+    files = []
+    for file, after in contents.items():
+        was = before[file] if file in before else tree.read(file)
+        if was != after:
+            files.append(FileDiff(file, was, after))
+    return Difference(tuple(files), tuple(dict.fromkeys(left)))
+
+
+def _made(
+    tree: Tree, text: str, contents: dict[str, bytes | None], option: str, places: Sequence[str]
+) -> Iterable[str]:
+    """Make a diff in ``contents``, and return what of it is left out."""
+    left: list[str] = []
+
+    def there(file: str) -> bytes | None:
+        return contents[file] if file in contents else tree.read(file)
+
+    for part in _parts(text, option):
+        name = part.new or part.old or ""
+        files = [None if each is None else _inside(each, places) for each in (part.old, part.new)]
+        if all(file is None for file in files):
+            left.append(f"{_shown(name)}: it is outside the package folder: it is left out.")
+            continue
+        if part.is_binary:
+            left.append(f"{_shown(name)}: it is binary, and no edit says that: it is left out.")
+            continue
+        if any(mode.startswith("12") or mode.startswith("16") for mode in part.modes):
+            left.append(
+                f"{_shown(name)}: it is a link or a submodule, and no edit says that: it is left out."
+            )
+            continue
+        if set(part.modes) == _PLAIN_MODES:
+            left.append(f"{_shown(name)}: its mode changes, which no edit says.")
+        _make(part, files, there, contents, option)
+    return left
+
+
+def _make(
+    part: _Part,
+    files: Sequence[str | None],
+    there: Callable[[str], bytes | None],
+    contents: dict[str, bytes | None],
+    option: str,
+) -> None:
+    old, new = files
+    was = there(old) if old is not None else None
+    if old is not None and was is None:
+        raise UsageError(
+            f"{option}: {old}: the tree has no such file: name with --on the tree that the diff was made on."
+        )
+    if old is None and new is not None and there(new) is not None:
+        raise UsageError(
+            f"{option}: {new}: the diff makes this file, and the tree has one: name another tree with --on."
+        )
     try:
-        return content.decode()
+        source = (was or b"").decode()
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not readable as UTF-8: save it as that, and try again.") from None
+        raise UsageError(f"{old} is not readable as UTF-8: save it as that, and try again.") from None
+    after = _applied(old or new or "", source, part.hunks, option).encode()
+    if old is not None and (new is None or part.is_renamed) and old != new:
+        contents[old] = None
+    if new is not None:
+        contents[new] = after
 
 
-def _applied(file: str, source: str, part: str) -> str:
-    lines = source.splitlines(keepends=True)
+def _parts(text: str, option: str) -> Iterator[_Part]:
+    """Yield what a diff says of each file; UsageError where a hunk has fewer lines than it says."""
+    lines = text.split("\n")
+    part: _Part | None = None
+    at = 0
+    while at < len(lines):
+        line = lines[at].removesuffix("\r")
+        named = _GIT.match(line)
+        if named:
+            if part is not None:
+                yield part
+            part = _Part(_unquoted(named["old"]), _unquoted(named["new"]))
+        elif line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ "):
+            old, new = (_name(each.removesuffix("\r")) for each in lines[at : at + 2])
+            if part is None or part.hunks:
+                if part is not None:
+                    yield part
+                part = _Part()
+            part.old, part.new = old, new
+            at += 1
+        elif part is not None and line.startswith("@@ "):
+            hunk, at = _hunk(lines, at, option)
+            part.hunks.append(hunk)
+            continue
+        elif part is not None and not part.hunks:
+            _told(part, line)
+        at += 1
+    if part is not None:
+        yield part
+
+
+def _told(part: _Part, line: str) -> None:
+    """Note what a line between a file's name and its first hunk says."""
+    if line.startswith("new file mode "):
+        part.old = None
+        part.modes.append(line.rpartition(" ")[2])
+    elif line.startswith("deleted file mode "):
+        part.new = None
+        part.modes.append(line.rpartition(" ")[2])
+    elif line.startswith(("old mode ", "new mode ")):
+        part.modes.append(line.rpartition(" ")[2])
+    elif line.startswith("rename from "):
+        part.is_renamed = True
+    elif line.startswith("Binary files ") or line == "GIT binary patch":
+        part.is_binary = True
+
+
+def _name(line: str) -> str | None:
+    name = _unquoted(line[4:].partition("\t")[0].strip())
+    if name == _NOWHERE:
+        return None
+    return name[2:] if name.startswith(("a/", "b/")) else name
+
+
+def _unquoted(name: str) -> str:
+    if "\\" not in name:
+        return name.strip('"')
+    return (
+        name.strip('"')
+        .encode("latin-1", "ignore")
+        .decode("unicode_escape")
+        .encode("latin-1", "ignore")
+        .decode(errors="replace")
+    )
+
+
+def _hunk(lines: Sequence[str], at: int, option: str) -> tuple[_Hunk, int]:
+    header = lines[at].removesuffix("\r")
+    said = _HUNK.match(header)
+    if said is None:
+        raise UsageError(f"{option}: {header!r} is not the head of a hunk: give a unified diff.")
+    wanted = [1 if said[group] is None else int(said[group]) for group in (2, 4)]
+    old: list[str] = []
+    new: list[str] = []
+    at += 1
+    while at < len(lines) and (len(old) < wanted[0] or len(new) < wanted[1]):
+        line = lines[at]
+        sign = line[:1] or " "
+        if sign == _NO_NEWLINE:
+            _without_newline(old, new, lines[at - 1][:1])
+        elif sign in " +-":
+            old += [f"{line[1:]}\n"] if sign != "+" else []
+            new += [f"{line[1:]}\n"] if sign != "-" else []
+        else:
+            break
+        at += 1
+    if [len(old), len(new)] != wanted:
+        raise UsageError(f"{option}: the hunk {header} has fewer lines than it says: give the diff whole.")
+    if at < len(lines) and lines[at].startswith(_NO_NEWLINE):
+        _without_newline(old, new, lines[at - 1][:1])
+        at += 1
+    return _Hunk(header, int(said[1]), old, new), at
+
+
+def _without_newline(old: list[str], new: list[str], sign: str) -> None:
+    for side in ([old] if sign != "+" else []) + ([new] if sign != "-" else []):
+        if side:
+            side[-1] = side[-1].removesuffix("\n").removesuffix("\r")
+
+
+def _applied(file: str, source: str, hunks: Sequence[_Hunk], option: str) -> str:
+    lines = re.findall(r"[^\n]*\n|[^\n]+", source)
+    ends = {line.endswith("\r\n") for line in lines if line.endswith("\n")}
     shift = 0
-    for hunk in re.split(r"^(?=@@ -)", part, flags=re.MULTILINE)[1:]:
-        header, *body = hunk.splitlines(keepends=True)
-        body = [line for line in body if line[:1] in " +-" and not line.startswith(("--- ", "-- \n"))]
-        old = [line[1:] for line in body if line[0] in " -"]
-        new = [line[1:] for line in body if line[0] in " +"]
-        wanted = int(_HUNK.match(header)[1]) - 1 + shift if _HUNK.match(header) else 0  # type: ignore[index]
-        at = min(_places(lines, old), key=lambda place: abs(place - wanted), default=None)
-        if at is None:
+    for hunk in hunks:
+        old, new = ([_ended(line, ends) for line in side] for side in (hunk.old, hunk.new))
+        wanted = hunk.first - (1 if old else 0) + shift
+        at = min(_places(lines, old), key=lambda place: abs(place - wanted), default=None) if old else wanted
+        if at is None or not 0 <= at <= len(lines):
             raise UsageError(
-                f"--from-diff: {file}: the lines of {header.strip()} are not in the tree: name with --on the tree "
+                f"{option}: {file}: the lines of {hunk.header.strip()} are not in the tree: name with --on the tree "
                 "that the diff was made on."
             )
         lines[at : at + len(old)] = new
@@ -88,25 +334,32 @@ def _applied(file: str, source: str, part: str) -> str:
     return "".join(lines)
 
 
+def _ended(line: str, ends: set[bool]) -> str:
+    """Return a line with the line end of its file, which mail programs and editors change, if all there are alike."""
+    if len(ends) != 1 or not line.endswith("\n"):
+        return line
+    return (
+        f"{line.removesuffix(chr(10)).removesuffix(chr(13))}{chr(13) + chr(10) if True in ends else chr(10)}"
+    )
+
+
 def _places(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
-    last = len(lines) - len(wanted) + 1
-    return (at for at in range(last) if list(lines[at : at + len(wanted)]) == list(wanted))
-
-
-def _added(line: str) -> bool:
-    return line.startswith("+") and not line.startswith("+++ ")
+    first = wanted[0]
+    return (
+        at
+        for at in range(len(lines) - len(wanted) + 1)
+        if lines[at] == first and list(lines[at : at + len(wanted)]) == list(wanted)
+    )
 
 
 def _inside(name: str, places: Sequence[str]) -> str | None:
     for place in places:
-        above = f"{place}/" if place else ""
-        if name.startswith(above) and name.endswith(".py"):
+        if name.startswith(f"{place}/"):
             if any(map(is_unsafe, name.split("/"))):
                 raise UsageError(f"{name!r} leads out of the package: take it out of the change.")
-            return name.removeprefix(above)
+            return name.removeprefix(f"{place}/")
     return None
 
 
-def _shown(tree: CheckoutTree, name: str) -> str | None:
-    shown = git(tree.root, "cat-file", "blob", name)
-    return _text(name, shown.stdout) if shown.returncode == 0 else None
+def _shown(name: str) -> str:
+    return "".join(sign if sign.isprintable() else "?" for sign in name)

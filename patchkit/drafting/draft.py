@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import ast
-import copy
 import difflib
-import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchkit.drafting.change import Drafted
+from patchkit.drafting.hunks import header
+from patchkit.drafting.lines import count
 from patchkit.tree.limits import MAX_BYTES, is_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.drafting.difference import Sources
+    Sources = Mapping[str, tuple[str | None, str | None]]
 
 _Body = list[ast.stmt]
 _Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_LONG = 8
+"""Lines of a statement, beyond which it rarely stands as it is in other trees."""
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-@dataclass(frozen=True)
-class Drafted:
-    """One edit's table: its kind, where, its keys in order, and what is left to do by hand."""
-
-    kind: str
-    at: str
-    keys: Mapping[str, str | Sequence[str]]
-    todo: tuple[str, ...] = ()
 
 
 @dataclass
@@ -40,11 +33,30 @@ class _File:
     found: list[Drafted] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
-    def old(self, node: ast.AST) -> str:
-        return _source(self.before, node)
+    def old(self, node: ast.AST, *others: ast.AST) -> str:
+        return _source(self.before, node, *others)
 
-    def new(self, node: ast.AST) -> str:
-        return _source(self.after, node)
+    def new(self, node: ast.AST, *others: ast.AST) -> str:
+        return _source(self.after, node, *others)
+
+    def segment(self, node: ast.expr) -> str:
+        """Return the source of an expression of the file after."""
+        return ast.get_source_segment(self.after, node) or ast.unparse(node)
+
+    def apart(self, *nodes: ast.AST) -> str:
+        """Return statements that come, with the comments and the blank lines above them."""
+        lines = self.after.splitlines()
+        first = top = _first(nodes[0]) - 1
+        while top and (not lines[top - 1].strip() or lines[top - 1].lstrip().startswith("#")):
+            top -= 1
+        indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
+        above = lines[top:first]
+        # A comment that stands less deep is that of what is around.
+        while any(line.strip() and not line.startswith(indent) for line in above):
+            above = above[1:]
+        blank = next((at for at, line in enumerate(above) if line.strip()), len(above))
+        said = "".join(f"{line.removeprefix(indent)}\n" for line in above[blank:])
+        return "\n" * blank + said + self.new(*nodes)
 
 
 def draft(sources: Sources) -> tuple[tuple[Drafted, ...], tuple[str, ...]]:
@@ -97,45 +109,69 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
     named_old, named_new = _named(old.body), _named(new.body)
     for name, node in named_new.items():
         inner = f"{path}.{name}" if path else name
-        if name not in named_old:
-            kind = "method" if isinstance(new, ast.ClassDef) else "module-code"
-            todo = (
-                ()
-                if isinstance(node, _Function) or kind == "module-code"
-                else ("an inner class: check the kind",)
-            )
-            file.found.append(Drafted(kind, at, {"code": file.new(node)}, todo))
+        if name not in named_old and isinstance(new, (ast.Module, ast.ClassDef)):
+            _come(file, at, (old, new), node)
+        elif name not in named_old:
+            continue
         elif _same_kind(named_old[name], node):
             _definition(file, inner, named_old[name], node)
     _gone(file, at, named_old, named_new)
     rest_old = [node for node in old.body if not _is_named(node)]
     rest_new = [node for node in new.body if not _is_named(node)]
     if isinstance(new, ast.ClassDef):
-        _attributes(file, at, rest_old, rest_new)
+        _attributes(file, at, (rest_old, rest_new), (old, new))
     elif isinstance(new, ast.Module):
-        _module_statements(file, at, rest_old, rest_new)
+        _module_statements(file, at, (rest_old, rest_new), (old, new))
     else:
         before, after = _without_docstring(old.body), _without_docstring(new.body)
         _statements(file, at, (before, after), before)
 
 
+def _come(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: ast.stmt) -> None:
+    """Have a definition come, or an assignment to a name, behind the one before it that was there."""
+    old, new = scopes
+    kind = (
+        "module-code" if isinstance(new, ast.Module) else "method" if _is_named(node) else "class-attribute"
+    )
+    place = new.body.index(node)
+    there = {name for each in old.body if (name := _bound(each))}
+    come = [each for each in new.body[:place] if _bound(each)]
+    beside = _bound(come[-1]) if come else ""
+    code = file.apart(node)
+    plain: dict[str, str] = {"code": code.lstrip("\n")}
+    placed = {"code": code, "behind": beside}
+    ways = [Drafted(kind, at, placed), Drafted(kind, at, plain | {"behind": beside})] if beside else []
+    below = next((name for each in new.body[place + 1 :] if (name := _bound(each)) in there), "")
+    ways += [Drafted(kind, at, {"code": text, "before": below}) for text in (code, plain["code"]) if below]
+    ways += [Drafted(kind, at, plain)] if beside in there or not beside else []
+    first, *others = ways
+    file.found.append(Drafted(first.kind, at, first.keys, (), tuple(others)))
+
+
+def _bound(node: ast.stmt) -> str:
+    """Return the name that a definition or an assignment binds."""
+    if isinstance(node, (ast.ClassDef, *_Function)):
+        return node.name
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AnnAssign)
+        else []
+    )
+    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+
+
 def _gone(file: _File, at: str, old: Mapping[str, _Definition], new: Mapping[str, _Definition]) -> None:
     """Have definitions go; one that stays as it is called shows that the place is the one meant."""
-    stay = [node for name, node in old.items() if name in new and _header(node) == _header(new[name])]
+    stay = [node for name, node in old.items() if name in new and header(node) == header(new[name])]
     for node in (node for name, node in old.items() if name not in new):
         beside = sorted(stay, key=lambda other: abs(other.lineno - node.lineno))
         if beside:
-            keys = {"find": _header(node), "context": [_header(beside[0])]}
+            keys = {"find": header(node), "context": [header(beside[0])]}
             file.found.append(Drafted("delete", at, keys))
         else:
             _rewrite(file, at, [node], [], ("this definition goes, and nothing beside it stays: by hand",))
-
-
-def _header(node: _Definition) -> str:
-    """Return a definition without decorators, and with `...` for its body."""
-    bare = copy.copy(node)
-    bare.decorator_list, bare.body = [], [ast.Expr(ast.Constant(...))]
-    return ast.unparse(bare)
 
 
 def _without_docstring(body: _Body) -> _Body:
@@ -155,15 +191,16 @@ def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
             file.left.append(f"{at}: its base {gone} goes, which no edit says: leave it, or by hand.")
     if isinstance(old, _Function) and isinstance(new, _Function):
         had = {arg.arg for arg in _parameters(old.args)}
+        before = ""
         for arg, default in _with_defaults(new.args):
             if arg.arg not in had:
-                code = ast.unparse(arg) + (f" = {ast.unparse(default)}" if default is not None else "")
-                todo = (
-                    ()
-                    if default is not None
-                    else ("a parameter without a default: every caller has to pass it",)
-                )
-                file.found.append(Drafted("parameter", at, {"code": code}, todo))
+                code = ast.unparse(arg)
+                if default is not None:
+                    code += f"{' = ' if arg.annotation else '='}{file.segment(default)}"
+                last = Drafted("parameter", at, {"code": code})
+                placed = Drafted("parameter", at, {"code": code, "behind": before}, (), (last,))
+                file.found.append(placed if before else last)
+            before = arg.arg
         if [ast.dump(d) for d in old.decorator_list] != [ast.dump(d) for d in new.decorator_list]:
             file.left.append(f"{at}: its decorators change: write it by hand.")
         has = {arg.arg for arg in _parameters(new.args)}
@@ -175,22 +212,23 @@ def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
     _scopes(file, path, old, new)
 
 
-def _attributes(file: _File, at: str, old: _Body, new: _Body) -> None:
+def _attributes(file: _File, at: str, bodies: tuple[_Body, _Body], scopes: tuple[_Scope, _Scope]) -> None:
+    old, new = bodies
     kept = _kept(old, new)
     for tag, gone, come in _opcodes(old, new):
         if tag == "delete":
             _delete(file, at, gone, kept, old)
-        for node in come if tag != "equal" else ():
-            todo = (
-                ("it replaces `" + "; ".join(map(file.old, gone)) + "`: say which value is right",)
-                if gone
-                else ()
-            )
-            if isinstance(node, (ast.Assign, ast.AnnAssign)):
-                file.found.append(Drafted("class-attribute", at, {"code": file.new(node)}, todo))
+        elif tag == "replace":
+            _rewrite(file, at, gone, come)
+        for node in come if tag == "insert" else ():
+            if _bound(node):
+                _come(file, at, scopes, node)
 
 
-def _module_statements(file: _File, at: str, old: _Body, new: _Body) -> None:
+def _module_statements(
+    file: _File, at: str, bodies: tuple[_Body, _Body], scopes: tuple[_Scope, _Scope]
+) -> None:
+    old, new = bodies
     known = {name for node in old for name in _imported(node)}
     for node in new:
         fresh = [name for name in _imported(node) if name not in known]
@@ -199,7 +237,9 @@ def _module_statements(file: _File, at: str, old: _Body, new: _Body) -> None:
     plain_new = [node for node in new if not isinstance(node, (ast.Import, ast.ImportFrom))]
     for tag, gone, come in _opcodes(plain_old, plain_new):
         if tag == "insert":
-            file.found += (Drafted("module-code", at, {"code": file.new(node)}) for node in come)
+            for node in come:
+                if _bound(node):
+                    _come(file, at, scopes, node)
         elif tag == "delete":
             _delete(file, at, gone, _kept(plain_old, plain_new), old)
         elif tag == "replace" and len(gone) == len(come):
@@ -252,18 +292,24 @@ def _statements(
 
 
 def _insert(file: _File, at: str, old: _Body, place: int, come: _Body) -> None:
-    code = "\n".join(map(file.new, come))
+    code = file.apart(*come)
+    bare = code.lstrip("\n")
     behind = file.old(old[place - 1]) if place else ""
     before = file.old(old[place]) if place < len(old) else ""
-    short = [text for text in (behind, before) if text and "\n" not in text]
-    anchor = short[0] if short else behind or before
-    kind = "insert-after" if anchor == behind else "insert-before"
-    todo = (
-        ()
-        if file.before.count(anchor) == 1
-        else ("this anchor stands more than once in the file: check the site",)
-    )
-    file.found.append(Drafted(kind, at, {"find": anchor, "code": code}, todo))
+    ways = []
+    if behind:
+        ways.append(Drafted("insert-after", at, {"find": behind, "code": code}))
+        ways += [Drafted("insert-after", at, {"find": behind, "code": bare})] if bare != code else []
+    if before:
+        ways.append(Drafted("insert-before", at, {"find": before, "code": bare}))
+    if behind and before:
+        pair = f"{behind}\n{before}"
+        inside = f"{behind}\n{code}\n{before}"
+        ways.append(Drafted("rewrite", at, {"find": pair, "code": inside}))
+    # The shorter anchor ties the edit to less.
+    ways.sort(key=lambda way: (way.kind == "rewrite", len(str(way.keys["find"]).splitlines()) > 1))
+    first, *others = ways
+    file.found.append(Drafted(first.kind, at, first.keys, (), tuple(others)))
 
 
 def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: _Body) -> None:
@@ -282,22 +328,23 @@ def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: 
     if not beside:
         _rewrite(file, at, gone, [], ("these statements go, and nothing beside them shows where: by hand",))
         return
-    find = "\n".join(map(file.old, gone))
-    several = said.count(ast.dump(gone[0])) > 1
-    todo = ("these statements stand more than once there: check which go",) if several else ()
+    find = file.old(*gone)
     keys = {"find": find, "context": [file.old(beside[0])]}
-    file.found.append(Drafted("delete", at, keys, (*todo, *_long(find))))
+    file.found.append(Drafted("delete", at, keys, _long(find)))
 
 
 def _rewrite(file: _File, at: str, gone: _Body, come: _Body, todo: tuple[str, ...] = ()) -> None:
-    find = "\n".join(map(file.old, gone))
-    code = "\n".join(map(file.new, come))
+    find = file.old(*gone)
+    code = file.new(*come) if come else ""
+    lines = find.splitlines()
+    if come and len(lines) > _LONG and 2 * count(lines, code.splitlines()) < len(lines):
+        return  # A long `find` ties the edit to one shape, and a hunk of it does less.
     todo = (*todo, *_long(find))
     file.found.append(Drafted("rewrite", at, {"find": find, "code": code or "pass"}, todo))
 
 
 def _long(find: str) -> tuple[str, ...]:
-    if len(find.splitlines()) > 12:
+    if len(find.splitlines()) > _LONG:
         return ("a long `find` ties the edit to one shape: leave out with `...` what does not matter",)
     return ()
 
@@ -362,7 +409,17 @@ def _with_defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr
     yield from zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
 
 
-def _source(text: str, node: ast.AST) -> str:
-    first = min(getattr(n, "lineno", 1) for n in (node, *getattr(node, "decorator_list", ())))
-    last = getattr(node, "end_lineno", first)
-    return textwrap.dedent("\n".join(text.splitlines()[first - 1 : last]))
+def _first(node: ast.AST) -> int:
+    """Return the first line of a statement, from 1, which a decorator may be."""
+    return min(getattr(each, "lineno", 1) for each in (node, *getattr(node, "decorator_list", ())))
+
+
+def _source(text: str, *nodes: ast.AST) -> str:
+    first, last = _first(nodes[0]), getattr(nodes[-1], "end_lineno", None)
+    return _dedented(text.splitlines()[first - 1 : last])
+
+
+def _dedented(lines: Sequence[str]) -> str:
+    """Return lines at the margin; those of strings that are not indented stay as they are."""
+    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+    return "\n".join(line.removeprefix(indent) if line.startswith(indent) else line for line in lines)

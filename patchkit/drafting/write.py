@@ -7,51 +7,65 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from patchkit.drafting.draft import Drafted
+    from patchkit.drafting.change import Drafted, Facts
 
 
-def text(identifier: str, title: str, edits: Sequence[Drafted], left: Sequence[str], commit: str = "") -> str:
+FILE = "patch.toml"
+
+
+def text(facts: Facts, edits: Mapping[str, Drafted], left: Sequence[str]) -> str:
     """Return the ``patch.toml`` of a draft."""
+    title = " ".join(facts.title.split())
     lines = [
         "schema = 1",
-        f"id = {json.dumps(identifier)}",
-        f"title = {json.dumps(title or 'todo: what a server gains')}",
-        *([f"upstream_commit = {json.dumps(commit)}"] if commit else []),
-        'why = "todo: what was wrong or slow before"',
+        f"id = {toml(facts.id)}",
+        f"title = {toml(title or 'todo: what a server gains')}",
+        *([f"upstream = {toml(facts.upstream)}"] if facts.upstream else []),
+        *([f"upstream_commit = {toml(facts.upstream_commit)}"] if facts.upstream_commit else []),
+        f"why = {toml(facts.why.strip() or 'todo: what was wrong or slow before')}",
         'risk = "todo: what could go wrong, and who would notice"',
         'verify = "todo: how one sees that it worked"',
     ]
-    lines += [f"# todo: {one}" for one in left]
-    used: set[str] = set()
-    for edit in edits:
-        lines += ["", f"[edit.{_name(edit, used)}]"]
+    lines += [f"# todo: {' '.join(one.split())}" for one in left]
+    for name, edit in edits.items():
+        lines += ["", f"[edit.{name}]"]
         lines += [f"# todo: {' '.join(one.split())}" for one in edit.todo]
         lines += [
             f'kind = "{edit.kind}"',
-            'why = "todo: why this line is as it is"',
-            f"at = {json.dumps(edit.at)}",
+            f"why = {toml(_printable(title) or 'todo: why this line is as it is')}",
+            f"at = {toml(edit.at)}",
         ]
         lines += [f"{key} = {toml(value)}" for key, value in edit.keys.items()]
     return "\n".join(lines) + "\n"
 
 
-def _name(edit: Drafted, used: set[str]) -> str:
-    base = re.sub(r"[^a-z0-9]+", "-", edit.at.rpartition("/")[2].removesuffix(".py").lower()).strip("-")
-    base = f"{base}-{edit.kind}"
-    name, number = base, 1
-    while name in used:
-        number += 1
-        name = f"{base}-{number}"
-    used.add(name)
-    return name
+def _printable(title: str) -> str:
+    return "".join(sign for sign in title if sign.isprintable())
 
 
-def toml(value: str | Sequence[str]) -> str:
-    """Return a text or a list of them as TOML has it."""
+def named(edits: Sequence[Drafted]) -> dict[str, Drafted]:
+    """Return each edit by a name of its own."""
+    found: dict[str, Drafted] = {}
+    for edit in edits:
+        place = edit.at.rpartition("/")[2].replace(".py", "", 1).lower()
+        base = f"{re.sub(r'[^a-z0-9]+', '-', place).strip('-')}-{edit.kind}".lstrip("-")
+        name, number = base, 1
+        while name in found:
+            number += 1
+            name = f"{base}-{number}"
+        found[name] = edit
+    return found
+
+
+def toml(value: str | Sequence[str] | bool) -> str:
+    """Return a text, a list of them, or yes or no as TOML has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
     if not isinstance(value, str):
         return f"[{', '.join(map(toml, value))}]"
-    if "\n" not in value:
-        return json.dumps(value)
-    return f"'''\n{value}\n'''" if "'''" not in value else json.dumps(value)
+    is_plain = all(sign.isprintable() or sign in "\n\t" for sign in value)
+    if "\n" in value and is_plain and "'''" not in value and not value.endswith("'"):
+        return f"'''\n{value}\n'''"
+    return json.dumps(value, ensure_ascii=not is_plain)

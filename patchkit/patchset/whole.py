@@ -16,6 +16,7 @@ from patchkit.errors import UsageError
 from patchkit.patchset.extend import Addition, ExtensionFile, extended
 from patchkit.patchset.header import patch_of, require_free
 from patchkit.patchset.schema import AnyKind, PatchFile
+from patchkit.tree.names import is_unsafe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -111,7 +112,7 @@ def check(patch: Patch, path: Path) -> None:
     """Build every codemod and every fact's pattern of a patch; UsageError names file, key and reason."""
     for edit in patch.edits:
         try:
-            _require_inside(edit.files)
+            _require_inside(edit.files, is_text=edit.kind.is_for_text and edit.scopes == ("",))
             if edit.kind.is_for_modules and edit.scopes != ("",):
                 scope = "".join(edit.scopes)
                 raise ValueError(f"key `at`: {scope!r} is not the module, which is where this kind belongs")
@@ -136,7 +137,7 @@ def check(patch: Patch, path: Path) -> None:
             ) from None
 
 
-def _require_inside(files: Sequence[str]) -> None:
+def _require_inside(files: Sequence[str], *, is_text: bool = False) -> None:
     """Refuse files that are not named relative to the package folder and below it."""
     for file in files:
         place = PurePosixPath(file)
@@ -145,5 +146,8 @@ def _require_inside(files: Sequence[str]) -> None:
                 raise ValueError(
                     f"key `at`: {file!r} starts above the package folder; write {file.removeprefix(above)!r}"
                 )
-        if place.is_absolute() or ".." in place.parts or place.suffix != ".py" or not file.isprintable():
-            raise ValueError(f"key `at`: {file!r} is not a Python file below the package folder")
+        is_outside = place.is_absolute() or any(map(is_unsafe, file.split("/")))
+        if is_outside or not (is_text or place.suffix == ".py") or not file.isprintable():
+            raise ValueError(
+                f"key `at`: {file!r} is not a {'' if is_text else 'Python '}file below the package folder"
+            )

@@ -17,6 +17,7 @@ from patchkit.plan.spelling import spelled
 from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree import sglang
 from patchkit.tree.modules import Modules
+from patchkit.tree.plain import PlainText, is_no_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,15 +104,23 @@ def inspect(
 
 
 @collector.paused()
-def make_plan(tree: Tree, patches: Sequence[Patch], *, closely: bool = False, certain: bool = False) -> Plan:
+def make_plan(
+    tree: Tree,
+    patches: Sequence[Patch],
+    *,
+    closely: bool = False,
+    certain: bool = False,
+    modules: Modules | None = None,
+) -> Plan:
     """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, no errors.
 
-    The changes leave out every patch that conflicts, and every patch that requires one that does; with
-    ``certain`` they have those edits of a patch in conflict whose site is certain. ``closely`` is ``evaluate``'s.
-    ConflictError if an edit, against all its checks, would leave a file that does not compile.
+    ``modules`` reads the tree's files for it, where several plans are made of the same. The changes leave out every
+    patch that conflicts, and every patch that requires one that does; with ``certain`` they have those edits of a patch
+    in conflict whose site is certain. ``closely`` is ``evaluate``'s. ConflictError if an edit, against all its checks,
+    would leave a file that does not compile.
     """
     patches = spelled(patches, tree.name)
-    modules = Modules(tree, interest_of(patches))
+    modules = modules or Modules(tree, interest_of(patches))
     return _planned(tree, *_run(modules, patches, closely=closely, certain=certain))
 
 
@@ -120,7 +129,7 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
     """Return the plan, as ``make_plan`` does, and the same changes one patch after the other."""
     patches = spelled(patches, tree.name)
     stages: list[Stage] = []
-    contents: dict[str, bytes] = {}
+    contents: dict[str, bytes | None] = {}
 
     def watch(patch: Patch, space: Workspace) -> None:
         after = {file: _written(tree, space, file, [patch.id]) for file in space.edited}
@@ -150,11 +159,17 @@ def _planned(
     return Plan(tree, statuses, tuple(changes))
 
 
-def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -> bytes:
-    """Return the bytes of an edited file, what the patches wrote laid out as the tree's formatter does."""
-    style, module = Style(tree.line_length, tree.name), space.edited[file].module
+def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -> bytes | None:
+    """Return the bytes of an edited file, what the patches wrote laid out as the tree's formatter does.
+
+    None is a file that goes.
+    """
+    edited = space.edited[file]
+    style, module = Style(tree.line_length, tree.name), edited.module
+    if isinstance(module, PlainText):
+        return None if is_no_file(module) else module.bytes
     try:
-        return space.modules.whole(file, _laid_out(space.modules.get(file), module, style))
+        return space.modules.whole(file, _laid_out(space.modules.get(file), module, style, edited.verbatim))
     except UnicodeEncodeError as error:
         raise ConflictError(
             f"{file}: {', '.join(patches)} would write {error.object[error.start]!r}, which is not in "
@@ -163,11 +178,13 @@ def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) ->
 
 
 @collector.kept(256)
-def _laid_out(read: cst.Module | None, module: cst.Module, style: Style) -> bytes:
-    return (module if read is None else lay_out(read, module, style)).bytes
+def _laid_out(read: cst.Module | None, module: cst.Module, style: Style, verbatim: frozenset[str]) -> bytes:
+    return (module if read is None else lay_out(read, module, style, verbatim)).bytes
 
 
 def _require_valid(change: FileChange) -> None:
+    if not change.file.endswith(".py"):
+        return
     try:
         _compile(change.after or b"")
     except SyntaxError as error:

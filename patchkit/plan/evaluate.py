@@ -353,7 +353,8 @@ class _Evaluation:
         assert examined.rewrite is not None
         undone = dict(self.space.edited)
         about = _about(self.patch.id, spec)
-        self.space.make(status.file, examined.rewrite, about, status.site, *examined.brings)
+        what = (about, status.site, *examined.brings)
+        self.space.make(status.file, examined.rewrite, *what, verbatim=spec.kind.verbatim)
         _, again = _examine(self.space, self.patch, spec)
         if again.standing is Standing.PRESENT:
             return replace(status, state=State.PENDING)

@@ -17,6 +17,7 @@ from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, base_names, resolve
 from patchkit.plan.recollection import Found
 from patchkit.tree.index import linearised
+from patchkit.tree.plain import is_no_file, plain
 from patchkit.tree.sglang import files_of, module_of, serves
 
 if TYPE_CHECKING:
@@ -59,13 +60,23 @@ class ScopeInFile:
 
 
 class Edited:
-    """A file with an edit after those ``before``, made when somebody looks; ``label`` says what all of them are."""
+    """A file with an edit after those ``before``, made when somebody looks; ``label`` says what all of them are.
 
-    def __init__(self, make: Callable[[], cst.Module], label: str = "", before: Edited | None = None) -> None:
+    ``verbatim`` are lines of theirs that stay as they are laid out.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], cst.Module],
+        label: str = "",
+        before: Edited | None = None,
+        verbatim: frozenset[str] = frozenset(),
+    ) -> None:
         self._make = make
         self._before = before
         self._module: cst.Module | None = None
         self.label = label
+        self.verbatim: frozenset[str] = verbatim if before is None else verbatim | before.verbatim
 
     @property
     def module(self) -> cst.Module:
@@ -113,15 +124,22 @@ class Workspace:
     def get(self, file: str) -> cst.Module | None:
         """Return the file's syntax tree with the edits so far."""
         self._note(_TEXT, file)
-        return self.edited[file].module if file in self.edited else self.modules.get(file)
+        module = self.edited[file].module if file in self.edited else self.modules.get(file)
+        return None if is_no_file(module) else module
 
-    def make(self, file: str, rewrite: Callable[[], cst.Module], *what: str) -> None:
+    def make(
+        self,
+        file: str,
+        rewrite: Callable[[], cst.Module],
+        *what: str,
+        verbatim: frozenset[str] = frozenset(),
+    ) -> None:
         """Have an edit made; ``what`` says, with the file as it is, what the file then is."""
         label = ""
         if self.recollection is not None:
             said = repr((self._label(file), *what)).encode()
             label = f"+{hashlib.blake2b(said, digest_size=16).hexdigest()}"
-        self.edited[file] = Edited(rewrite, label, self.edited.get(file))
+        self.edited[file] = Edited(rewrite, label, self.edited.get(file), verbatim)
 
     def put(self, file: str, module: cst.Module) -> None:
         """Have a file be what was made of it."""
@@ -182,10 +200,12 @@ class Workspace:
     def locate_new(self, edit: Edit) -> ScopeInFile | Examination:
         """Find the file that an edit makes; an empty one stands for one that is not there yet."""
         file = next((each for each in edit.files if self._has(each)), edit.files[0])
-        return ScopeInFile(file, Scope(self.get(file) or cst.Module(()), (), ""))
+        return ScopeInFile(file, Scope(self.get(file) or plain(None), (), ""))
 
     def _has(self, file: str) -> bool:
-        return self._is_edited(file) or self.modules.source(file) is not None
+        if self._is_edited(file):
+            return self.get(file) is not None
+        return self.modules.source(file) is not None
 
     def locate(self, files: Sequence[str], dotted: str) -> ScopeInFile | Examination:
         """Find the one place in the tree with this dotted name, in ``files`` or wherever it has moved."""

@@ -90,12 +90,13 @@ def undefined_in(tree: Tree, patches: tuple[Patch, ...]) -> Iterator[str]:
 
 def undefined(before: bytes, after: bytes, file: str) -> list[str]:
     """Return the names that ``after`` uses undefined and ``before`` did not, with their lines."""
+    return [f"{file}:{line}: {name} is not defined there" for name, line in undefined_names(before, after)]
+
+
+def undefined_names(before: bytes, after: bytes) -> list[tuple[str, int]]:
+    """Return the names, with their lines, that ``after`` uses undefined and ``before`` did not."""
     known = {name for name, _ in _undefined_names(before)}
-    return [
-        f"{file}:{line}: {name} is not defined there"
-        for name, line in _undefined_names(after)
-        if name not in known
-    ]
+    return [(name, line) for name, line in _undefined_names(after) if name not in known]
 
 
 def _undefined_names(source: bytes) -> list[tuple[str, int]]:

@@ -61,7 +61,7 @@ def commit(tree: CheckoutTree, plan: Plan, patches: PatchSet, runtime: str) -> C
     """
     applied = Transaction(tree, patches.digest, committed=True).check(plan)
     require_committable(tree)
-    _require_committed(tree, plan)
+    require_committed(tree, plan)
     if not plan.made:
         return Committed(applied, ())
     with linked(tree, "patchkit apply --commit") as there:
@@ -158,7 +158,7 @@ def _has(tree: CheckoutTree, name: str) -> bool:
     return (tree.package / os.fsdecode(place)).exists()
 
 
-def _require_committed(tree: CheckoutTree, plan: Plan) -> None:
+def require_committed(tree: CheckoutTree, plan: Plan) -> None:
     """Raise TreeError unless git has every file that the plan changes as it stands, and none that it makes."""
     files = {change.file: change.before for change in plan.changes}
     old = tuple(file for file, text in files.items() if text is not None)

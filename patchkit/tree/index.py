@@ -351,7 +351,8 @@ class Index:
 class Program(Index):
     """An index of a whole tree; files that never name the mirror wait until a call or a base leads there."""
 
-    def __init__(self, sources: dict[str, bytes]) -> None:
+    def __init__(self, sources: dict[str, bytes], core: Sequence[str] | None = None) -> None:
+        """Parse the files of ``core``; without one, those that name the mirror."""
         super().__init__(sources.get, self.classes_named)
         self.sources = sources
         """Every Python file of the package folder, by name."""
@@ -359,7 +360,7 @@ class Program(Index):
         self.core = [
             module
             for file, text in sorted(sources.items())
-            if (mirror.names(text) or file.startswith(_RUNTIMES))
+            if (mirror.names(text) or file.startswith(_RUNTIMES) if core is None else file in core)
             and (module := self.module(file)) is not None
         ]
         self._name_classes(self.core)

@@ -14,6 +14,7 @@ from patchkit.tree import pieces
 from patchkit.tree.headers import Interest, Reduced, without_bodies
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_shallow, require_short
+from patchkit.tree.plain import plain
 from patchkit.tree.sglang import SERVING, files_of
 
 if TYPE_CHECKING:
@@ -81,8 +82,18 @@ class Modules:
         """Return a file's syntax tree, ``None`` if there is no such file; TreeError if it does not parse."""
         if file not in self._parsed:
             source = self.source(file)
-            self._parsed[file] = None if source is None else self._shape(file, source)
+            shaped = self._shape if file.endswith(".py") else self._plain
+            self._parsed[file] = None if source is None else shaped(file, source)
         return self._parsed[file]
+
+    def _plain(self, file: str, source: bytes) -> cst.Module:
+        require_short(file, source)
+        try:
+            return plain(source.decode())
+        except UnicodeDecodeError:
+            raise TreeError(
+                f"{file}: not UTF-8, so no line of it can be changed; save it as UTF-8 and try again."
+            ) from None
 
     def _shape(self, file: str, source: bytes) -> cst.Module:
         # Line ends that the parsers may count differently are rare enough to parse all of the file.

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,7 +50,20 @@ def drafted(tree: CheckoutTree, folder: Path, after: str, before: str = BEFORE) 
     (tree.package / "srt" / "backend.py").write_text(before)
     name = "python/sglang/srt/backend.py"
     lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{name}", f"b/{name}")
-    return api.new(tree, "own", folder / "own", diff="".join(lines))
+    text = "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+    return api.new(tree, "own", folder / "own", diff=text)
+
+
+def made(tree: CheckoutTree, draft: DraftedPatch, file: str = "srt/backend.py") -> str:
+    """Apply a draft to its tree, and return what it made of a file without the comments that it left."""
+    patches = load.patches((draft.file.parent,))
+    api.apply(tree, patches, ["own"], allow_dirty=True)
+    text = (tree.package / file).read_text()
+    status = api.status(tree, patches)
+    assert [each.state.value for each in status if each.patch.id == "own"] == ["applied"]
+    return re.sub(r"^[ \t]*# patchkit own: .*\n", "", text, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -89,56 +103,97 @@ def test_a_new_method_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
         "            self.log(size)\n",
         "        total = batch.total\n",
         "        if batch.wide:\n            size = total * 2\n            self.log(size)\n",
-        "            size = total * 2\n            self.log(size)\n",
-        "LIMIT = 4\n",
         "    flag = False\n",
     ],
-    ids=["nested", "first", "block", "all-of-a-block", "module", "attribute"],
+    ids=["nested", "first", "block", "attribute"],
 )
 def test_statements_that_go_are_drafted_as_a_deletion(tree: CheckoutTree, tmp_path: Path, gone: str) -> None:
-    left = "            pass\n" if gone.count("\n") == 2 else ""
-    before = BEFORE.replace("LIMIT = 4\n", "LIMIT = 4\nWIDTH = 5\n").replace(
-        "flag = False", "flag = False\n    deep = 1"
-    )
-    draft = drafted(tree, tmp_path, before.replace(gone, left, 1), before)
-    assert (draft.exact, draft.edits, draft.todo) == (True, 1, ())
+    before = BEFORE.replace("flag = False", "flag = False\n    deep = 1")
+    draft = drafted(tree, tmp_path, before.replace(gone, "", 1), before)
+    assert (draft.exact, draft.edits, draft.hunks, draft.todo) == (True, 1, 0, ())
     text = draft.file.read_text()
     assert 'kind = "delete"' in text
     assert "context = [" in text
-    assert "pass" not in text
 
 
 @pytest.mark.parametrize(
-    "gone",
-    [
-        "    def other(self, batch):\n        return batch.total\n",
-        "import os\n",
-        "    from os import sep\n",
-    ],
-    ids=["method", "import", "import-in-a-block"],
+    "gone", ["import os\n", "    from os import sep\n"], ids=["import", "import-in-a-block"]
 )
-def test_a_definition_and_an_import_that_go_are_drafted_as_a_deletion(
-    tree: CheckoutTree, tmp_path: Path, gone: str
-) -> None:
+def test_an_import_that_goes_is_drafted_as_a_deletion(tree: CheckoutTree, tmp_path: Path, gone: str) -> None:
     before = f"if LATER:\n    from os import sep\n    from os import name\n{BEFORE}"
     draft = drafted(tree, tmp_path, before.replace(gone, "", 1), before)
     assert (draft.exact, draft.edits, draft.todo) == (True, 1, ())
     assert 'kind = "delete"' in draft.file.read_text()
 
 
-def test_statements_that_go_from_two_places_alike_are_marked(tree: CheckoutTree, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "            self.log(size)\n",
+            "            self.log(size)\n        elif batch:\n            size = 0\n",
+        ),
+        ("            self.log(size)\n", "            self.log(size)\n        else:\n            size = 0\n"),
+        ("def other(self, batch)", "def other(self)"),
+        ("def other(self, batch)", "def other(self, batch, width)"),
+        ("class Backend(Base)", "class Backend"),
+        ("    def other", "    @property\n    def other"),
+        ("    flag = False", "    width: int\n    flag = False"),
+        ('"""A backend."""', '"""A backend of one\'s own.\n\n    It plans.\n    """'),
+        ("        return size", "        # As wide as the batch.\n        return size"),
+        ("\n\nLIMIT", "\n\n\nLIMIT"),
+        ("LIMIT = 4\n", "LIMIT = 4"),
+        ("LIMIT = 4\n", "LIMIT = 4\nstart(LIMIT)\n"),
+        (
+            "            size = total * 2\n",
+            "            try:\n                size = total * 2\n            except E:\n                raise\n",
+        ),
+        ("        return size\n", ""),
+        (
+            "        total = batch.total\n        if",
+            "        total = batch.\\\n            total\n        if",
+        ),
+    ],
+    ids=[
+        "elif",
+        "else",
+        "parameter-goes",
+        "parameter-without-a-default",
+        "base-goes",
+        "decorator",
+        "field-without-a-value",
+        "docstring",
+        "comment",
+        "blank-line",
+        "no-newline-at-the-end",
+        "call-of-the-module",
+        "try",
+        "return",
+        "backslash",
+    ],
+)
+def test_a_draft_makes_its_diff_byte_for_byte(tree: CheckoutTree, tmp_path: Path, old: str, new: str) -> None:
+    after = BEFORE.replace(old, new, 1)
+    assert after != BEFORE
+    draft = drafted(tree, tmp_path, after)
+    assert (draft.exact, draft.todo) == (True, ())
+    assert made(tree, draft) == after
+    assert "own" in load.patches((draft.file.parent,)).ids
+
+
+def test_each_of_two_places_alike_is_told_by_its_neighbours(tree: CheckoutTree, tmp_path: Path) -> None:
     before = BEFORE.replace("        return size", "        self.log(size)\n        return size")
-    draft = drafted(
-        tree, tmp_path, before.replace("        self.log(size)\n        return", "        return"), before
-    )
-    assert any("more than once" in one for one in draft.todo)
-    assert not draft.exact
-
-
-def test_a_body_that_goes_whole_has_nothing_that_shows_where(tree: CheckoutTree, tmp_path: Path) -> None:
-    draft = drafted(tree, tmp_path, BEFORE.replace("        return batch.total\n", "        pass\n"))
+    after = before.replace("        self.log(size)\n        return", "        return")
+    draft = drafted(tree, tmp_path, after, before)
     assert draft.exact
-    assert 'kind = "rewrite"' in draft.file.read_text()
+    assert made(tree, draft) == after
+
+
+def test_a_body_that_goes_whole_is_made_too(tree: CheckoutTree, tmp_path: Path) -> None:
+    after = BEFORE.replace("        return batch.total\n", "        pass\n")
+    draft = drafted(tree, tmp_path, after)
+    assert draft.exact
+    assert made(tree, draft) == after
 
 
 def test_a_new_file_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
@@ -148,44 +203,9 @@ def test_a_new_file_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
     assert 'kind = "new-file"' in draft.file.read_text()
 
 
-def test_what_no_edit_can_say_is_left_to_do(tree: CheckoutTree, tmp_path: Path) -> None:
-    only = "class Backend:\n    def other(self, batch):\n        return batch.total\n"
-    draft = drafted(tree, tmp_path, "class Backend:\n    flag = True\n", only)
-    assert not draft.exact
-    assert any("goes" in one for one in draft.todo)
-    assert "# todo:" in draft.file.read_text()
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("def other(self, batch)", "def other(self)", "its parameter batch goes"),
-        ("class Backend(Base)", "class Backend", "its base Base goes"),
-        ("    def other", "    @property\n    def other", "its decorators change"),
-    ],
-    ids=["parameter", "base", "decorator"],
-)
-def test_what_goes_from_a_header_is_said(
-    tree: CheckoutTree, tmp_path: Path, old: str, new: str, said: str
-) -> None:
-    draft = drafted(tree, tmp_path, BEFORE.replace(old, new).replace("LIMIT = 4", "LIMIT = 5"))
-    assert (draft.exact, draft.edits) == (False, 1)
-    assert [said in one for one in draft.todo] == [True]
-    assert said in draft.file.read_text()
-    assert "own" in load.patches((draft.file.parent,)).ids
-
-
 def test_a_draft_is_a_patch_that_loads(tree: CheckoutTree, tmp_path: Path) -> None:
     draft = drafted(tree, tmp_path, BEFORE.replace("flag = False", "flag = False\n    more = 1"))
     assert "own" in load.patches((draft.file.parent,)).ids
-
-
-def test_a_docstring_is_no_edit(tree: CheckoutTree, tmp_path: Path) -> None:
-    before = BEFORE.replace("        total =", '        """Plan."""\n        total =')
-    draft = drafted(
-        tree, tmp_path, before.replace("Plan.", "Plan it.").replace("total * 2", "total * 4"), before
-    )
-    assert (draft.exact, draft.edits, draft.todo) == (True, 1, ())
 
 
 def test_a_commit_is_drafted_from_its_own_parent(checkout: CheckoutTree, tmp_path: Path) -> None:
@@ -196,10 +216,19 @@ def test_a_commit_is_drafted_from_its_own_parent(checkout: CheckoutTree, tmp_pat
     assert (draft.exact, draft.edits) == (True, 1)
 
 
-@pytest.mark.parametrize("text", ["", "nothing", "--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-a\n+b\n"])
-def test_a_diff_of_nothing_here_is_refused(tree: CheckoutTree, tmp_path: Path, text: str) -> None:
-    with pytest.raises(UsageError, match="changes no Python file"):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it changes no file of the package"),
+        ("nothing", "it changes no file of the package"),
+        ("--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-a\n+b\n", "x.txt: it is outside the package folder"),
+    ],
+    ids=["empty", "no-diff", "outside"],
+)
+def test_a_diff_of_nothing_here_is_refused(tree: CheckoutTree, tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
         api.new(tree, "own", tmp_path / "own", diff=text)
+    assert not (tmp_path / "own").exists()
 
 
 def test_a_diff_of_another_tree_is_refused(tree: CheckoutTree, tmp_path: Path) -> None:

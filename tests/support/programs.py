@@ -14,6 +14,7 @@ import msgspec
 from patchkit.codemods.examination import Codemod, Examination, Standing
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.scope import Scope, resolve
+from patchkit.tree.plain import plain
 
 NOTE = "toy: so that it shows"
 
@@ -28,7 +29,7 @@ def program(text: str) -> str:
 
 
 def scope_in(source: str, at: str = "") -> Scope:
-    (scope,) = resolve(cst.parse_module(source), at)
+    (scope,) = resolve(cst.parse_module(source) if source else plain(None), at)
     return scope
 
 

@@ -15,10 +15,17 @@ class New(Answer, frozen=True, kw_only=True):
 
     file: str
     edits: int
+    hunks: int
     exact: bool
     todo: tuple[str, ...]
 
     @classmethod
     def of(cls, drafted: DraftedPatch) -> New:
         """Return the answer for a draft."""
-        return cls(file=str(drafted.file), edits=drafted.edits, exact=drafted.exact, todo=drafted.todo)
+        return cls(
+            file=str(drafted.file),
+            edits=drafted.edits,
+            hunks=drafted.hunks,
+            exact=drafted.exact,
+            todo=drafted.todo,
+        )

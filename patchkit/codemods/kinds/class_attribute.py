@@ -10,10 +10,10 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import syntax, texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import assigned
+from patchkit.codemods.language.definitions import assigned, beside
 from patchkit.codemods.language.names import bound_otherwise
 from patchkit.codemods.language.scope import base_names, members
-from patchkit.codemods.language.template import render
+from patchkit.codemods.language.template import render, render_apart
 
 if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod, Examination
@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
 
 class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", forbid_unknown_fields=True):
-    """Give the class a class attribute; in a dataclass a field stands behind those that it has."""
+    """Give the class a class attribute; in a dataclass a field stands behind those that it has.
+
+    With ``behind`` or ``before`` it comes beside what the class binds by that name; a field without a value has to.
+    """
 
     code: str
+    behind: str = ""
+    before: str = ""
 
     looks_inside: ClassVar[bool] = False
 
@@ -33,10 +38,10 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             self._assignment()
         return self
 
-    def _assignment(self) -> tuple[cst.BaseStatement, str, cst.BaseExpression]:
+    def _assignment(self) -> tuple[cst.BaseStatement, str, cst.BaseExpression | None]:
         statements = render(self.code, {})
         pair = assigned(statements[0]) if len(statements) == 1 else None
-        if pair is None or pair[1] is None:
+        if pair is None or (pair[1] is None and not (self.behind or self.before)):
             raise ValueError(f"not one assignment to a name: {self.code.strip()!r}")
         return statements[0], pair[0], pair[1]
 
@@ -51,6 +56,8 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
         for existing in scope.body:
             found = assigned(existing)
             if found is not None and found[0] == name:
+                if value is None:
+                    return examination.present()
                 if found[1] is not None and syntax.same(found[1], value):
                     return examination.present()
                 there = syntax.code_of(existing.with_changes(leading_lines=())).strip()
@@ -61,6 +68,13 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                 return examination.present(f"{scope.name} has its own `{there}`, which stays")
         if bound_otherwise(scope, [name]):
             return examination.ambiguous(f"{scope.name} binds {name} by more than an assignment of its own")
+        place = beside(scope, self.behind, self.before)
+        if value is None and place is None:
+            return examination.absent(f"expected {self.behind or self.before} in {scope.name}")
+        if place is not None:
+            apart = annotate(render_apart(self.code)[0], note)
+            body = scope.body
+            return examination.ready(lambda: scope.with_body((*body[:place], apart, *body[place:])))
         top = 1 if node.get_docstring() is not None else 0
         at = _place(node, scope.body, statement) or top
 
@@ -136,6 +150,25 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                 lends = True
 
                 rows: int
+            """,
+            scope="Shelf",
+        ),
+        Example(
+            "`behind` says which of the class's own it follows, which a field without a value has to.",
+            'code = "depth: int"\nbehind = "rows"',
+            before="""
+            @dataclass
+            class Shelf:
+                rows: int
+                name: str = ""
+            """,
+            after="""
+            @dataclass
+            class Shelf:
+                rows: int
+                # toy: so that it shows
+                depth: int
+                name: str = ""
             """,
             scope="Shelf",
         ),

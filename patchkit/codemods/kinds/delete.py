@@ -196,7 +196,8 @@ def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
     if rest:
         first = rest[0]
         own = from_first_comment(first.leading_lines)  # type: ignore[attr-defined]
-        lines = [*lead[:1], *(cst.EmptyLine(comment=cst.Comment(each)) for each in kept), *own]
+        blank = len(first.leading_lines) - len(own)  # type: ignore[attr-defined]
+        lines = [*lead[: max(1, blank)], *(cst.EmptyLine(comment=cst.Comment(each)) for each in kept), *own]
         rest = (annotate(first.with_changes(leading_lines=lines), note), *rest[1:])
     elif not above and not isinstance(block, cst.Module):
         empty = cst.SimpleStatementLine([cst.Pass()])

@@ -10,8 +10,9 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import bound_name, bound_names
+from patchkit.codemods.language.definitions import beside, bound_name, bound_names
 from patchkit.codemods.language.names import bound_otherwise
+from patchkit.codemods.language.statements import from_first_comment
 from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
@@ -19,10 +20,18 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
 
 
+def _apart(node: cst.BaseStatement) -> cst.BaseStatement:
+    """Return a method below a blank line, and below the comments that it has."""
+    lines = from_first_comment(node.leading_lines)  # type: ignore[attr-defined]
+    return node.with_changes(leading_lines=(cst.EmptyLine(indent=False), *lines))
+
+
 class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_fields=True):
-    """Give the class a method."""
+    """Give the class a method; behind or before what it defines as ``behind`` and ``before``, or last."""
 
     code: str
+    behind: str = ""
+    before: str = ""
 
     looks_inside: ClassVar[bool] = False
 
@@ -45,11 +54,12 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
         if taken:
             return examination.ambiguous(f"{scope.name} has a {taken[0]} of its own that is no method")
-        spaced = [
-            annotate(node.with_changes(leading_lines=(cst.EmptyLine(indent=False),)), note)
-            for node in missing
-        ]
-        return examination.ready(lambda: scope.with_body((*scope.body, *spaced)))
+        spaced = [annotate(_apart(node), note) for node in missing]
+        at = beside(scope, self.behind, self.before)
+        body = scope.body
+        return examination.ready(
+            lambda: scope.with_body((*body[:at], *spaced, *(() if at is None else body[at:])))
+        )
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
@@ -67,6 +77,26 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
                 @property
                 def is_empty(self) -> bool:
                     return not self.books
+            """,
+            scope="Shelf",
+        ),
+        Example(
+            "`behind` says which of the class's own it follows.",
+            'code = "def empty(self): ..."\nbehind = "fill"',
+            before="""
+            class Shelf:
+                def fill(self): ...
+
+                def close(self): ...
+            """,
+            after="""
+            class Shelf:
+                def fill(self): ...
+
+                # toy: so that it shows
+                def empty(self): ...
+
+                def close(self): ...
             """,
             scope="Shelf",
         ),

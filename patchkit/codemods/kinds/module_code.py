@@ -11,10 +11,10 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import bound_name, bound_names
+from patchkit.codemods.language.definitions import beside, bound_name, bound_names
 from patchkit.codemods.language.imports import after_imports
 from patchkit.codemods.language.names import bound_otherwise, imported_names
-from patchkit.codemods.language.template import render
+from patchkit.codemods.language.template import render, render_apart
 
 if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod, Examination
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 
 class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unknown_fields=True):
-    """Give the module a definition."""
+    """Give the module a definition; behind or before what it defines as ``behind`` and ``before``, or below imports."""
 
     code: str
+    behind: str = ""
+    before: str = ""
 
     looks_inside: ClassVar[bool] = False
     is_for_modules: ClassVar[bool] = True
@@ -47,7 +49,13 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
         if taken:
             return examination.ambiguous(f"the module has another {taken[0]} of its own")
 
+        place = beside(scope, self.behind, self.before)
+
         def rewrite() -> cst.Module:
+            if place is not None:
+                first, *others = [each for each in render_apart(self.code) if bound_name(each) not in there]
+                below = scope.body[place:]
+                return scope.with_body((*scope.body[:place], annotate(first, note), *others, *below))
             at = after_imports(scope.module)
             above, below = scope.body[:at], scope.body[at:]
             blank = cst.EmptyLine(indent=False)
@@ -74,6 +82,20 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
 
             class Shelf: ...
+            """,
+        ),
+        Example(
+            "`behind` says which of the module's own it follows.",
+            'code = "LIMIT = 3"\nbehind = "RATE"',
+            before="""
+            RATE = 0.1
+            DAYS = 14
+            """,
+            after="""
+            RATE = 0.1
+            # toy: so that it shows
+            LIMIT = 3
+            DAYS = 14
             """,
         ),
     )

@@ -10,7 +10,7 @@ from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
 from patchkit.codemods.language.definitions import bound_name, bound_names
 from patchkit.codemods.language.names import bound_otherwise
-from patchkit.codemods.language.template import render
+from patchkit.codemods.language.placeholders import as_written
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -29,21 +29,30 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
 
     looks_inside: ClassVar[bool] = False
     is_for_modules: ClassVar[bool] = True
-    makes_file: ClassVar[bool] = True
+
+    @property
+    def makes_file(self) -> bool:
+        """It does."""
+        return True
 
     def codemod(self) -> Codemod:
         """Return the edit; ValueError if ``code`` defines nothing by which the file would be known."""
         with texts.naming("code"):
-            if not self._names():
+            if not self._names:
                 raise ValueError("nothing in it has a name by which the file is known")
         return self
 
+    @property
+    def _module(self) -> cst.Module:
+        return as_written(self.code)
+
+    @property
     def _names(self) -> set[str]:
-        return {name for name in map(bound_name, render(self.code, {})) if name is not None}
+        return {name for name in map(bound_name, self._module.body) if name is not None}
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for what the file defines; an empty module is a file that is not there."""
-        lacking = self._names() - bound_names(scope)
+        lacking = self._names - bound_names(scope)
         missing = sorted(lacking.difference(bound_otherwise(scope, lacking)))
         if not missing:
             return examination.present()
@@ -51,8 +60,8 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
             return examination.ambiguous(f"the file is there without {', '.join(missing)}")
 
         def rewrite() -> cst.Module:
-            first, *rest = render(self.code, {})
-            module = scope.module.with_changes(has_trailing_newline=True)
+            module = self._module
+            first, *rest = module.body
             return module.with_changes(body=(annotate(first, note), *rest))
 
         return examination.ready(rewrite)

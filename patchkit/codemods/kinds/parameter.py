@@ -9,7 +9,7 @@ import libcst as cst
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import syntax, texts
-from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.comment import annotate, comments_in
 from patchkit.codemods.language.layout import append
 from patchkit.codemods.language.names import bound_by
 from patchkit.codemods.language.template import render
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
 
 class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown_fields=True):
-    """Give the function one more parameter."""
+    """Give the function one more parameter, behind the one called ``behind`` if that is there, or else last.
+
+    One without a default has to stand behind another, since it breaks the calls that do not pass it.
+    """
 
     code: str
+    behind: str = ""
 
     is_of_headers: ClassVar[bool] = True
 
@@ -30,7 +34,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
         """Return the edit; ValueError if ``code`` is not one parameter with a default."""
         with texts.naming("code"):
             found = self._parameters().params
-            if len(found) != 1 or found[0].default is None:
+            if len(found) != 1 or (found[0].default is None and not self.behind):
                 raise ValueError(f"not one parameter with a default: {self.code.strip()!r}")
         return self
 
@@ -49,6 +53,22 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
             return examination.present()
         if bound_by(scope, [wanted.name.value]):
             return examination.ambiguous(f"{scope.name} has a variable {wanted.name.value} of its own")
+        for field in ("posonly_params", "params", "kwonly_params"):
+            own = getattr(there, field)
+            at = next((at for at, each in enumerate(own) if each.name.value == self.behind), None)
+            if at is not None and at + 1 < len(own):
+                gap = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+                comma = own[at].comma if not comments_in([own[at].comma]) else gap
+                put = (*own[: at + 1], wanted.with_changes(comma=comma), *own[at + 1 :])
+                more = there.with_changes(**{field: put})
+                return examination.ready(
+                    lambda: scope.with_node(annotate(node.with_changes(params=more), note))  # noqa: B023
+                )
+            if at is not None:
+                break
+        else:
+            if wanted.default is None:
+                return examination.absent(f"expected the parameter {self.behind} in {scope.name}")
         keyword_only = bool(there.kwonly_params) or isinstance(there.star_arg, (cst.Param, cst.ParamStar))
         field = "kwonly_params" if keyword_only else "params"
         before = getattr(there, field)
@@ -84,6 +104,16 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
             after="""
             # toy: so that it shows
             def lend(*books, days=14): ...
+            """,
+            scope="lend",
+        ),
+        Example(
+            "`behind` says which it follows.",
+            'code = "days"\nbehind = "book"',
+            before="def lend(book, to=None): ...",
+            after="""
+            # toy: so that it shows
+            def lend(book, days, to=None): ...
             """,
             scope="lend",
         ),

@@ -33,6 +33,18 @@ def bound_name(statement: cst.CSTNode) -> str | None:
     return pair[0] if pair is not None else None
 
 
+def beside(scope: Scope, behind: str, before: str) -> int | None:
+    """Return where among a scope's own statements one is behind or before what binds a name.
+
+    None if the scope binds neither name once.
+    """
+    for name, start in ((behind, 1), (before, 0)):
+        ats = [at for at, each in enumerate(scope.body, start) if name and bound_name(each) == name]
+        if len(ats) == 1:
+            return ats[0]
+    return None
+
+
 def bound_names(scope: Scope) -> set[str]:
     """Return the names that a scope's own statements bind to a definition or a value."""
     bound = {name for name in map(bound_name, scope.body) if name is not None}

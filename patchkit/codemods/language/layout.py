@@ -122,6 +122,17 @@ class _Line:
             node = cst.If(cst.Integer("0"), cst.IndentedBlock([node]))
         return syntax.code_of(node)
 
+    def is_among(self, lines: Collection[str]) -> bool:
+        """Tell whether each of the lines that it takes up is one of these, which are not indented."""
+        if not lines:
+            return False
+        code = syntax.code_of(self._alone)
+        own = (
+            code if isinstance(self.node, cst.SimpleStatementLine) else code.removesuffix("pass\n")
+        ).splitlines()
+        own[0] = f"el{own[0]}" if self._is_elif else own[0]
+        return all(line.strip() in lines for line in own if line.strip())
+
     def found_in(self, statement: cst.CSTNode) -> cst.CSTNode:
         """Return this line in what ``code`` became."""
         for _ in range(self.depth):
@@ -142,11 +153,13 @@ class _Line:
         return node.with_changes(**{name: getattr(form, name) for name in names})
 
 
-def lay_out(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
+def lay_out(
+    before: cst.Module, after: cst.Module, style: Style, verbatim: Collection[str] = frozenset()
+) -> cst.Module:
     """Return ``after``, in which codemods rewrote parts of ``before``, with what they wrote laid out.
 
     Where the lines that are gone were laid out otherwise than ``style`` says, those in their place stay too.
-    What they show of a larger width counts.
+    What they show of a larger width counts. Lines that are ``verbatim``, but for how deep they stand, stay as they are.
     """
     if before.default_indent != _INDENT:
         return after
@@ -154,8 +167,8 @@ def lay_out(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
     standing = _members(before) & _members(after)
     old, new = ([*_lines(module, (), 0, standing)] for module in (before, after))
     was, now = ({line.key for line in lines} for lines in (old, new))
-    gone = [line for line in old if line.key not in now]
-    fresh = [line for line in new if line.key not in was]
+    gone = [line for line in old if line.key not in now and not line.is_among(verbatim)]
+    fresh = [line for line in new if line.key not in was and not line.is_among(verbatim)]
     shown = max((len(text) for line in gone for text in line.code.splitlines()), default=0)
     for width in sorted({style.width, max(style.width, shown)}):
         forms = _formatted([line.code for line in (*gone, *fresh)], width)

@@ -47,6 +47,17 @@ def parse(text: str) -> cst.Module:
         ) from error
 
 
+def as_written(code: str) -> cst.Module:
+    """Return the module that a text without placeholders reads as; PatternError where it is not Python."""
+    source = code.strip("\n") + "\n"
+    if is_deep(source.encode(errors="replace")):
+        raise PatternError(f"nests more than {MAX_DEPTH} deep")
+    try:
+        return cst.parse_module(source)
+    except cst.ParserSyntaxError as error:
+        raise PatternError(f"not Python: {error.message} in {code.strip().splitlines()[0]!r}") from error
+
+
 def variable(node: object) -> str | None:
     """Return the name that a ``$name`` has, ``None`` for any other node."""
     if isinstance(node, cst.Name) and node.value.startswith(VARIABLE):

@@ -158,7 +158,9 @@ def _edit_one(
         first = annotate(_with_lead(fresh[0], (*_blank(lead), *_lead(fresh[0]))), note)
         new = (first, *fresh[1:], _with_lead(found[0], from_first_comment(lead)), *found[1:])
     elif place == "after":
-        new = (*found, annotate(fresh[0], note), *fresh[1:])
+        blank = len(variant.code) - len(variant.code.lstrip("\n"))
+        apart = (*(cst.EmptyLine(indent=False),) * blank, *_lead(fresh[0]))
+        new = (*found, annotate(_with_lead(fresh[0], apart), note), *fresh[1:])
     else:
         first = put_above(_with_lead(fresh[0], lead), lost(bare, fresh))
         first = _with_lead(first, (*_lead(first), *_lead(fresh[0])))

@@ -73,6 +73,14 @@ def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
     return tuple(body)
 
 
+def render_apart(template: str) -> tuple[cst.BaseStatement, ...]:
+    """Return statements of a template without placeholders, below as many blank lines as it begins with."""
+    first, *rest = render(template, {})
+    blank = len(template) - len(template.lstrip("\n"))
+    lead = (*(cst.EmptyLine(indent=False),) * blank, *first.leading_lines)  # type: ignore[attr-defined]
+    return (first.with_changes(leading_lines=lead), *rest)
+
+
 def render_expression(template: str, bindings: Bindings) -> cst.BaseExpression:
     """Return the one expression of ``template`` with all placeholders filled in."""
     statements = render(template, bindings)

@@ -1,0 +1,138 @@
+"""What ``port`` answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.cli.answers.base import Answer
+
+if TYPE_CHECKING:
+    from patchkit.commands.port import Ported as PortedTree
+    from patchkit.commands.port import PortedChange
+    from patchkit.findings.finding import Finding
+    from patchkit.porting.land import LandedFile
+    from patchkit.porting.merge import Edit
+
+
+class PortedEdit(Answer, frozen=True, kw_only=True):
+    """An edit of a change: ``site`` is the dotted name of its class or function, empty at a file's top level.
+
+    ``outcome`` is landed, changed, already, conflict, no-site or unmet. ``was`` and ``stands`` are the code at its site
+    on its own tree and on this one, where they differ.
+    """
+
+    site: str
+    outcome: str
+    reason: str
+    was: str = ""
+    stands: str = ""
+    wanted: str = ""
+
+    @classmethod
+    def of(cls, edit: Edit) -> PortedEdit:
+        """Return the answer for an edit."""
+        return cls(
+            site=edit.site,
+            outcome=edit.outcome.value,
+            reason=edit.reason,
+            was=edit.was,
+            stands=edit.stands,
+            wanted=edit.wanted,
+        )
+
+
+class PortedFile(Answer, frozen=True, kw_only=True):
+    """A file of a change, and the one that it is on this tree; ``notes`` say what was followed to another name."""
+
+    file: str
+    onto: str
+    outcome: str
+    notes: tuple[str, ...]
+    edits: tuple[PortedEdit, ...]
+
+    @classmethod
+    def of(cls, file: LandedFile) -> PortedFile:
+        """Return the answer for a file."""
+        return cls(
+            file=file.file,
+            onto=file.onto,
+            outcome=file.outcome.value,
+            notes=tuple(file.notes),
+            edits=tuple(map(PortedEdit.of, file.edits)),
+        )
+
+
+class PortFinding(Answer, frozen=True, kw_only=True):
+    """Something that the change may mean otherwise here, as ``verify`` finds it."""
+
+    rule: str
+    file: str
+    line: int
+    function: str
+    message: str
+
+    @classmethod
+    def of(cls, finding: Finding) -> PortFinding:
+        """Return the answer for a finding."""
+        return cls(
+            rule=finding.rule,
+            file=finding.file,
+            line=finding.line,
+            function=finding.function,
+            message=finding.message,
+        )
+
+
+class Change(Answer, frozen=True, kw_only=True):
+    """A change: ``commit`` is the one that it is, ``made`` the one that it was made in, ``left`` what is left out."""
+
+    id: str
+    title: str
+    commit: str
+    made: str
+    left: tuple[str, ...]
+    files: tuple[PortedFile, ...]
+    findings: tuple[PortFinding, ...]
+
+    @classmethod
+    def of(cls, ported: PortedChange) -> Change:
+        """Return the answer for a change."""
+        return cls(
+            id=ported.change.facts.id,
+            title=ported.change.facts.title,
+            commit=ported.change.commit,
+            made=ported.commit,
+            left=ported.change.left,
+            files=tuple(map(PortedFile.of, ported.files)),
+            findings=tuple(map(PortFinding.of, ported.findings)),
+        )
+
+
+class PortedOnto(Answer, frozen=True, kw_only=True):
+    """What became of changes on a tree; ``error`` if it is none."""
+
+    onto: str
+    whole: bool
+    changes: tuple[Change, ...]
+    changed_files: tuple[str, ...]
+    patches: tuple[str, ...] = ()
+    error: str = ""
+
+    @classmethod
+    def of(cls, ported: PortedTree) -> PortedOnto:
+        """Return the answer for a tree."""
+        return cls(
+            onto=ported.onto,
+            whole=ported.is_whole,
+            changes=tuple(map(Change.of, ported.changes)),
+            changed_files=ported.changed,
+            patches=tuple(map(str, ported.folders)),
+            error=ported.error,
+        )
+
+
+class Port(Answer, frozen=True, kw_only=True):
+    """``port``; ``written`` whether the tree was changed."""
+
+    written: bool
+    trees: tuple[PortedOnto, ...]

@@ -1,0 +1,193 @@
+"""``patchkit port``: a change that somebody else wrote is made on a tree that drifted, and each edit is told."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from patchkit.cli import options
+from patchkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchkit.commands.port import Ported, PortedChange
+    from patchkit.porting.land import LandedFile
+    from patchkit.porting.merge import Edit
+
+_SAID = {
+    "landed": ("[green]+[/]", "landed"),
+    "already": ("[green]=[/]", "already there"),
+    "changed": ("[yellow]~[/]", "landed, changed neighbourhood"),
+    "conflict": ("[red]![/]", "conflict"),
+    "no-site": ("[red]-[/]", "no site"),
+    "unmet": ("[red]?[/]", "needs what is not there"),
+}
+
+
+@click.command("port")
+@click.argument("change", metavar="DIFF|COMMIT|RANGE")
+@options.options(
+    click.option(
+        "--from", "base", metavar="TREE|REF", help="What a DIFF was made on; a COMMIT has its parent."
+    ),
+    click.option(
+        "--onto",
+        "onto",
+        metavar="TREE|REF",
+        multiple=True,
+        help="Where it goes; several, or a REF, are only reported (default: .).",
+    ),
+    click.option(
+        "--repo",
+        "repository",
+        default=".",
+        metavar="REPO",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="The repository of COMMIT, RANGE and REF (default: .).",
+    ),
+    click.option(
+        "--commit", "committing", is_flag=True, help="Commit it, with its author, date and message."
+    ),
+    click.option("--dry-run", is_flag=True, help="Say what would become of each edit; write nothing."),
+    click.option(
+        "--keep-going", is_flag=True, help="Leave out what cannot be made, make the rest, and exit 1."
+    ),
+    click.option(
+        "--markers", is_flag=True, help="Leave conflict markers at what cannot be made, and exit 1."
+    ),
+    click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
+    click.option(
+        "-o",
+        "--output",
+        "folder",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Keep the change there as a patch of the tree that it went to.",
+    ),
+    options.as_json,
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    change: str,
+    base: str | None,
+    onto: Sequence[str],
+    repository: Path,
+    committing: bool,
+    dry_run: bool,
+    keep_going: bool,
+    markers: bool,
+    allow_dirty: bool,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Make a change that somebody else wrote on a tree that drifted from the one that it was made on.
+
+    Each edit has landed, was there already, has landed in a changed neighbourhood (which is shown), or could not be
+    made: exit code 3, and nothing is written. Exit code 1 if what landed may mean something else there.
+    """
+    from patchkit.cli import console
+    from patchkit.commands.port import PortConflictError, Source, port, port_matrix
+    from patchkit.tree.tree import open_tree
+
+    if committing and (dry_run or allow_dirty or markers):
+        raise UsageError("--commit commits what is whole: leave out --dry-run, --allow-dirty and --markers.")
+    places = onto or (".",)
+    alone = Path(places[0]) if len(places) == 1 and Path(places[0]).exists() else None
+    if alone is None and (committing or markers or folder is not None):
+        raise UsageError("--commit, --markers and -o are for one folder: name one TREE with --onto.")
+    with console.progress() as watch, Source(change, base or "", repository) as source:
+        try:
+            if alone is None:
+                found = port_matrix(source, places, watch=watch)
+            else:
+                one = port(
+                    source,
+                    open_tree(alone),
+                    keep_going=keep_going,
+                    markers=markers,
+                    allow_dirty=allow_dirty,
+                    dry_run=dry_run,
+                    committing=committing,
+                    folder=folder,
+                    watch=watch,
+                )
+                found = (one,)
+        except PortConflictError as error:
+            _print((error.ported,), written=False, as_json=as_json)
+            raise
+    written = alone is not None and not dry_run and bool(found[0].changed)
+    _print(found, written=written, as_json=as_json)
+    if any(not each.is_whole or any(change.findings for change in each.changes) for each in found):
+        context.exit(1)
+
+
+def _print(found: Sequence[Ported], *, written: bool, as_json: bool) -> None:
+    from patchkit.cli import console
+    from patchkit.cli.answers.port import Port, PortedOnto
+    from patchkit.findings.printable import escaped
+
+    if as_json:
+        console.emit(Port(written=written, trees=tuple(map(PortedOnto.of, found))))
+        return
+    for each in found:
+        console.say(f"\n{escaped(each.onto)}:")
+        if each.error:
+            console.say(f"  {escaped(each.error)}")
+        for change in each.changes:
+            _print_change(change, brief=len(found) > 1)
+    for each in found if len(found) == 1 else ():
+        said = "Changed" if written else "Would change"
+        console.say(f"\n{said} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
+        for place in each.folders:
+            console.say(f"{escaped(str(place))} has the patch that makes the same of this tree.")
+
+
+def _print_change(change: PortedChange, *, brief: bool) -> None:
+    from patchkit.cli import console
+    from patchkit.findings.printable import escaped
+
+    facts = change.change.facts
+    console.say(f"  {escaped(facts.id)}  {escaped(facts.title)}")
+    for file in change.files:
+        mark, said = _SAID[file.outcome.value]
+        console.say(f"  {mark} {escaped(file.onto)}: {said}{_counted(file)}")
+        for note in file.notes:
+            console.say(f"      {escaped(note)}")
+        for edit in file.edits if not brief else ():
+            if edit.reason:
+                _print_edit(edit)
+    for one in change.change.left:
+        console.say(f"  [yellow]![/] {escaped(one)}")
+    for finding in change.findings:
+        where = f"{finding.file}:{finding.line}: {finding.function}"
+        console.say(f"  [yellow]{finding.rule}[/] {escaped(where)}: {escaped(finding.message)}")
+    if change.commit:
+        console.say(f"  committed as {change.commit[:12]}")
+
+
+def _counted(file: LandedFile) -> str:
+    """Say how many of several edits were made."""
+    from patchkit.porting.land import NOT_MADE
+
+    made = sum(edit.outcome not in NOT_MADE for edit in file.edits)
+    return f" ({made} of {len(file.edits)} edits)" if len(file.edits) > 1 else ""
+
+
+def _print_edit(edit: Edit) -> None:
+    from patchkit.cli import console
+    from patchkit.findings.printable import escaped
+
+    _, said = _SAID[edit.outcome.value]
+    site = f"{edit.site}: " if edit.site else ""
+    console.say(f"      {escaped(site)}{said}: {escaped(edit.reason)}")
+    if edit.was and edit.stands and edit.was != edit.stands:
+        lines = difflib.unified_diff(
+            edit.was.splitlines(), edit.stands.splitlines(), "its own tree", "this tree", lineterm="", n=1
+        )
+        for line in list(lines)[2:]:
+            console.say(f"        {escaped(line)}")

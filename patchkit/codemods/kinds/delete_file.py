@@ -1,0 +1,65 @@
+"""``delete-file``: a file goes; one that has more than was known of it stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
+from patchkit.codemods.language.definitions import bound_names
+from patchkit.tree.plain import PlainText, is_no_file, plain
+
+if TYPE_CHECKING:
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.scope import Scope
+
+
+class DeleteFile(Kind, frozen=True, kw_only=True, tag="delete-file", forbid_unknown_fields=True):
+    """Take the file away; ``revert`` brings it back.
+
+    ``names`` are the names that it defines: a file that defines any other is somebody's, and stays.
+    """
+
+    names: tuple[str, ...] = ()
+
+    looks_inside: ClassVar[bool] = False
+    is_for_modules: ClassVar[bool] = True
+    is_for_text: ClassVar[bool] = True
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def makes_file(self) -> bool:
+        """That the tree lacks the file is no conflict."""
+        return True
+
+    def codemod(self) -> Codemod:
+        """Return the edit."""
+        return self
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look for the file, and for what else it defines."""
+        del note
+        if is_no_file(scope.module):
+            return examination.present()
+        others = (
+            [] if isinstance(scope.module, PlainText) else sorted(bound_names(scope).difference(self.names))
+        )
+        if others:
+            return examination.ambiguous(f"the file has {', '.join(others)}, which would be lost")
+        return examination.ready(lambda: plain(None))
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example("The file goes.", 'names = ["lend"]', before="def lend(book): ...", after=""),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (Example("There is no such file.", 'names = ["lend"]'),)
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "What somebody added is not lost.",
+            'names = ["lend"]',
+            before="""
+            def lend(book): ...
+            def borrow(book): ...
+            """,
+            refusal="the file has borrow, which would be lost",
+        ),
+    )

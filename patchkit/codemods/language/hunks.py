@@ -1,0 +1,373 @@
+"""A hunk of a diff finds its lines in a text that has moved on since, or says why it does not.
+
+Where its lines stand as the diff has them, once, that is their place. Otherwise each run of lines that changes is
+looked for by itself, white space and blank lines apart, and of several places the one with the most of the hunk's
+other lines around it counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.codemods.examination import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_SIGNS = " +-"
+_WORD = 3
+"""A line with fewer letters and digits, such as a closing bracket, stands in too many places to tell one."""
+_LITTLE = 0.25
+
+
+class Change(NamedTuple):
+    """A run of lines that go and others that come in their place, with those that stay above and below it."""
+
+    above: tuple[str, ...]
+    gone: tuple[str, ...]
+    come: tuple[str, ...]
+    below: tuple[str, ...]
+
+
+class Found(NamedTuple):
+    """How a text stands to a hunk, why, and the text with the hunk made where that can be.
+
+    ``first`` is the line, from 0, of that text where the first change is.
+    """
+
+    standing: Standing
+    reason: str = ""
+    lines: tuple[str, ...] = ()
+    first: int = 0
+
+
+class _Cut(NamedTuple):
+    """Lines ``start`` to ``end``, the end exclusive, that others take the place of."""
+
+    start: int
+    end: int
+    come: tuple[str, ...]
+
+
+class _Place(NamedTuple):
+    """Where lines are among those that count, how much of what is around is there, and how far they moved in."""
+
+    score: float
+    at: int
+    above: float
+    below: float
+    shift: int
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """The lines of a hunk, each behind its sign."""
+
+    lines: tuple[str, ...]
+
+    @classmethod
+    def read(cls, text: str) -> Hunk:
+        """Return the hunk that a text says; ValueError where a line has no sign, or nothing changes.
+
+        An empty line is one that stays, since editors take the space off that it would be.
+        """
+        lines = tuple(line or " " for line in text.strip("\n").split("\n"))
+        unsigned = next((line for line in lines if line[0] not in _SIGNS), None)
+        if unsigned is not None:
+            raise ValueError(f"a line that begins with none of ` `, `+` and `-`: {unsigned!r}")
+        if all(line[0] == " " for line in lines):
+            raise ValueError("no line that begins with `+` or `-`, so that nothing changes")
+        return cls(lines)
+
+    @cached_property
+    def old(self) -> tuple[str, ...]:
+        """The lines before."""
+        return tuple(line[1:] for line in self.lines if line[0] != "+")
+
+    @cached_property
+    def new(self) -> tuple[str, ...]:
+        """The lines after."""
+        return tuple(line[1:] for line in self.lines if line[0] != "-")
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """Each run of lines that changes, from top to bottom."""
+        found, at = [], 0
+        while at < len(self.lines):
+            end = at
+            while end < len(self.lines) and self.lines[end][0] != " ":
+                end += 1
+            if end > at:
+                start, stop = at, end
+                while start and self.lines[start - 1][0] == " ":
+                    start -= 1
+                while stop < len(self.lines) and self.lines[stop][0] == " ":
+                    stop += 1
+                run = self.lines[at:end]
+                gone = tuple(line[1:] for line in run if line[0] == "-")
+                come = tuple(line[1:] for line in run if line[0] == "+")
+                around = (self.lines[start:at], self.lines[end:stop])
+                above, below = (tuple(line[1:] for line in side) for side in around)
+                found.append(Change(above, gone, come, below))
+            at = max(end, at + 1)
+        return tuple(found)
+
+    def examine(self, lines: Sequence[str], is_passed_over: Callable[[str], bool]) -> Found:
+        """Return how a text's lines stand to this hunk; some, such as notes of other edits, count as not there."""
+        text = _Text(lines, is_passed_over)
+        return self._as_it_is(text) or self._one_by_one(text)
+
+    def _as_it_is(self, text: _Text) -> Found | None:
+        before, after = text.runs(self.old), text.runs(self.new)
+        if len(self.old) > len(self.new):
+            # What is left of lines of which some go is there before, too.
+            after = [at for at in after if all(_is_apart(each, self.old, at, self.new) for each in before)]
+        if any(map(str.strip, self.new)) and after:
+            apart = [at for at in before if all(_is_apart(at, self.old, each, self.new) for each in after)]
+            if not apart:
+                return Found(Standing.PRESENT)
+            return Found(Standing.AMBIGUOUS, f"{_said(self.old)} is there, and so is what it becomes")
+        if len(before) > 1:
+            return Found(Standing.AMBIGUOUS, f"several places match, expected one: {_said(self.old)}")
+        if not before or not self.old:
+            return None
+        cuts, at = [], before[0]
+        for change in self._steps():
+            at += change.above_count
+            start = text.shown[at] if at < len(text.shown) else len(text.lines)
+            end = text.shown[at + change.gone - 1] + 1 if change.gone else start
+            cuts.append(_Cut(start, end, change.come))
+            at += change.gone
+        return text.with_cuts(cuts)
+
+    def _steps(self) -> Iterator[_Step]:
+        above = gone = 0
+        come: list[str] = []
+        for line in (*self.lines, " "):
+            if line[0] == " ":
+                if gone or come:
+                    yield _Step(above, gone, tuple(come))
+                    above, gone, come = 0, 0, []
+                above += 1
+            elif line[0] == "-":
+                gone += 1
+            else:
+                come.append(line[1:])
+
+    def _one_by_one(self, text: _Text) -> Found:
+        cuts: list[_Cut] = []
+        last = -1
+        for change in self.changes:
+            if not any(map(str.strip, (*change.gone, *change.come))):
+                continue
+            cut = text.place(change)
+            if isinstance(cut, Found):
+                if cut.standing is Standing.PRESENT:
+                    continue
+                return cut
+            if cut.start < last:
+                return Found(
+                    Standing.ABSENT, f"{_said(change.gone or change.come)}: its lines are in another order"
+                )
+            last = cut.end
+            cuts.append(cut)
+        return text.with_cuts(cuts) if cuts else Found(Standing.PRESENT)
+
+
+class _Step(NamedTuple):
+    above_count: int
+    gone: int
+    come: tuple[str, ...]
+
+
+def _is_apart(at: int, old: Sequence[str], other: int, new: Sequence[str]) -> bool:
+    return at + len(old) <= other or other + len(new) <= at
+
+
+def _said(lines: Sequence[str]) -> str:
+    told = [line.strip() for line in lines if _weight(line) == 1] or [line.strip() for line in lines]
+    return f"`{next(filter(None, told), '')}`"
+
+
+def _key(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _weight(line: str) -> float:
+    return 1 if sum(map(str.isalnum, line)) >= _WORD and line.strip() not in _COMMON else _LITTLE
+
+
+_COMMON = frozenset(
+    {"else:", "try:", "finally:", "return", "pass", "continue", "break", "return None", '"""', "{", "}"}
+)
+
+
+def _full(lines: Sequence[str]) -> list[str]:
+    return [line for line in lines if line.strip()]
+
+
+def _blank(lines: Sequence[str]) -> int:
+    """Return how many blank lines come first."""
+    return next((index for index, line in enumerate(lines) if line.strip()), len(lines))
+
+
+class _Text:
+    """The lines of a text, and which of them count."""
+
+    def __init__(self, lines: Sequence[str], is_passed_over: Callable[[str], bool]) -> None:
+        self.lines = tuple(lines)
+        self.shown = [index for index, line in enumerate(lines) if not is_passed_over(line)]
+        self.full = [index for index in self.shown if lines[index].strip()]
+        self.keys = [_key(lines[index]) for index in self.full]
+
+    def runs(self, wanted: Sequence[str]) -> list[int]:
+        """Return where, among the lines that are shown, these stand one after the other as they are."""
+        if not wanted:
+            return []
+        lines, shown, first = self.lines, self.shown, wanted[0]
+        return [
+            at
+            for at in range(len(shown) - len(wanted) + 1)
+            if lines[shown[at]] == first
+            and all(lines[shown[at + step]] == line for step, line in enumerate(wanted))
+        ]
+
+    def with_cuts(self, cuts: Sequence[_Cut]) -> Found:
+        lines = list(self.lines)
+        for start, end, come in sorted(cuts, reverse=True):
+            # What is passed over is somebody else's, and stays.
+            shown = set(self.shown)
+            kept = [self.lines[index] for index in range(start, end) if index not in shown]
+            lines[start:end] = [*kept, *come]
+        return Found(Standing.READY, lines=tuple(lines), first=min(cut.start for cut in cuts))
+
+    def place(self, change: Change) -> _Cut | Found:
+        """Return which lines a change replaces, or how else it stands to the text."""
+        gone, come = _full(change.gone), _full(change.come)
+        before = self._best(gone, change, is_there=False)
+        after = self._best(come, change, is_there=True)
+        if isinstance(after, _Place) and isinstance(before, _Place) and _share(before, gone, after, come):
+            # What is left of lines of which some go is there before, too, and so is what others come to.
+            if len(come) > len(gone):
+                return Found(Standing.PRESENT)
+            after = None
+        if isinstance(after, _Place) and (
+            not isinstance(before, _Place) or _counts_more(after, before, gone, come)
+        ):
+            return Found(Standing.PRESENT)
+        if isinstance(before, Found) or before is None:
+            return before or Found(Standing.ABSENT, self._nothing_like(change))
+        if isinstance(after, _Place) and after.score == before.score:
+            return Found(
+                Standing.AMBIGUOUS, f"{_said(change.gone or change.come)} is there, and so is what it becomes"
+            )
+        return self._cut(before, change)
+
+    def _nothing_like(self, change: Change) -> str:
+        if _full(change.gone):
+            return f"expected {_said(change.gone)}, which is not there"
+        return f"expected {_said(change.above[::-1])} or {_said(change.below)} beside {_said(change.come)}"
+
+    def _best(self, lines: Sequence[str], change: Change, *, is_there: bool) -> _Place | Found | None:
+        """Return the one place that has these lines and most of what is around them; None where nothing has."""
+        places = [place for at in self._ats(lines) if (place := self._scored(at, lines, change)) is not None]
+        weight = sum(map(_weight, lines))
+        if not lines:
+            # A gap is known by what is on both sides of it; by one side only where a line is to be put beside that.
+            both = [place for place in places if place.above and place.below]
+            places = both or (
+                [] if is_there or (change.gone and _full(change.gone)) else self._beside(places, change)
+            )
+        best = max((place.score for place in places), default=0.0)
+        first = [place for place in places if place.score == best]
+        if len(first) > 1:
+            told = _said(lines or change.come or change.gone)
+            return Found(Standing.AMBIGUOUS, f"several places match, expected one: {told}")
+        if not first or (best < _LITTLE and weight < 1 + is_there):
+            return None
+        return first[0]
+
+    def _beside(self, places: Sequence[_Place], change: Change) -> list[_Place]:
+        """Return the gaps below the line above the change, if that is there and tells them, else above the other."""
+        for side, lines in (("above", change.above[::-1]), ("below", change.below)):
+            near = next(filter(str.strip, lines), "")
+            there = [place for place in places if getattr(place, side)]
+            if _weight(near) == 1 and there:
+                return there
+        return []
+
+    def _ats(self, lines: Sequence[str]) -> Iterator[int]:
+        keys = [_key(line) for line in lines]
+        for at in range(len(self.keys) - len(keys) + 1):
+            if self.keys[at : at + len(keys)] == keys:
+                yield at
+
+    def _shift(self, at: int, line: str) -> int:
+        return _indent(self.lines[self.full[at]]) - _indent(line)
+
+    def _scored(self, at: int, lines: Sequence[str], change: Change) -> _Place | None:
+        shifts = {self._shift(at + step, line) for step, line in enumerate(lines)}
+        if len(shifts) > 1:
+            return None
+        shift = next(iter(shifts), None)
+        above, shift = self._around(range(at - 1, -1, -1), _full(change.above)[::-1], shift)
+        below, shift = self._around(range(at + len(lines), len(self.full)), _full(change.below), shift)
+        return _Place(above + below, at, above, below, shift or 0)
+
+    def _around(self, ats: range, wanted: Sequence[str], shift: int | None) -> tuple[float, int | None]:
+        score = 0.0
+        for at, line in zip(ats, wanted, strict=False):
+            moved = self._shift(at, line)
+            if self.keys[at] != _key(line) or (shift is not None and moved != shift):
+                break
+            shift = moved
+            score += _weight(line)
+        return score, shift
+
+    def _cut(self, place: _Place, change: Change) -> _Cut:
+        gone = _full(change.gone)
+        if gone:
+            start, end = self.full[place.at], self.full[place.at + len(gone) - 1] + 1
+            start -= self._blanks(range(start - 1, -1, -1), _blank(change.gone))
+            end += self._blanks(range(end, len(self.lines)), _blank(change.gone[::-1]))
+        elif place.above or not place.below:
+            start = self.full[place.at - 1] + 1
+            start += self._blanks(range(start, len(self.lines)), _blank(change.above[::-1]))
+            end = start + self._blanks(range(start, len(self.lines)), len(change.gone))
+        else:
+            end = self.full[place.at]
+            end -= self._blanks(range(end - 1, -1, -1), _blank(change.below))
+            start = end - self._blanks(range(end - 1, -1, -1), len(change.gone))
+        return _Cut(start, end, tuple(_moved(line, place.shift) for line in change.come))
+
+    def _blanks(self, ats: range, most: int) -> int:
+        """Return how many of these lines are blank, before one is not."""
+        return next(
+            (step for step, at in enumerate(ats) if step == most or self.lines[at].strip()),
+            min(most, len(ats)),
+        )
+
+
+def _share(before: _Place, gone: Sequence[str], after: _Place, come: Sequence[str]) -> bool:
+    """Tell whether some line is one of those that go and one of those that come, of which there are not as many."""
+    apart = before.at + len(gone) <= after.at or after.at + len(come) <= before.at
+    return bool(gone and come) and len(gone) != len(come) and not apart
+
+
+def _counts_more(after: _Place, before: _Place, gone: Sequence[str], come: Sequence[str]) -> bool:
+    """Tell whether the lines that come are there rather than that they are still to come."""
+    if not gone and come:
+        return after.score >= before.score
+    return after.score > before.score
+
+
+def _moved(line: str, shift: int) -> str:
+    if not line.strip() or not shift:
+        return line
+    return " " * shift + line if shift > 0 else line[min(-shift, _indent(line)) :]

@@ -1,0 +1,317 @@
+"""A change that somebody else wrote is made on a tree that drifted; what became of each of its edits is said."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchkit.drafting import difference
+from patchkit.drafting.change import FileDiff
+from patchkit.drafting.whole import drafted
+from patchkit.errors import ConflictError, TreeError, UsageError
+from patchkit.patchset.patch import Patch
+from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
+from patchkit.porting.findings import findings_of
+from patchkit.porting.follow import Trees
+from patchkit.porting.land import NOT_MADE, land
+from patchkit.porting.merge import Outcome
+from patchkit.series.port import committed
+from patchkit.transaction.apply import Transaction
+from patchkit.transaction.whole import require_whole
+from patchkit.tree.git import GitRepository, GitTree, git
+from patchkit.tree.limits import read_named
+from patchkit.tree.tree import OverlayTree, open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from patchkit.drafting.change import Facts
+    from patchkit.findings.finding import Finding
+    from patchkit.porting.land import LandedFile
+    from patchkit.tree.tree import CheckoutTree, Tree
+
+    Contents = Mapping[str, bytes | None]
+    Watch = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change: what is known of it, the tree that it was made on, and its files; ``commit`` if it is one."""
+
+    facts: Facts
+    base: Tree
+    files: tuple[FileDiff, ...]
+    left: tuple[str, ...] = ()
+    commit: str = ""
+    repository: Path = Path()
+
+
+@dataclass(frozen=True)
+class PortedChange:
+    """What became of a change on a tree; ``commit`` is the one that it was made in there."""
+
+    change: Change
+    files: tuple[LandedFile, ...]
+    findings: tuple[Finding, ...] = ()
+    commit: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its edits are there now."""
+        return all(file.is_whole for file in self.files)
+
+
+@dataclass(frozen=True)
+class Ported:
+    """What became of changes on one tree; ``changed`` are the files that are others now, or would be."""
+
+    onto: str
+    changes: tuple[PortedChange, ...]
+    changed: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
+    error: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every edit is there now."""
+        return not self.error and all(change.is_whole for change in self.changes)
+
+
+class PortConflictError(ConflictError):
+    """Some edits cannot be made, and nothing was written; ``ported`` is what would have become of each."""
+
+    def __init__(self, message: str, ported: Ported) -> None:
+        super().__init__(message)
+        self.ported = ported
+
+
+class Source:
+    """A diff's file, a commit or a range of them, and where it was made."""
+
+    def __init__(self, said: str, base: str, repository: Path) -> None:
+        """Read nothing yet; ``repository`` is where commits and refs are looked up."""
+        self._said = said
+        self._base = base
+        self._repository = repository
+        self._stack = ExitStack()
+        self._git: GitRepository | None = None
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def tree(self, said: str) -> Tree:
+        """Return the tree that a path or a ref names; TreeError if it is none."""
+        if Path(said).exists():
+            return open_tree(Path(said))
+        if self._git is None:
+            self._git = self._stack.enter_context(GitRepository(self._repository))
+        return GitTree(self._git, said)
+
+    def changes(self) -> tuple[Change, ...]:
+        """Return the changes, oldest first; UsageError for what is neither a diff nor a commit, or changes nothing."""
+        path = Path(self._said)
+        found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
+        if not any(change.files for change in found):
+            left = [one for change in found for one in change.left]
+            raise UsageError(
+                f"{self._said}: it changes nothing in the package: {' '.join(left) or 'it is empty.'}"
+            )
+        return found
+
+    def _diff(self, path: Path) -> Change:
+        if not self._base:
+            raise UsageError(f"{path}: which tree was it made on? Name that with --from.")
+        base = self.tree(self._base)
+        try:
+            text = read_named(path).decode()
+        except UnicodeDecodeError:
+            raise UsageError(f"{path} is not readable as UTF-8: save it as that, and try again.") from None
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
+        made = difference.of_diffs(base, (text,))
+        return Change(difference.facts_of_diff(name, text), base, made.files, made.left)
+
+    def _commits(self) -> list[str]:
+        told = ("--reverse", "--no-merges") if ".." in self._said else ("--no-walk",)
+        listed = git(self._repository, "rev-list", *told, "--end-of-options", self._said, "--")
+        commits = listed.stdout.decode().split()
+        if listed.returncode != 0 or not commits:
+            raise UsageError(
+                f"{self._said} is no file, and no commit of {self._repository}: name a diff, a commit or a range, and "
+                "with --repo the repository that has it."
+            )
+        return commits
+
+    def _commit(self, commit: str) -> Change:
+        made = difference.of_commit(self._repository, commit)
+        facts = difference.facts_of_commit(self._repository, commit[:12], commit)
+        number = facts.upstream.rpartition("/")[2]
+        facts = replace(facts, id=number) if number else facts
+        base = self.tree(self._base or f"{commit}^")
+        return Change(facts, base, made.files, made.left, commit, self._repository)
+
+
+def port(
+    source: Source,
+    onto: CheckoutTree,
+    *,
+    keep_going: bool = False,
+    markers: bool = False,
+    allow_dirty: bool = False,
+    dry_run: bool = False,
+    committing: bool = False,
+    folder: Path | None = None,
+    watch: Watch | None = None,
+) -> Ported:
+    """Make changes on a tree and write that, as ``apply`` does, or commit it as ``committing``.
+
+    PortConflictError, and nothing written, if an edit cannot be made; with ``keep_going`` the others are, with
+    ``markers`` conflict markers stand at what cannot. TreeError if the tree refuses. A patch that makes the same of
+    this tree is written to ``folder``.
+    """
+    require_whole(onto)
+    if folder is not None and (folder / "patch.toml").exists():
+        raise UsageError(f"{folder / 'patch.toml'} is there already: name another folder with -o.")
+    changes = source.changes()
+    made = _Made(onto, markers=markers)
+    steps = [made.step(change) for change in _watched(changes, watch)]
+    ported = Ported(onto.package_label, tuple(step.ported for step in steps), made.changed)
+    if not ported.is_whole and not (keep_going or markers):
+        raise PortConflictError(
+            f"{_stuck(ported)}, so nothing was written: --keep-going makes the others, --markers leaves you the "
+            "conflicts to finish.",
+            ported,
+        )
+    if committing:
+        commits = committed(onto, [(step.ported.change, step.plan) for step in steps if step.plan.changes])
+        done = tuple(
+            replace(step.ported, commit=commits.get(step.ported.change.facts.id, "")) for step in steps
+        )
+        ported = replace(ported, changes=done)
+    else:
+        transaction = Transaction(onto, "", allow_dirty=allow_dirty)
+        plan = made.plan(steps)
+        _ = transaction.check(plan) if dry_run else transaction.commit(plan)
+    if folder is not None and not dry_run:
+        ported = replace(ported, folders=_kept(steps, folder))
+    return ported
+
+
+def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = None) -> tuple[Ported, ...]:
+    """Return what would become of changes on several trees; nothing is written, and one that is none has an error."""
+    changes = source.changes()
+    found: list[Ported] = []
+    for at, ref in enumerate(refs):
+        if watch is not None:
+            watch(f"porting to {ref}", at, len(refs))
+        try:
+            made = _Made(source.tree(ref), markers=False)
+            steps = [made.step(change) for change in changes]
+            found.append(Ported(ref, tuple(step.ported for step in steps), made.changed))
+        except TreeError as error:
+            found.append(Ported(ref, (), error=str(error)))
+    return tuple(found)
+
+
+def _watched(changes: Sequence[Change], watch: Watch | None) -> Iterator[Change]:
+    for at, change in enumerate(changes):
+        if watch is not None:
+            watch(f"porting {change.facts.id}", at, len(changes))
+        yield change
+
+
+def _stuck(ported: Ported) -> str:
+    """Say which edits cannot be made: how many, and where the first is."""
+    stuck = [
+        (file, edit)
+        for change in ported.changes
+        for file in change.files
+        for edit in file.edits
+        if edit.outcome in NOT_MADE
+    ]
+    file, edit = stuck[0]
+    where = f"{file.onto}: {edit.site}" if edit.site else file.onto
+    return f"{len(stuck)} edit{'s' * (len(stuck) != 1)} cannot be made ({where}: {edit.reason})"
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A change made on what the ones before it left."""
+
+    ported: PortedChange
+    tree: Tree
+    plan: Plan
+
+
+class _Made:
+    """A tree as changes leave it, one after the other."""
+
+    def __init__(self, onto: Tree, *, markers: bool) -> None:
+        self._onto = onto
+        self._markers = markers
+        self._contents: dict[str, bytes | None] = {}
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The files that are others than in the tree."""
+        return tuple(file for file, text in sorted(self._contents.items()) if text != self._onto.read(file))
+
+    def step(self, change: Change) -> _Step:
+        """Make a change."""
+        tree = OverlayTree(self._onto, dict(self._contents))
+        sources = {each.file: (each.before, each.after) for each in change.files}
+        landing = land(sources, Trees(change.base, tree), change.facts.id if self._markers else "")
+        contents = landing.marked if self._markers else landing.contents
+        self._contents |= contents
+        plan = _plan(tree, change, landing.files, contents)
+        in_place = [(status.patch, edit) for status in plan.patches for edit in status.edits]
+        found = findings_of(tree, landing.contents, in_place)
+        return _Step(PortedChange(change, tuple(landing.files), found), tree, plan)
+
+    def plan(self, steps: Sequence[_Step]) -> Plan:
+        """Return all of the steps as one."""
+        makers: dict[str, list[str]] = {}
+        for step in steps:
+            for change in step.plan.changes:
+                makers.setdefault(change.file, []).extend(change.patches)
+        changes = tuple(
+            FileChange(file, self._onto.read(file), self._contents[file], tuple(dict.fromkeys(makers[file])))
+            for file in self.changed
+        )
+        return Plan(self._onto, tuple(status for step in steps for status in step.plan.patches), changes)
+
+
+def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Contents) -> Plan:
+    """Return a change that was made as what a transaction writes."""
+    facts = change.facts
+    patch = Patch(id=facts.id, title=facts.title or facts.id, why=facts.why, risk="", verify="", edits=())
+    edits = tuple(
+        EditStatus(f"edit-{number}", file.onto, edit.site, State.PENDING)
+        for number, (file, edit) in enumerate(((file, edit) for file in files for edit in file.edits), 1)
+        if edit.outcome in (Outcome.LANDED, Outcome.CHANGED)
+    )
+    changes = tuple(
+        FileChange(file, tree.read(file), text, (facts.id,))
+        for file, text in sorted(contents.items())
+        if tree.read(file) != text
+    )
+    return Plan(tree, (PatchStatus(patch, State.PENDING, edits),), changes)
+
+
+def _kept(steps: Sequence[_Step], folder: Path) -> tuple[Path, ...]:
+    """Write a patch folder for each change as it is there: the folder itself of one, or one in it for each."""
+    places: list[Path] = []
+    for step in steps:
+        files = [FileDiff(change.file, change.before, change.after) for change in step.plan.changes]
+        draft = drafted(step.tree, files, step.ported.change.facts, step.ported.change.left)
+        place = folder if len(steps) == 1 else folder / step.ported.change.facts.id
+        for name, text in draft.files.items():
+            place.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(text, encoding="utf-8")
+        places += [place] if draft.files else []
+    return tuple(places)

@@ -1,0 +1,96 @@
+"""What a change that landed may mean otherwise there: a check of ``verify`` finds what it did not find before.
+
+Names that are not there, imports that lead nowhere, calls that are not accepted, locals that are not bound on each way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from patchkit.findings.finding import Confidence
+from patchkit.plan.rehearse import undefined_names
+from patchkit.porting.tokens import words
+from patchkit.tree.index import Program
+from patchkit.tree.sglang import SERVING, serves
+from patchkit.tree.tree import OverlayTree
+from patchkit.verify.check import broken
+from patchkit.verify.checks import imports, reads, signatures
+from patchkit.verify.runtime import Runtime
+from patchkit.verify.subject import Subject, Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from patchkit.findings.finding import Finding
+    from patchkit.patchset.patch import Patch
+    from patchkit.plan.status import EditStatus
+    from patchkit.tree.tree import Tree
+
+    InPlace = Sequence[tuple[Patch, EditStatus]]
+
+_CHECKS = (imports.check, signatures.check, reads.check)
+
+
+def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPlace) -> tuple[Finding, ...]:
+    """Return what is wrong with ``tree`` with other ``contents``, and was not before; edits ``in_place`` are new."""
+    files = [file for file, text in contents.items() if text is not None and file.endswith(".py")]
+    if not files:
+        return ()
+    new = {line for file in files for line in (contents[file] or b"").splitlines()}
+    new -= {line for file in contents for line in (tree.read(file) or b"").splitlines()}
+    # All of a file that goes may be in one that comes.
+    stood = {file: None if contents[file] is None else tree.read(file) for file in contents}
+    after = _subject(OverlayTree(tree, contents), stood, in_place, new)
+    before = _subject(tree, stood, in_place, new)
+    earlier = Counter(_said(each) for check in _CHECKS for each in check(before).findings)
+    found: list[Finding] = []
+    for check in _CHECKS:
+        for each in check(after).findings:
+            if earlier[_said(each)] > 0:
+                earlier[_said(each)] -= 1
+            else:
+                found.append(each)
+    return (*_undefined(tree, contents, files), *found)
+
+
+def _undefined(tree: Tree, contents: Mapping[str, bytes | None], files: Sequence[str]) -> list[Finding]:
+    return [
+        broken(
+            reads.NAME, file, line, f"`{name}` is not defined there", "define it, or take out what uses it"
+        )
+        for file in files
+        for name, line in undefined_names(tree.read(file) or b"", contents[file] or b"")
+    ]
+
+
+def _said(finding: Finding) -> tuple[str, ...]:
+    # A file may have another name by now.
+    return (finding.rule, finding.function, finding.expression, finding.message)
+
+
+def _subject(
+    tree: Tree, stood: Mapping[str, bytes | None], in_place: InPlace, new: Iterable[bytes]
+) -> Subject:
+    """Return what the checks look at in a tree, which need not be on disk: files as they ``stood`` and what is ``new``.
+
+    What the new lines name is looked up.
+    """
+    subject = Subject(tree, (), Terms(Confidence.LIKELY))  # type: ignore[arg-type]
+    read = ((file, tree.read(file)) for file in {*tree.files(SERVING), *stood})
+    sources = {file: text for file, text in read if text is not None}
+    there = tuple(sorted(file for file in stood if file in sources and file.endswith(".py")))
+    program = Program({file: text for file, text in sources.items() if serves(file)}, there)
+    named = set(words(b"\n".join(new).decode(errors="replace")))
+    for module in program.core:
+        for name in named & module.imports.keys():
+            program.resolve(module, name)  # A check follows no import to a file that nobody has read.
+    subject.__dict__.update(
+        sources=sources,
+        files=there,
+        in_place=tuple(in_place),
+        runtime=Runtime("", lambda _dotted: None),
+        program=program,
+        _read_originals=({file: stood[file] for file in there}, None),
+    )
+    return subject

@@ -1,0 +1,161 @@
+"""Where a file or a definition of one tree is in another: under its name, or moved and renamed."""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from patchkit.porting.outline import MODULE, Item, NoOutlineError, outline
+from patchkit.porting.pairing import likeness
+from patchkit.tree.sglang import SERVING, files_of, module_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from patchkit.tree.tree import Tree
+
+LIKE = 0.5
+"""So like another, up to 1, is what may be the same under another name."""
+_CLOSE = 0.1
+"""So much more like another than the next one is what has moved; two as like are not told apart."""
+
+
+class Trees:
+    """The tree that a change was made on and the one that it goes to, and what of one is what of the other.
+
+    ``renamed`` returns the name that a file of the first has in the second, as far as somebody noted it.
+    """
+
+    def __init__(
+        self, base: Tree, onto: Tree, renamed: Callable[[str], str | None] = lambda _file: None
+    ) -> None:
+        self.base = base
+        self.onto = onto
+        self._renamed = renamed
+        self._outlines: dict[tuple[bool, str], Item | None] = {}
+
+    def file(self, name: str) -> str | None:
+        """Return the file of the second tree that a file of the first is there, None if none is."""
+        if self.onto.read(name) is not None:
+            return name
+        noted = self._renamed(name)
+        if noted is not None and self.onto.read(noted) is not None:
+            return noted
+        return self._alike(name)
+
+    def _alike(self, name: str) -> str | None:
+        """Return the one file of the second tree alone that has nearly the same lines."""
+        text = self.base.read(name)
+        if text is None or len(text) < 200:
+            return None
+        suffix = posixpath.splitext(name)[1]
+        stem = posixpath.basename(name)
+        fresh = [file for file in self.onto.files(SERVING, suffix) if self.base.read(file) is None]
+        named = [file for file in fresh if posixpath.basename(file) == stem] or fresh
+        scores = sorted(((alike(text, self.onto.read(file) or b""), file) for file in named), reverse=True)
+        if not scores or scores[0][0] < LIKE or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
+            return None
+        return scores[0][1]
+
+    def outline(self, file: str, *, onto: bool) -> Item | None:
+        """Return a file of one of the trees as items, None if there is none or it is no Python."""
+        if (onto, file) not in self._outlines:
+            content = (self.onto if onto else self.base).read(file)
+            try:
+                found = None if content is None else outline(decoded(content))
+            except (NoOutlineError, UnicodeDecodeError):
+                found = None
+            self._outlines[onto, file] = found
+        return self._outlines[onto, file]
+
+    def definition(self, file: str, base: Item) -> tuple[str, Item] | None:
+        """Return where a class or function of ``file`` is that is not where it was: the one place that came to be."""
+        scores: list[tuple[float, str, Item]] = []
+        for home, each in self._named(base.name):
+            if each.kind == "ClassDef" and base.kind != "ClassDef":
+                continue
+            before = self.outline(home, onto=False)
+            if before is not None and before.find(each.site) is not None:
+                continue  # It is another one, which the first tree has as well.
+            score = _likeness(base, each)
+            if score >= LIKE:
+                scores.append((score, home, each))
+        scores.sort(key=lambda found: -found[0])
+        if not scores or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
+            return None
+        return scores[0][1:]
+
+    def importing(self, line: str) -> str:
+        """Return an import of a name from where the second tree has it; nothing where no one place does."""
+        source, _, _ = line.removeprefix("from ").partition(" import ")
+        files = files_of(source) if line.startswith("from ") else ()
+        if not files or source.startswith("."):
+            return line
+        taken = line.partition(" import ")[2].split()[0]
+        home = next((file for file in files if self.onto.read(file) is not None), None)
+        folder = files[-1].removesuffix("__init__.py")
+        if home is not None and re.search(
+            rb"\b" + re.escape(taken.encode()) + rb"\b", self.onto.read(home) or b""
+        ):
+            return line
+        if self.onto.read(f"{folder}{taken}.py") is not None:
+            return line
+        homes = {
+            file for file, each in self._named(taken) if each.above is not None and each.above.kind == MODULE
+        }
+        return (
+            line.replace(source, module_of(next(iter(homes)), source.partition(".")[0]), 1)
+            if len(homes) == 1
+            else ""
+        )
+
+    def _named(self, name: str) -> list[tuple[str, Item]]:
+        sign = re.compile(
+            rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+" + re.escape(name.encode()) + rb"\b", re.M
+        )
+        found: list[tuple[str, Item]] = []
+        for file, content in self._sources.items():
+            if name.encode() in content and sign.search(content):
+                whole = self.outline(file, onto=True)
+                inside = whole.definitions() if whole is not None else ()
+                found += [(file, each) for each in inside if each.name == name]
+        return found
+
+    @cached_property
+    def _sources(self) -> dict[str, bytes]:
+        read = ((file, self.onto.read(file)) for file in self.onto.files(SERVING))
+        return {file: content for file, content in read if content is not None}
+
+
+def alike(one: bytes, other: bytes) -> float:
+    """Return how much of the lines of two files is the same, up to 1; 0 where one is much longer."""
+    if not 0.5 < (len(one) + 1) / (len(other) + 1) < 2:
+        return 0.0
+    left, right = set(one.splitlines()), set(other.splitlines())
+    return 2 * len(left & right) / max(1, len(left) + len(right))
+
+
+def _likeness(one: Item, other: Item) -> float:
+    if one.bare == other.bare:
+        return 1.0
+    lines = (one.bare.splitlines(), other.bare.splitlines())
+    return max(
+        likeness(one, other) if one.name != other.name else 0.0,
+        difflib.SequenceMatcher(None, *lines, autojunk=False).ratio(),
+    )
+
+
+def decoded(content: bytes) -> str:
+    """Return a file's text; line ends become plain, and a mark at its beginning goes."""
+    return content.decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def encoded(text: str, like: bytes) -> bytes:
+    """Return a text as bytes, with the line ends and the mark at the beginning of another."""
+    content = text.encode()
+    if like.partition(b"\n")[0].endswith(b"\r"):
+        content = content.replace(b"\n", b"\r\n")
+    return b"\xef\xbb\xbf" + content if like.startswith(b"\xef\xbb\xbf") else content

@@ -1,0 +1,309 @@
+"""A change, as each file before and after it, is made in another tree: what becomes of each file and of each edit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchkit.plan.rehearse import undefined_names
+from patchkit.porting import lines
+from patchkit.porting.follow import LIKE, alike, decoded, encoded
+from patchkit.porting.merge import Edit, Merge, Outcome, imported
+from patchkit.porting.outline import Item, NoOutlineError, outline
+from patchkit.porting.surroundings import told
+from patchkit.porting.tokens import words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from patchkit.porting.follow import Trees
+    from patchkit.porting.merge import Key
+
+    Sources = Mapping[str, tuple[bytes | None, bytes | None]]
+    """The files of a change, before and after it; None stands for no file."""
+
+NOT_MADE = frozenset({Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET})
+"""What became of edits that were not made."""
+
+
+@dataclass
+class LandedFile:
+    """One file of a change: where it went, if not to its own name, and what became of its edits."""
+
+    file: str
+    onto: str
+    edits: list[Edit] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its edits are there now."""
+        return not {edit.outcome for edit in self.edits} & NOT_MADE
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the file: the worst that became of an edit."""
+        outcomes = {edit.outcome for edit in self.edits}
+        order = (Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET, Outcome.CHANGED, Outcome.LANDED)
+        return next((each for each in order if each in outcomes), Outcome.ALREADY)
+
+
+@dataclass
+class Landing:
+    """A change on another tree: its files, and the new contents; None stands for a file that goes.
+
+    ``marked`` are the contents with conflict markers at what could not be made.
+    """
+
+    files: list[LandedFile]
+    contents: dict[str, bytes | None]
+    marked: dict[str, bytes | None] = field(default_factory=dict)
+
+
+def land(sources: Sources, trees: Trees, name: str = "") -> Landing:
+    """Make a change on the second of two trees; ``name`` is what markers call it.
+
+    An edit whose code has a name that nothing there defines is not made.
+    """
+    known = Outlines()
+    refused: dict[Key, str] = {}
+    sources, moves = _with_moves(sources)
+    while True:
+        landing = _Landing(trees, moves, refused, known, name).land(sources)
+        more = {key: why for key, why in _unmet(landing, trees).items() if key not in refused}
+        if not more:
+            return landing
+        refused |= more
+
+
+def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
+    """Return a change whose files that go where one like them comes are renamed, and their new names by the old."""
+    gone = {file: before for file, (before, after) in sources.items() if before and after is None}
+    come = {file: after for file, (before, after) in sources.items() if after and before is None}
+    moves: dict[str, str] = {}
+    for old, before in gone.items():
+        likely = [(alike(before, after), new) for new, after in come.items() if new not in moves.values()]
+        score, new = max(likely, default=(0.0, ""))
+        if score >= LIKE:
+            moves[old] = new
+    found = {
+        file: (before, come[moves[file]] if file in moves else after)
+        for file, (before, after) in sources.items()
+        if file not in moves.values()
+    }
+    return found, moves
+
+
+def _unmet(landing: Landing, trees: Trees) -> dict[Key, str]:
+    """Return the edits that leave a name undefined, and what it is."""
+    found: dict[Key, str] = {}
+    for name, content in landing.contents.items():
+        if content is None or not name.endswith(".py"):
+            continue
+        before = trees.onto.read(name)
+        for missing, _ in undefined_names(before or b"", content):
+            edits = [edit for file in landing.files for edit in file.edits if edit.key is not None]
+            for edit in edits:
+                assert edit.key is not None
+                item, part = edit.key
+                text = item.head if part else item.own
+                if missing in words(edit.wanted or text) or missing in _defined(item):
+                    found[edit.key] = f"{missing} is not defined there"
+    return found
+
+
+def _defined(item: Item) -> set[str]:
+    """Return what an item defines or imports: what is left without it when that goes."""
+    names = {item.name} if item.is_definition else set[str]()
+    return names | {line.split()[-1] for line in imported(item)}
+
+
+class Outlines:
+    """The versions of files that a change has, as items; each text is read once."""
+
+    def __init__(self) -> None:
+        self._found: dict[bytes, Item] = {}
+
+    def of(self, content: bytes) -> Item:
+        """Return a text as items; NoOutlineError or UnicodeDecodeError where it is no Python."""
+        if content not in self._found:
+            self._found[content] = outline(decoded(content))
+        return self._found[content]
+
+
+class _Landing:
+    def __init__(
+        self, trees: Trees, moves: Mapping[str, str], refused: Mapping[Key, str], known: Outlines, name: str
+    ) -> None:
+        self._trees = trees
+        self._moves = dict(moves)
+        self._known = known
+        self._contents: dict[str, bytes | None] = {}
+        self._merging = Merge(lambda _item: None, refused)
+        self._name = name
+        self._marked: dict[str, bytes | None] = {}
+        self._roots: dict[str, Item] = {}
+
+    def land(self, sources: Sources) -> Landing:
+        files = [self._file(name, *versions) for name, versions in sources.items()]
+        for name in self._roots:
+            self._write(name)
+        brought = [self._bring(name, sources) for name in self._roots if self._target(name) in self._contents]
+        for name in dict.fromkeys(name for names in brought for name in names):
+            self._write(name)
+        return Landing(files, self._contents, self._contents | self._marked)
+
+    def _write(self, name: str) -> None:
+        before = self._trees.onto.read(name) or b""
+        text, target = self._merging.render(self._roots[name]), self._target(name)
+        if text != decoded(before) or target != name:
+            self._contents[target] = encoded(text, before)
+            if target != name:
+                self._contents[name] = None
+        marked = self._merging.render(self._roots[name], self._name)
+        if self._name and marked != text:
+            self._marked[target] = encoded(marked, before)
+
+    def _bring(self, name: str, sources: Sources) -> tuple[str, ...]:
+        """Import what the new code of a file has from an import that is not there; return the files to write anew."""
+        content = self._contents[self._target(name)]
+        file = next((f for f in sources if self._trees.file(f) == name), None)
+        after = sources[file][1] if file is not None else None
+        if content is None or after is None:
+            return ()
+        try:
+            imports = _imports(self._known.of(after))
+        except (NoOutlineError, UnicodeDecodeError):
+            return ()
+        lines = [
+            line
+            for missing, _ in undefined_names(self._trees.onto.read(name) or b"", content)
+            if missing in imports and (line := self._trees.importing(imports[missing]))
+        ]
+        for line in dict.fromkeys(lines):
+            self._merging.bring(self._roots[name], line)
+        return (name,) if lines else ()
+
+    def _target(self, name: str) -> str:
+        return self._moves.get(name, name)
+
+    def _follow(self, found: LandedFile) -> None:
+        """Take a file that the change renames to its new name."""
+        target = self._target(found.file)
+        if target != found.file:
+            self._moves[found.onto] = target
+            found.notes.append(f"{found.onto} becomes {target}")
+
+    def _file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
+        if before is None:
+            return self._new(name, after or b"")
+        there = self._trees.file(name)
+        if there is None:
+            found = LandedFile(name, name)
+            outcome = Outcome.ALREADY if after is None else Outcome.NO_SITE
+            reason = "" if after is None else f"the tree has no {name}"
+            if after is not None and name.endswith(".py") and self._scattered(found, before, after):
+                return found
+            found.edits.append(Edit("", outcome, reason))
+            return found
+        found = LandedFile(name, there)
+        if there != name:
+            found.notes.append(f"{name} is {there} there")
+        self._follow(found)
+        ours = self._trees.onto.read(there) or b""
+        if after is None:
+            self._take(found, before, ours)
+        elif ours == before and not self._merging.refused:
+            self._contents[self._target(there)] = after
+            if self._target(there) != there:
+                self._contents[there] = None
+            found.edits.append(Edit("", Outcome.LANDED))
+        elif ours == after:
+            found.edits.append(Edit("", Outcome.ALREADY))
+        else:
+            self._merge(found, before, after, ours)
+        return found
+
+    def _new(self, name: str, after: bytes) -> LandedFile:
+        found = LandedFile(name, name)
+        ours = self._trees.onto.read(name)
+        if ours is None:
+            self._contents[name] = after
+            found.edits.append(Edit("", Outcome.LANDED))
+        elif _same(ours, after):
+            found.edits.append(Edit("", Outcome.ALREADY))
+        else:
+            found.edits.append(Edit("", Outcome.CONFLICT, "the file comes, and another is there"))
+        return found
+
+    def _take(self, found: LandedFile, before: bytes, ours: bytes) -> None:
+        if _same(ours, before):
+            self._contents[found.onto] = None
+            found.edits.append(Edit("", Outcome.LANDED))
+        else:
+            found.edits.append(Edit("", Outcome.CONFLICT, "the file goes, and is another there"))
+
+    def _merge(self, found: LandedFile, before: bytes, after: bytes, ours: bytes) -> None:
+        try:
+            texts = decoded(before), decoded(after), decoded(ours)
+        except UnicodeDecodeError:
+            found.edits.append(Edit("", Outcome.CONFLICT, "it is no text, and not as it was"))
+            return
+        known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
+        try:
+            base, theirs = self._known.of(before), self._known.of(after)
+        except NoOutlineError:
+            known = None
+        if known is None:
+            text, edits = lines.merged(*texts)
+            found.edits += edits
+            if text != texts[2]:
+                self._contents[found.onto] = encoded(text, ours)
+            return
+        self._roots[found.onto] = known
+        self._made(found, lambda: self._merging.make(base, theirs, known))
+        found.edits = [told(edit, base) for edit in found.edits]
+
+    def _made(self, found: LandedFile, make: Callable[[], None]) -> None:
+        """Make edits, and note which are those of a file."""
+        first = len(self._merging.edits)
+        self._merging.elsewhere = lambda item: self._elsewhere(found, item)
+        make()
+        found.edits += self._merging.edits[first:]
+        found.notes += sorted(self._merging.followed)
+        self._merging.followed.clear()
+
+    def _elsewhere(self, found: LandedFile, item: Item) -> Item | None:
+        place = self._trees.definition(found.file, item)
+        if place is None:
+            return None
+        file, definition = place
+        found.notes.append(f"{item.site} is {definition.site} in {file} there")
+        root = self._trees.outline(file, onto=True)
+        assert root is not None  # The definition is in it.
+        self._roots.setdefault(file, root)
+        return definition
+
+    def _scattered(self, found: LandedFile, before: bytes, after: bytes) -> bool:
+        """Make the edits of a file that is not there in its definitions, wherever they are."""
+        try:
+            base, theirs = self._known.of(before), self._known.of(after)
+        except (NoOutlineError, UnicodeDecodeError):
+            return False
+        self._made(found, lambda: self._merging.scatter(base, theirs))
+        return True
+
+
+def _imports(module: Item) -> dict[str, str]:
+    """Return what a file's own imports bind, each as an import of that alone."""
+    lines = [line for each in module.parts if each.is_import for line in imported(each)]
+    return {line.split()[-1].partition(".")[0]: line for line in lines}
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    if one == other:
+        return True
+    try:
+        return outline(decoded(one)).code == outline(decoded(other)).code
+    except (NoOutlineError, UnicodeDecodeError):
+        return False

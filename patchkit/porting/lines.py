@@ -1,0 +1,48 @@
+"""Three versions of a text that is no Python become one, line by line."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from patchkit.porting.merge import Edit, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def merged(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:
+    """Return ``ours`` with what ``theirs`` changes of ``base``, and what became of each change."""
+    b, t, o = (text.splitlines(keepends=True) for text in (base, theirs, ours))
+    to_ours = _pairs(b, o)
+    found: list[Edit] = []
+    changes: list[tuple[int, int, list[str]]] = []
+    for kind, b1, b2, t1, t2 in difflib.SequenceMatcher(None, b, t, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        site, was, wanted = f"line {b1 + 1}", "".join(b[b1:b2]), "".join(t[t1:t2])
+        start = 0 if b1 == 0 else to_ours.get(b1 - 1, -1) + 1 if b1 - 1 in to_ours else None
+        end = len(o) if b2 == len(b) else to_ours.get(b2)
+        if start is None and end is not None and o[max(0, end - (b2 - b1)) : end] == b[b1:b2]:
+            start = end - (b2 - b1)
+        if end is None and start is not None and o[start : start + b2 - b1] == b[b1:b2]:
+            end = start + b2 - b1
+        if start is None or end is None or end < start:
+            reason = "the lines around it are not there"
+            found.append(Edit(site, Outcome.CONFLICT, reason, was, "", wanted))
+        elif o[start:end] == t[t1:t2]:
+            found.append(Edit(site, Outcome.ALREADY))
+        elif o[start:end] == b[b1:b2]:
+            changes.append((start, end, t[t1:t2]))
+            found.append(Edit(site, Outcome.LANDED))
+        else:
+            stands = "".join(o[start:end])
+            found.append(Edit(site, Outcome.CONFLICT, "the lines are others there", was, stands, wanted))
+    for start, end, lines in reversed(changes):
+        o[start:end] = lines
+    return "".join(o), found
+
+
+def _pairs(one: Sequence[str], other: Sequence[str]) -> dict[int, int]:
+    blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    return {block.a + n: block.b + n for block in blocks for n in range(block.size)}

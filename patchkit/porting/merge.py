@@ -1,0 +1,810 @@
+"""What one version of a file changes of another is made in a third, edit by edit, where that has the same.
+
+An edit goes to the statement, branch, definition or element that it changes, wherever that stands by now; what comes
+new goes beside what it came beside. Where that is not there, or says something else, it is a conflict.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import keyword
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchkit.porting import tokens
+from patchkit.porting.pairing import alike, paired, renames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from patchkit.porting.outline import Item
+
+    Elsewhere = Callable[[Item], Item | None]
+    Key = tuple[Item, str]
+    """An edit by what it changes, or what goes or comes, and which part of that: all of it, or its header."""
+
+_STEP = "    "
+_WIDTH = 88
+_NEARLY = 0.8
+"""So much of its lines is the same of a definition that goes although it is another there."""
+
+
+class Outcome(str, enum.Enum):
+    """What became of an edit: it landed, also where its neighbourhood changed, or was there already, or is not made.
+
+    That is so where its site is another, where there is none, or where its code needs what the tree does not have.
+    """
+
+    LANDED = "landed"
+    CHANGED = "changed"
+    ALREADY = "already"
+    CONFLICT = "conflict"
+    NO_SITE = "no-site"
+    UNMET = "unmet"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit: where it was made, what became of it and why; ``was`` is its site as it was, ``stands`` as it is there.
+
+    ``wanted`` is the code that a conflict leaves for a person, and ``place`` what it is about in the other tree.
+    """
+
+    site: str
+    outcome: Outcome
+    reason: str = ""
+    was: str = ""
+    stands: str = ""
+    wanted: str = ""
+    place: Item | None = field(default=None, compare=False)
+    key: Key | None = field(default=None, compare=False)
+
+
+@dataclass
+class Merge:
+    """The edits of a change, made in the outlines of another tree; ``elsewhere`` finds a definition that moved.
+
+    What is ``refused`` is not made, for the reason that is given.
+    """
+
+    elsewhere: Elsewhere
+    refused: Mapping[Key, str] = field(default_factory=dict)
+    edits: list[Edit] = field(default_factory=list)
+    followed: set[str] = field(default_factory=set)
+    """Which names were taken for which, and where."""
+    _texts: dict[Item, str | None] = field(default_factory=dict)
+    _heads: dict[Item, str] = field(default_factory=dict)
+    _leads: dict[Item, str] = field(default_factory=dict)
+    _slots: dict[tuple[Item, int], list[str]] = field(default_factory=dict)
+    _names: dict[Item, dict[str, str]] = field(default_factory=dict)
+
+    def make(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make in ``ours`` what ``theirs`` changes of ``base``; all three are files."""
+        self._rows(base, theirs, ours)
+
+    def scatter(self, base: Item, theirs: Item) -> None:
+        """Make in definitions, wherever they are, what one file changes of another that is not there."""
+        pairs = paired(base.parts, theirs.parts)
+        for one, other in pairs.items():
+            if one.plain != other.plain and one.is_definition:
+                self._missing(one, other)
+            elif one.plain != other.plain and not one.is_import:
+                self._note(one, Outcome.NO_SITE, "the tree has no such file", theirs=other)
+        for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
+            self._note(each, Outcome.NO_SITE, "the tree has no such file", theirs=each)
+
+    def render(self, item: Item, name: str = "") -> str:
+        """Return what an item of the other tree has become; with a ``name`` there are markers at conflicts."""
+        stuck = self._stuck(item) if name else []
+        if stuck:
+            return self._marked(item, name, stuck)
+        if item in self._texts:
+            return self._texts[item] or ""
+        lead = self._leads.get(item, item.lead)
+        found = [lead + self._heads.get(item, item.head)]
+        for at in range(len(item.parts) + 1):
+            for text in self._slots.get((item, at), ()):
+                if found[-1] and not found[-1].endswith("\n"):
+                    found.append("\n")
+                found.append(text)
+            if at < len(item.parts):
+                found.append(self.render(item.parts[at], name))
+        return "".join(found) + item.tail
+
+    def _stuck(self, item: Item) -> list[tuple[int, Edit]]:
+        """Return the conflicts that stand at an item, with the numbers of their edits."""
+        return [
+            (number, edit)
+            for number, edit in enumerate(self.edits, 1)
+            if edit.place is item and edit.outcome in {Outcome.CONFLICT, Outcome.UNMET} and not item.is_scope
+        ]
+
+    def _marked(self, item: Item, name: str, stuck: Sequence[tuple[int, Edit]]) -> str:
+        """Return an item between conflict markers: what stands there, what was expected, what is wanted."""
+        body = self.render(item).removeprefix(item.lead)
+        was, wanted = (
+            "".join(text if text.endswith("\n") or not text else f"{text}\n" for text in dict.fromkeys(texts))
+            for texts in ((edit.was for _, edit in stuck), (edit.wanted for _, edit in stuck))
+        )
+        said = f"{name} edit-{stuck[0][0]}"
+        return "".join(
+            (
+                item.lead,
+                f"<<<<<<< found (patchkit {said})\n",
+                body if body.endswith("\n") or not body else f"{body}\n",
+                f"||||||| expected\n{tokens.shifted(was, '', item.indent)}",
+                f"=======\n{tokens.shifted(wanted, '', item.indent)}",
+                f">>>>>>> wanted (patchkit {said}, port)\n",
+            )
+        )
+
+    def _refuses(
+        self, item: Item, part: str = "", *, theirs: Item | None = None, ours: Item | None = None
+    ) -> bool:
+        """Tell whether an edit is refused, and note why."""
+        reason = self.refused.get((item, part))
+        if reason is not None:
+            self._note(item, Outcome.UNMET, reason, theirs=theirs, ours=ours)
+        return reason is not None
+
+    def _is_refused_inside(self, *versions: Item) -> bool:
+        return any(item in version.walk() for item, _ in self.refused for version in versions)
+
+    def _note(
+        self,
+        about: Item,
+        outcome: Outcome,
+        reason: str = "",
+        *,
+        theirs: Item | None = None,
+        ours: Item | None = None,
+        key: Key | None = None,
+    ) -> None:
+        changed = outcome not in (Outcome.LANDED, Outcome.ALREADY)
+        self.edits.append(
+            Edit(
+                about.site,
+                outcome,
+                reason,
+                about.plain if changed else "",
+                ours.plain if changed and ours is not None else "",
+                theirs.plain if theirs is not None else "",
+                ours,
+                key,
+            )
+        )
+
+    def _item(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make in an item what another makes of its counterpart."""
+        self._lead(base, theirs, ours)
+        was, becomes = self._named(base.bare, ours), self._named(theirs.bare, ours)
+        if was == becomes:
+            return
+        if theirs.code == ours.code and base.code != theirs.code:
+            self._note(theirs, Outcome.ALREADY)
+            return
+        is_nested = base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours)
+        if is_nested and (ours.bare != was or self._is_refused_inside(base, theirs)):
+            self._head(base, theirs, ours)
+            self._rows(base, theirs, ours)
+        elif self._refuses(theirs, theirs=theirs, ours=ours):
+            pass
+        elif ours.bare == was:
+            self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(becomes, "", ours.indent)
+            self._note(theirs, Outcome.LANDED, ours=ours, key=(theirs, ""))
+        elif theirs.code == ours.code:
+            self._note(theirs, Outcome.ALREADY)
+        else:
+            self._merged(base, theirs, ours)
+
+    def _merged(self, base: Item, theirs: Item, ours: Item) -> None:
+        was, becomes = self._named(base.bare, ours), self._named(theirs.bare, ours)
+        stands = ours.bare
+        if base.code == ours.code:
+            made = becomes
+        elif base.code == theirs.code:
+            reason = "a comment in it is another there, and stays"
+            self._note(base, Outcome.CHANGED, reason, theirs=theirs, ours=ours)
+            return
+        elif base.parts or theirs.parts or ours.parts:
+            self._note(base, Outcome.CONFLICT, "it has another form there", theirs=theirs, ours=ours)
+            return
+        else:
+            try:
+                made = tokens.merged(was, becomes, stands)
+            except tokens.ClashError as error:
+                imports = _joined(base, theirs, ours)
+                if not imports:
+                    self._note(base, Outcome.CONFLICT, str(error), theirs=theirs, ours=ours)
+                    return
+                made = imports
+        self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(made, "", ours.indent)
+        outcome = Outcome.LANDED if base.code == ours.code else Outcome.CHANGED
+        reason = "" if outcome is Outcome.LANDED else "the statement says more or less there"
+        self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
+
+    def _lead(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Let comments above follow, unless they are others there."""
+        was, becomes, stands = (_stripped(item.lead) for item in (base, theirs, ours))
+        if was == becomes:
+            return
+        if becomes == stands:
+            self._note(theirs, Outcome.ALREADY)
+        elif stands == was:
+            self._leads[ours] = tokens.shifted(theirs.lead, theirs.indent, ours.indent)
+            if ours in self._texts:
+                self._texts[ours] = self._leads[ours] + (self._texts[ours] or "")
+            self._note(theirs, Outcome.LANDED)
+        else:
+            self._note(
+                base,
+                Outcome.CHANGED,
+                "the comment above is another there, and stays",
+                theirs=theirs,
+                ours=ours,
+            )
+
+    def _head(self, base: Item, theirs: Item, ours: Item) -> None:
+        was, becomes = self._named(_bare(base), ours), self._named(_bare(theirs), ours)
+        stands = _bare(ours)
+        if was == becomes or not was or self._refuses(theirs, "head", theirs=theirs, ours=ours):
+            return
+        if stands == was or " ".join(stands.split()) == " ".join(was.split()):
+            made, outcome = becomes, Outcome.LANDED
+        elif " ".join(tokens.words(stands)) == " ".join(tokens.words(becomes)):
+            self._note(theirs, Outcome.ALREADY)
+            return
+        else:
+            try:
+                made, outcome = _merged_heads(was, becomes, stands), Outcome.CHANGED
+            except tokens.ClashError as error:
+                self._note(base, Outcome.CONFLICT, str(error), theirs=theirs, ours=ours)
+                return
+        self._heads[ours] = tokens.shifted(made, "", ours.indent)
+        reason = "the header says more or less there" if outcome is Outcome.CHANGED else ""
+        self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, "head"))
+
+    def _named(self, text: str, ours: Item) -> str:
+        """Return a text with the names that locals and parameters have in the other tree's function."""
+        function = ours.function
+        names = self._names.get(function, {}) if function is not None else {}
+        made = tokens.renamed(text, names)
+        if made != text:
+            self.followed.update(f"{old} is {new} in {ours.site} there" for old, new in names.items())
+        return made
+
+    def _is_same(self, base: Item, ours: Item) -> bool:
+        """Tell whether what is there is what goes, but for names."""
+        if base.code == ours.code:
+            return True
+        return tokens.words(self._named(base.bare, ours)) == tokens.words(ours.bare)
+
+    def _is_earlier(self, base: Item, ours: Item) -> bool:
+        """Tell whether what is there has nothing that was not in what goes: that, or an earlier form of it."""
+        return base.code == ours.code or tokens.is_part(ours.bare, self._named(base.bare, ours))
+
+    def _rows(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make in the parts of an item what another makes of its counterpart's."""
+        to_theirs = paired(base.parts, theirs.parts)
+        to_ours = paired(base.parts, ours.parts)
+        if ours.is_function and ours not in self._names:
+            self._names[ours] = _renamed_locals(base, ours, to_ours)
+        row = _Row(base, theirs, ours, to_theirs, to_ours)
+        stuck: set[Item] = set()
+        for one, other in to_theirs.items():
+            if one.plain != other.plain:
+                first = len(self.edits)
+                self._changed(row, one, other)
+                is_stuck = any(edit.outcome is Outcome.CONFLICT for edit in self.edits[first:])
+                stuck |= {other} if is_stuck and not other.parts else set()
+        for gap in row.gaps():
+            beside = {
+                *theirs.parts[max(0, gap.left) : gap.left + 1],
+                *theirs.parts[gap.right : gap.right + 1],
+            }
+            if stuck & beside and not base.is_scope:
+                self._conflict(row, gap, "what stands beside it is a conflict", [])
+            elif base.is_scope or not (gap.gone and gap.come):
+                for one in gap.gone:
+                    self._gone(row, one)
+                if gap.come:
+                    self._come(row, gap)
+            else:
+                self._replaced(row, gap)
+
+    def _changed(self, row: _Row, base: Item, theirs: Item) -> None:
+        ours = row.to_ours.get(base)
+        if ours is not None:
+            self._item(base, theirs, ours)
+            return
+        if base.is_definition:
+            self._missing(base, theirs)
+            return
+        inside = _inside(base, row.ours)
+        if inside is not None:
+            self._item(base, theirs, inside)
+        elif any(theirs.code == each.code for each in row.fresh()):
+            self._note(theirs, Outcome.ALREADY)
+        elif base.code == theirs.code:
+            reason = "a comment changes, of a statement that is not there"
+            self._note(base, Outcome.CHANGED, reason, theirs=theirs, ours=row.ours)
+        elif base.is_import and self._import(row, base, theirs):
+            pass
+        else:
+            self._note(
+                base,
+                Outcome.CONFLICT,
+                f"the statement that changes is not there{_moved_to(base, row.ours)}",
+                theirs=theirs,
+                ours=row.ours,
+            )
+
+    def _missing(self, base: Item, theirs: Item) -> None:
+        """Make the edits of a definition that is not where it was."""
+        place = self.elsewhere(base)
+        if place is not None:
+            self._item(base, theirs, place)
+        elif base.kind == "ClassDef" and theirs.kind == "ClassDef":
+            pairs = paired(base.parts, theirs.parts)
+            for one, other in pairs.items():
+                if one.plain != other.plain and one.is_definition:
+                    self._missing(one, other)
+                elif one.plain != other.plain:
+                    self._note(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=other)
+            for each in (each for each in theirs.parts if each not in pairs.values()):
+                self._note(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=each)
+        else:
+            self._note(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
+
+    def _import(self, row: _Row, base: Item, theirs: Item) -> bool:
+        """Import what comes to an import that is not there."""
+        had, has = imported(base), imported(theirs)
+        here = {name for each in row.ours.parts if each.is_import for name in imported(each)}
+        fresh = [name for name in has if name not in had and name not in here]
+        if not fresh:
+            self._note(theirs, Outcome.ALREADY)
+            return True
+        imports = [at for at, each in enumerate(row.ours.parts) if each.is_import]
+        indent = row.ours.parts[0].indent if row.ours.parts else ""
+        text = "".join(f"{indent}{name}\n" for name in fresh)
+        self._slots.setdefault((row.ours, imports[-1] + 1 if imports else 0), []).append(text)
+        self._note(theirs, Outcome.LANDED)
+        return True
+
+    def _gone(self, row: _Row, base: Item) -> None:
+        ours = row.to_ours.get(base) or _inside(base, row.ours)
+        if ours is None and base.is_definition:
+            ours = self.elsewhere(base)
+        if ours is None:
+            self._note(base, Outcome.ALREADY)
+        elif self._refuses(base, ours=ours):
+            pass
+        elif self._is_same(base, ours):
+            self._texts[ours] = ""
+            self._note(base, Outcome.LANDED, ours=ours, key=(base, ""))
+        elif base.is_import and (left := _joined(base, None, ours)):
+            self._texts[ours] = ours.lead + tokens.shifted(left, "", ours.indent)
+            self._note(base, Outcome.CHANGED, "the import has more names there", ours=ours, key=(base, ""))
+        elif self._is_earlier(base, ours) or (base.is_definition and alike(base, ours) >= _NEARLY):
+            self._texts[ours] = ""
+            reason = "what goes says more or less there"
+            self._note(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
+        else:
+            self._note(base, Outcome.CONFLICT, "what goes says something else there", ours=ours)
+
+    def _replaced(self, row: _Row, gap: _Gap) -> None:
+        """Put statements in the place of others."""
+        there = [row.to_ours.get(one) or _inside(one, row.ours) for one in gap.gone]
+        found = [(one, each) for one, each in zip(gap.gone, there, strict=True) if each is not None]
+        codes = {each.code for each in row.ours.parts}
+        is_there = codes.issuperset(each.code for each in gap.come)
+        if is_there and codes.isdisjoint(one.code for one in gap.gone):
+            self._note(gap.come[0], Outcome.ALREADY)
+            return
+        if len(found) < len(gap.gone) and not all(
+            _says_little(one) for one, each in zip(gap.gone, there, strict=True) if each is None
+        ):
+            gone = next(one for one, each in zip(gap.gone, there, strict=True) if each is None)
+            where = _moved_to(gone, row.ours)
+            self._conflict(row, gap, f"not all of the code that it rewrites is there{where}", there)
+            return
+        if not found:
+            self._come(row, gap)
+            return
+        other = next((each for one, each in found if not self._is_earlier(one, each)), None)
+        if other is not None:
+            self._conflict(row, gap, "the code that it rewrites says something else there", there)
+            return
+        first = found[0][1]
+        assert first.above is not None
+        if any(self._refuses(each, theirs=each, ours=first) for each in (*gap.come, *gap.gone)):
+            return
+        for _, each in found:
+            self._texts[each] = ""
+        at = first.above.parts.index(first)
+        self._put(first.above, at, gap.come, first.indent)
+        same = all(self._is_same(one, each) for one, each in found)
+        edit = Edit(
+            row.base.site,
+            Outcome.LANDED if same else Outcome.CHANGED,
+            "" if same else "the code that it rewrites says less there",
+            "" if same else "".join(one.plain for one in gap.gone),
+            "" if same else "".join(each.plain for _, each in found),
+            "".join(each.plain for each in gap.come),
+            first,
+            (gap.come[0], ""),
+        )
+        self.edits.append(edit)
+
+    def _conflict(self, row: _Row, gap: _Gap, reason: str, there: Sequence[Item | None]) -> None:
+        place = next((each for each in there if each is not None), row.ours)
+        edit = Edit(
+            row.base.site,
+            Outcome.CONFLICT,
+            reason,
+            "".join(each.plain for each in gap.gone),
+            place.plain,
+            "".join(each.plain for each in gap.come),
+            place,
+        )
+        self.edits.append(edit)
+
+    def bring(self, root: Item, line: str) -> None:
+        """Import something into a file, behind its other imports."""
+        at = [at for at, each in enumerate(root.parts) if each.is_import]
+        docstring = bool(root.parts) and _says_little(root.parts[0])
+        self._slots.setdefault((root, at[-1] + 1 if at else int(docstring)), []).append(f"{line}\n")
+
+    def _come(self, row: _Row, gap: _Gap) -> None:
+        """Put what comes beside what it came beside."""
+        fresh = row.fresh()
+        codes = {each.code for each in fresh}
+        names = {each.name: each for each in fresh if each.is_definition}
+        come: list[Item] = []
+        for each in gap.come:
+            if each.code in codes:
+                self._note(each, Outcome.ALREADY)
+            elif each.is_definition and each.name in names:
+                self._note(
+                    each,
+                    Outcome.CONFLICT,
+                    f"{each.name} comes, and another is there",
+                    theirs=each,
+                    ours=names[each.name],
+                )
+            elif each.is_import and row.isimported(each):
+                self._note(each, Outcome.ALREADY)
+            elif not self._refuses(each, theirs=each):
+                come.append(each)
+        if not come:
+            return
+        slot = row.slot(come)
+        if slot.reason and not slot.certain:
+            self._conflict(row, gap, slot.reason, [])
+            return
+        indent = row.ours.parts[0].indent if row.ours.parts else row.ours.indent + _STEP
+        container = slot.container
+        if container is not row.ours and container.parts:
+            indent = container.parts[0].indent
+        self._put(container, slot.at, come, indent)
+        outcome = Outcome.CHANGED if slot.reason else Outcome.LANDED
+        place = container.parts[slot.at - 1] if slot.at else container
+        for each in come:
+            self.edits.append(
+                Edit(
+                    each.site or row.base.site,
+                    outcome,
+                    slot.reason,
+                    slot.was,
+                    slot.stands,
+                    place=place,
+                    key=(each, ""),
+                )
+            )
+
+    def _put(self, container: Item, at: int, come: Iterable[Item], indent: str) -> None:
+        for each in come:
+            text = self._named(tokens.shifted(each.text, each.indent, indent), container)
+            self._slots.setdefault((container, at), []).append(text if text.endswith("\n") else f"{text}\n")
+
+
+@dataclass
+class _Gap:
+    """What goes and what comes between two items that stay: ``left`` and ``right`` are where that is in theirs."""
+
+    gone: list[Item]
+    come: list[Item]
+    left: int
+    right: int
+
+
+@dataclass
+class _Slot:
+    """Where something goes; a ``reason`` says what is not as it was around it."""
+
+    container: Item
+    at: int
+    reason: str = ""
+    certain: bool = True
+    was: str = ""
+    stands: str = ""
+
+
+@dataclass
+class _Row:
+    """The parts of an item in three versions, and which are the same."""
+
+    base: Item
+    theirs: Item
+    ours: Item
+    to_theirs: Mapping[Item, Item]
+    to_ours: Mapping[Item, Item]
+
+    def __post_init__(self) -> None:
+        self.from_theirs = {theirs: base for base, theirs in self.to_theirs.items()}
+
+    def fresh(self) -> list[Item]:
+        """Return what is in ours and was not in base."""
+        taken = set(self.to_ours.values())
+        return [each for each in self.ours.parts if each not in taken]
+
+    def isimported(self, item: Item) -> bool:
+        """Tell whether all that an import binds is bound by others there."""
+        here = {name for each in self.ours.parts if each.is_import for name in imported(each)}
+        return all(name in here for name in imported(item))
+
+    def gaps(self) -> Iterator[_Gap]:
+        """Yield what goes and comes, between items that stay in order."""
+        base, theirs = self.base.parts, self.theirs.parts
+        places = {each: at for at, each in enumerate(theirs)}
+        last_b = last_t = -1
+        moved: set[Item] = set()
+        ends: list[tuple[int, int]] = []
+        for at, each in enumerate(base):
+            if each in self.to_theirs:
+                place = places[self.to_theirs[each]]
+                if place > (ends[-1][1] if ends else -1) and not self._is_jump(at, place, places):
+                    ends.append((at, place))
+                else:
+                    moved.add(each)
+        stays = {self.to_theirs[each] for each in moved}
+        for end_b, end_t in (*ends, (len(base), len(theirs))):
+            gone = [each for each in base[last_b + 1 : end_b] if each not in moved]
+            come = [each for each in theirs[last_t + 1 : end_t] if each not in stays]
+            if gone or come:
+                yield _Gap(gone, come, last_t, end_t)
+            last_b, last_t = end_b, end_t
+
+    def _is_jump(self, at: int, place: int, places: Mapping[Item, int]) -> bool:
+        """Tell whether a definition moved down over others, which then seem to have moved up."""
+        if not self.base.parts[at].is_definition:
+            return False
+        behind = [
+            places[self.to_theirs[each]] for each in self.base.parts[at + 1 :] if each in self.to_theirs
+        ]
+        return sum(other < place for other in behind) > 1
+
+    def slot(self, come: Sequence[Item]) -> _Slot:
+        """Return where what comes goes, beside what it came beside."""
+        theirs, ours = self.theirs.parts, self.ours
+        first, last = theirs.index(come[0]), theirs.index(come[-1])
+        left = self._beside(range(first - 1, -1, -1), behind=True)
+        right = self._beside(range(last + 1, len(theirs)), behind=False)
+        if left.at is None or right.at is None:
+            return self._apart(left, right)
+        low, high = left.at, right.at
+        was = "".join(
+            each.plain for each in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
+        )
+        is_free = self._is_free(come)
+        if low == high:
+            if left.item or right.item or ours.is_scope or not ours.parts:
+                return _Slot(ours, low)
+            return _Slot(ours, low, "nothing of what it stood beside is there", certain=False)
+        if low > high:
+            reason = "" if is_free else "what it stands between has another order there"
+            return _Slot(ours, low if left.steps <= right.steps else high, reason, was=was)
+        stands = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
+        is_left_nearer = left.item is not None and left.steps <= right.steps
+        if is_free or not _depend(come, ours.parts[low:high]):
+            is_low = is_left_nearer or (left.item is None and right.steps > 1)
+            return _Slot(ours, low if is_low else high)
+        at = low if is_left_nearer else high
+        if left.steps > 1 and right.steps > 1:
+            return _Slot(ours, at, "what it stood beside is not there", certain=False, was=was, stands=stands)
+        return _Slot(ours, at, "what stands beside it uses the same names", was=was, stands=stands)
+
+    def _is_free(self, come: Sequence[Item]) -> bool:
+        return self.ours.is_scope and all(
+            each.is_definition or each.is_import or self.ours.kind == "ClassDef" for each in come
+        )
+
+    def _beside(self, order: Iterable[int], *, behind: bool) -> _Neighbour:
+        """Return the nearest item of ours on one side, also one under a condition by now; without one, the end."""
+        places = {each: at for at, each in enumerate(self.ours.parts)}
+        for steps, at in enumerate(order, 1):
+            base = self.from_theirs.get(self.theirs.parts[at])
+            if base is None:
+                continue
+            if base in self.to_ours:
+                item = self.to_ours[base]
+                return _Neighbour(item, steps, places[item] + behind)
+            inside = _inside(base, self.ours) if steps == 1 else None
+            if inside is not None:
+                return _Neighbour(inside, steps, None)
+        return _Neighbour(None, 0, 0 if behind else len(self.ours.parts))
+
+    def _apart(self, left: _Neighbour, right: _Neighbour) -> _Slot:
+        """Return where something goes that has a neighbour in another block by now."""
+        if left.at is not None or right.at is not None:
+            return _Slot(self.ours, left.at if left.at is not None else right.at or 0)
+        item, behind = (left.item, 1) if left.steps <= right.steps else (right.item, 0)
+        assert item is not None  # What has no place in the block is in another.
+        assert item.above is not None  # So it is in one.
+        at = item.above.parts.index(item) + behind
+        return _Slot(item.above, at, "what it stands beside is in another block there")
+
+
+@dataclass(frozen=True)
+class _Neighbour:
+    """What something stands beside, how near, and where that leaves it: None if that is in another block."""
+
+    item: Item | None
+    steps: int
+    at: int | None
+
+
+def _same_shape(*items: Item) -> bool:
+    kinds = {item.kind for item in items}
+    return len(kinds) == 1 or kinds <= {"if", "elif"} or kinds <= {"FunctionDef", "AsyncFunctionDef"}
+
+
+def _stripped(lead: str) -> list[str]:
+    return [line.strip() for line in lead.splitlines() if line.strip()]
+
+
+def _merged_heads(was: str, becomes: str, stands: str) -> str:
+    """Merge headers; whether a condition is the first of its statement counts apart from what it asks."""
+    heads = [text.partition(" ") for text in (was, becomes, stands)]
+    if {head[0] for head in heads} <= {"if", "elif"}:
+        (old, _, asked), (new, _, asks), (here, _, asking) = heads
+        return f"{here if old == new else new} {tokens.merged(asked, asks, asking)}"
+    return tokens.merged(was, becomes, stands)
+
+
+def _bare(item: Item) -> str:
+    """Return an item's header at no indent."""
+    return tokens.shifted(item.head, item.indent, "")
+
+
+def _says_little(item: Item) -> bool:
+    """Tell whether a statement is a docstring, ``pass`` or an import, whose absence says nothing."""
+    node = item.nodes[0] if len(item.nodes) == 1 else None
+    return isinstance(node, (ast.Pass, ast.Import, ast.ImportFrom)) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
+
+
+def _inside(base: Item, ours: Item) -> Item | None:
+    """Return the statement of a function that stands in another of its blocks by now, None unless it is there once."""
+    function, was = ours.function, base.function
+    if function is None or was is None or len(tokens.words(base.own)) < 4:
+        return None
+    there = [each for each in function.walk() if each.kind == base.kind and each.code == base.code]
+    here = [each for each in was.walk() if each.kind == base.kind and each.code == base.code]
+    return there[0] if len(there) == len(here) == 1 else None
+
+
+def _moved_to(base: Item, ours: Item) -> str:
+    """Say in which other function of the file a statement stands, if it stands in one."""
+    if len(tokens.words(base.own)) < 4:
+        return ""
+    root = ours.around[0] if ours.around else ours
+    sites = [each.site for each in root.walk() if each.kind == base.kind and each.code == base.code]
+    return f": it is in {sites[0]}" if len(sites) == 1 and sites[0] != ours.site else ""
+
+
+def imported(item: Item) -> list[str]:
+    """Return the imports of one name each that an import comes to."""
+    node = item.nodes[0]
+    if isinstance(node, ast.ImportFrom):
+        source = "." * node.level + (node.module or "")
+        return [f"from {source} import {ast.unparse(alias)}" for alias in node.names]
+    if isinstance(node, ast.Import):
+        return [f"import {ast.unparse(alias)}" for alias in node.names]
+    return []
+
+
+def _joined(base: Item, theirs: Item | None, ours: Item) -> str:
+    """Return an import from one module with the names that come and without those that go; nothing of others."""
+    kinds = {base.kind, ours.kind, "ImportFrom" if theirs is None else theirs.kind}
+    if kinds != {"ImportFrom"}:
+        return ""
+    had, has, here = (imported(item) if item is not None else [] for item in (base, theirs, ours))
+    names = [name for name in here if name in has or name not in had]
+    names += [name for name in has if name not in had and name not in here]
+    if not names:
+        return ""
+    start = names[0].partition(" import ")[0]
+    listed = [name.partition(" import ")[2] for name in names]
+    line = f"{start} import {', '.join(listed)}\n"
+    if len(line) <= _WIDTH and "(" not in ours.own:
+        return line
+    return f"{start} import (\n" + "".join(f"{_STEP}{name},\n" for name in listed) + ")\n"
+
+
+def _bound(item: Item) -> set[str]:
+    """Return the names that a function binds, its parameters included."""
+    names = {
+        node.id
+        for top in item.nodes
+        for node in ast.walk(top)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return names | {node.arg for top in item.nodes for node in ast.walk(top) if isinstance(node, ast.arg)}
+
+
+def _renamed_locals(base: Item, ours: Item, pairs: Mapping[Item, Item]) -> dict[str, str]:
+    """Return the locals and parameters that have another name in the other tree's function."""
+    known = dict(pairs)
+    known[base] = ours
+    found = renames(known, base, ours) | _renamed_parameters(base, ours)
+    before, after = _bound(base), _bound(ours)
+    return {
+        old: new
+        for old, new in found.items()
+        if old in before
+        and new in after
+        and old not in after
+        and new not in before
+        and not keyword.iskeyword(new)
+    }
+
+
+def _renamed_parameters(base: Item, ours: Item) -> dict[str, str]:
+    """Return the parameters that have another name at the same place, among as many."""
+    one, other = (_parameters(item) for item in (base, ours))
+    if len(one) != len(other):
+        return {}
+    return {a: b for a, b in zip(one, other, strict=True) if a != b and b not in one and a not in other}
+
+
+def _parameters(item: Item) -> list[str]:
+    node = item.nodes[0]
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    given = node.args
+    return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+
+
+def _depend(come: Sequence[Item], between: Sequence[Item]) -> bool:
+    """Tell whether the order of two runs of statements counts: one leaves, or binds what the other uses."""
+    bound, used = _effects(come)
+    other_bound, other_used = _effects(between)
+    if any(_leaves(each) for each in (*come, *between)):
+        return True
+    return bool(bound & (other_bound | other_used) or other_bound & used)
+
+
+def _effects(items: Sequence[Item]) -> tuple[set[str], set[str]]:
+    """Return the names and attributes that statements bind, and those that they use."""
+    bound: set[str] = set()
+    used: set[str] = set()
+    for item in items:
+        for top in item.nodes:
+            for node in ast.walk(top):
+                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+                    said = ast.unparse(node.value) if isinstance(node, ast.Subscript) else ast.unparse(node)
+                    (bound if isinstance(node.ctx, (ast.Store, ast.Del)) else used).add(said)
+                elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                    bound.add(node.name)
+        if item.is_import:
+            bound.update(name.rpartition(" ")[2] for name in imported(item))
+    return bound, used
+
+
+def _leaves(item: Item) -> bool:
+    """Tell whether a statement may leave its block."""
+    exits = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+    return any(isinstance(node, exits) for top in item.nodes for node in ast.walk(top))

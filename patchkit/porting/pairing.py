@@ -1,0 +1,177 @@
+"""Which items of two versions of a file are the same: by name, as they are, or because nothing else is as like."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from patchkit.porting.tokens import words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from patchkit.porting.outline import Item
+
+_LIKE = 0.6
+_HALF = 0.5
+_SAME_TARGET = 0.3
+_MANY = 40_000
+"""So many comparisons of two runs of statements are made, and no more."""
+
+
+def paired(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
+    """Return the items of two rows that are the same, in order but for definitions."""
+    found = _named(one, other)
+    rest = [item for item in one if item not in found]
+    taken = set(found.values())
+    beside = [item for item in other if item not in taken]
+    found |= _same(rest, beside)
+    found |= _like(one, other, found)
+    return found
+
+
+def _named(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
+    """Pair definitions of one name, of several the first with the first."""
+    known: dict[tuple[bool, str], list[Item]] = {}
+    for item in other:
+        if item.is_definition:
+            known.setdefault((item.is_function, item.name), []).append(item)
+    found: dict[Item, Item] = {}
+    for item in one:
+        same = known.get((item.is_function, item.name))
+        if item.is_definition and same:
+            found[item] = same.pop(0)
+    return found
+
+
+def _same(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
+    left, right = [item.code for item in one], [item.code for item in other]
+    blocks = difflib.SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
+    return {one[block.a + n]: other[block.b + n] for block in blocks for n in range(block.size)}
+
+
+def _like(one: Sequence[Item], other: Sequence[Item], found: Mapping[Item, Item]) -> dict[Item, Item]:
+    """Pair, between items that are paired, those that are most like one another, in order."""
+    places = {item: at for at, item in enumerate(other)}
+    more: dict[Item, Item] = {}
+    taken = set(found.values())
+    start = low = 0
+    ends = [at for at, item in enumerate(one) if item in found and not item.is_definition]
+    for end in (*ends, len(one)):
+        high = places[found[one[end]]] if end < len(one) else len(other)
+        if high >= low:
+            left = [item for item in one[start:end] if item not in found]
+            right = [item for item in other[low:high] if item not in taken]
+            more |= _best(left, right)
+            low = high + 1
+        start = end + 1
+    return more
+
+
+def _best(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
+    if not left or not right or len(left) * len(right) > _MANY:
+        return {}
+    scores = [[likeness(a, b) for b in right] for a in left]
+    # The best sum of likenesses in order, as in the longest common subsequence.
+    best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
+    for a in range(len(left) - 1, -1, -1):
+        for b in range(len(right) - 1, -1, -1):
+            here = scores[a][b] + best[a + 1][b + 1] if scores[a][b] else 0.0
+            best[a][b] = max(here, best[a + 1][b], best[a][b + 1])
+    found: dict[Item, Item] = {}
+    a = b = 0
+    while a < len(left) and b < len(right):
+        if scores[a][b] and best[a][b] == scores[a][b] + best[a + 1][b + 1]:
+            found[left[a]] = right[b]
+            a, b = a + 1, b + 1
+        elif best[a][b] == best[a + 1][b]:
+            a += 1
+        else:
+            b += 1
+    return found
+
+
+def likeness(one: Item, other: Item) -> float:
+    """Return how like two items are, up to 1; 0 for two that are not taken for the same."""
+    if one.kind != other.kind and {one.kind, other.kind} not in (
+        {"FunctionDef", "AsyncFunctionDef"},
+        {"Assign", "AnnAssign"},
+        {"if", "elif"},
+        {"With", "AsyncWith"},
+    ):
+        return 0.0
+    if one.is_definition:
+        return _body(one, other) if one.name != other.name else 1.0
+    if one.kind in {"else", "finally", "try"}:
+        return 1.0
+    if one.is_import:
+        return 1.0 if one.name == other.name else 0.0
+    if one.parts and other.parts:
+        return _compound(one, other)
+    ratio = _ratio(words(one.own), words(other.own))
+    if one.name and one.name == other.name and one.kind != "Expr":
+        return max(ratio, _SAME_TARGET)
+    if one.name != other.name and ratio < (0.9 if one.kind == "Expr" else 0.75):
+        return 0.0
+    return ratio if ratio >= _LIKE else 0.0
+
+
+def _compound(one: Item, other: Item) -> float:
+    first, second = _header(one), _header(other)
+    head = 1.0 if first == second else _ratio(words(first), words(second))
+    body = _shared(one, other)
+    score = max(body, (head + body) / 2 if head >= _LIKE else 0.0, 0.9 * head if head > 0.85 else 0.0)
+    return score if score >= _HALF else 0.0
+
+
+def _header(item: Item) -> str:
+    return item.head or (item.parts[0].head if item.parts else "")
+
+
+def _body(one: Item, other: Item) -> float:
+    score = _shared(one, other)
+    return score if score >= _HALF else 0.0
+
+
+def _shared(one: Item, other: Item) -> float:
+    """Return how much of the lines of two bodies is the same, wherever it stands."""
+    left, right = (Counter(_lines(item)) for item in (one, other))
+    total = sum(left.values()) + sum(right.values())
+    return 2 * sum((left & right).values()) / total if total else 0.0
+
+
+def _lines(item: Item) -> list[str]:
+    lines = (line.strip() for part in item.parts for line in part.own.splitlines())
+    return [line for line in lines if line and not line.startswith("#") and len(line) > 2]
+
+
+def _ratio(one: Sequence[str], other: Sequence[str]) -> float:
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    return matcher.ratio() if matcher.quick_ratio() >= _SAME_TARGET else 0.0
+
+
+def alike(one: Item, other: Item) -> float:
+    """Return how much of the lines of two items is the same, in order, up to 1."""
+    return _ratio(one.bare.splitlines(), other.bare.splitlines())
+
+
+def renames(pairs: Mapping[Item, Item], base: Item, ours: Item) -> dict[str, str]:
+    """Return the names of ``base`` that are others in ``ours``: each stands there wherever the first did.
+
+    What speaks for it are paired statements that differ in nothing else.
+    """
+    votes: dict[str, Counter[str]] = {}
+    here, there = set(words(base.own)), set(words(ours.own))
+    for one, other in pairs.items():
+        if one.code == other.code:
+            continue
+        left, right = words(one.head), words(other.head)
+        if len(left) != len(right):
+            continue
+        differing = {(a, b) for a, b in zip(left, right, strict=True) if a != b}
+        if len(differing) == 1 and all(a.isidentifier() and b.isidentifier() for a, b in differing):
+            ((old, new),) = differing
+            if old not in there and new not in here:
+                votes.setdefault(old, Counter())[new] += 1
+    return {old: next(iter(new)) for old, new in votes.items() if len(new) == 1}

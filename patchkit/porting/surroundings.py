@@ -1,0 +1,87 @@
+"""What an edit that landed may mean otherwise there: a way out before it, or a name that stands for something else."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchkit.porting.merge import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.porting.merge import Edit
+    from patchkit.porting.outline import Item
+
+_EXITS = frozenset({"Return", "Raise", "Continue", "Break"})
+
+
+def told(edit: Edit, base: Item) -> Edit:
+    """Return an edit, with a reason where its function of ``base`` differs from the other tree's in such a way."""
+    if edit.outcome is not Outcome.LANDED or edit.key is None or edit.place is None:
+        return edit
+    function = edit.place.function
+    was = base.find(edit.key[0].function.site) if edit.key[0].function is not None else None
+    if function is None or was is None or function.code == was.code:
+        return edit
+    for reason, here, there in (*_exits(edit, was, function), *_rebound(edit, was, function)):
+        return replace(edit, outcome=Outcome.CHANGED, reason=reason, was=here, stands=there)
+    return edit
+
+
+def _exits(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+    """Yield a way out of the function that stands in front of the edit there alone."""
+    known = {_guarded(each).code for each in was.walk() if each.kind in _EXITS}
+    theirs = edit.key[0].function if edit.key is not None else None
+    known |= {_guarded(each).code for each in theirs.walk() if each.kind in _EXITS} if theirs else set()
+    place = edit.place
+    around = set(place.around) if place is not None else set()
+    for each in function.walk():
+        if each is place:
+            return
+        guard = _guarded(each)
+        if each.kind in _EXITS and guard.code not in known and guard.above in around:
+            line = (guard.head or guard.parts[0].head if guard.parts else guard.head).strip().rstrip(":")
+            yield f"`{line}` there leaves before it", "", guard.plain
+
+
+def _guarded(item: Item) -> Item:
+    """Return the statement whose branch a statement is, or itself where it is in none."""
+    branch = item.above
+    is_guarded = branch is not None and branch.kind in {"if", "elif", "else"} and len(branch.parts) <= 2
+    return branch.above if is_guarded and branch is not None and branch.above is not None else item
+
+
+def _rebound(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+    """Yield a local name of the new code that none of the statements binds that bound it."""
+    item = edit.key[0] if edit.key is not None else function
+    used = {
+        node.id
+        for top in item.nodes
+        for node in ast.walk(top)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    before, after = _bindings(was), _bindings(function)
+    for name in sorted(used & before.keys() & after.keys()):
+        here, there = before[name], after[name]
+        if not {each.code for each in here} & {each.code for each in there}:
+            was_bound, is_bound = ("".join(each.plain for each in items) for items in (here, there))
+            yield f"{name} is bound otherwise there", was_bound, is_bound
+
+
+def _bindings(function: Item) -> dict[str, list[Item]]:
+    """Return the statements of a function that bind each name."""
+    found: dict[str, list[Item]] = {}
+    for item in function.walk():
+        if item.parts or not item.nodes:
+            continue
+        for top in item.nodes:
+            names = {
+                node.id
+                for node in ast.walk(top)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            }
+            for name in names:
+                found.setdefault(name, []).append(item)
+    return found

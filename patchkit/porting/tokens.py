@@ -1,0 +1,456 @@
+"""Three versions of one statement or header become one: token by token, and between brackets by elements."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_TOKEN = re.compile(
+    r"""[rRbBuUfF]{0,2}(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+    |\d[\w.]*(?:(?<=[eE])[+-]\d+)?|\w+|->|:=|\*\*=?|//=?|>>=?|<<=?|[-+*/%&|^@=!<>]=|\.\.\.|[^\w\s]""",
+    re.DOTALL | re.VERBOSE,
+)
+_SPACE = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+class ClashError(ValueError):
+    """Two versions change the same of a third."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word or sign, with the white space and comments in front of it."""
+
+    space: str
+    word: str
+
+    @property
+    def text(self) -> str:
+        """The text as it stands."""
+        return self.space + self.word
+
+    @property
+    def key(self) -> str:
+        """What tells it from others in a row."""
+        return self.word
+
+    @property
+    def code(self) -> str:
+        """The text without white space and comments."""
+        return self.word
+
+
+@dataclass(frozen=True)
+class Element:
+    """What stands between two commas, and whether a comma follows it."""
+
+    nodes: tuple[Node, ...]
+    comma: Token | None = None
+
+    @property
+    def text(self) -> str:
+        """The text as it stands, without the comma."""
+        return "".join(node.text for node in self.nodes)
+
+    @property
+    def code(self) -> str:
+        """The text without white space and comments."""
+        return " ".join(node.code for node in self.nodes)
+
+    @property
+    def name(self) -> str:
+        """The keyword, the key of a dictionary or the parameter that it is; nothing of one that counts by its place."""
+        words = [node.code for node in self.nodes]
+        if len(words) > 1 and words[1] in {"=", ":"}:
+            return words[0]
+        if words and words[0] in {"*", "**"}:
+            return words[0]
+        return ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Brackets and the elements between them."""
+
+    opening: Token
+    elements: tuple[Element, ...]
+    closing: Token
+
+    @property
+    def text(self) -> str:
+        """The text as it stands."""
+        inner = "".join(each.text + (each.comma.text if each.comma else "") for each in self.elements)
+        return self.opening.text + inner + self.closing.text
+
+    @property
+    def key(self) -> str:
+        """What tells it from others in a row: whatever is between the brackets."""
+        return self.opening.word
+
+    @property
+    def code(self) -> str:
+        """The text without white space, comments and a last comma."""
+        return f"{self.opening.word}{' , '.join(each.code for each in self.elements)}{self.closing.word}"
+
+
+Node = Token | Group
+
+
+def words(text: str) -> list[str]:
+    """Return the words and signs of a text, comments left out."""
+    return [token.word for token in _tokens(text)[0]]
+
+
+def renamed(text: str, names: dict[str, str]) -> str:
+    """Return a text with names that are no attributes' in place of others."""
+    if not names:
+        return text
+    tokens, end = _tokens(text)
+    found: list[str] = []
+    for at, token in enumerate(tokens):
+        is_attribute = at > 0 and tokens[at - 1].word == "."
+        is_keyword = (
+            0 < at < len(tokens) - 1 and tokens[at + 1].word == "=" and tokens[at - 1].word in {"(", ","}
+        )
+        word = token.word if is_attribute or is_keyword else names.get(token.word, token.word)
+        found.append(token.space + word)
+    return "".join(found) + end
+
+
+def shifted(text: str, old: str, new: str) -> str:
+    """Return lines at another indent; what is inside strings stays as it is, but for docstrings."""
+    if old == new:
+        return text
+    inside = _inside_strings(text) if '"""' in text or "'''" in text else frozenset()
+    lines = text.splitlines(keepends=True)
+    return "".join(
+        new + line[len(old) :] if at not in inside and line.strip() and line.startswith(old) else line
+        for at, line in enumerate(lines)
+    )
+
+
+def _inside_strings(text: str) -> frozenset[int]:
+    """Return the lines that begin inside a string that is no docstring."""
+    found: set[int] = set()
+    line, last = 0, ""
+    for token in _tokens(text)[0]:
+        line += token.space.count("\n")
+        length = token.word.count("\n")
+        if length and not (last in {"", ":"} and "\n" in token.space):
+            found.update(range(line + 1, line + length + 1))
+        line, last = line + length, token.word
+    return frozenset(found)
+
+
+def _tokens(text: str) -> tuple[list[Token], str]:
+    found: list[Token] = []
+    at = 0
+    while True:
+        space = _SPACE.match(text, at)
+        assert space is not None  # It matches nothing, too.
+        at = space.end()
+        word = _TOKEN.match(text, at)
+        if word is None:
+            return found, space[0] + text[at:]
+        found.append(Token(space[0], word[0]))
+        at = word.end()
+
+
+def parsed(text: str) -> tuple[tuple[Node, ...], str]:
+    """Return the tokens of a text, brackets as groups, and what follows the last; ClashError if brackets are open."""
+    tokens, end = _tokens(text)
+    nodes, at = _row(tokens, 0, "")
+    if at != len(tokens):
+        raise ClashError("its brackets do not close")
+    return tuple(nodes), end
+
+
+def _row(tokens: Sequence[Token], at: int, until: str) -> tuple[list[Node], int]:
+    found: list[Node] = []
+    while at < len(tokens) and tokens[at].word not in {")", "]", "}"}:
+        token = tokens[at]
+        if until and token.word == ",":
+            break
+        if token.word in _CLOSING:
+            group, at = _group(tokens, at)
+            found.append(group)
+        else:
+            found.append(token)
+            at += 1
+    return found, at
+
+
+def _group(tokens: Sequence[Token], at: int) -> tuple[Group, int]:
+    opening = tokens[at]
+    closing = _CLOSING[opening.word]
+    elements: list[Element] = []
+    at += 1
+    while True:
+        nodes, at = _row(tokens, at, closing)
+        if at >= len(tokens) or tokens[at].word not in {",", closing}:
+            raise ClashError("its brackets do not close")
+        if tokens[at].word == closing:
+            elements += [Element(tuple(nodes))] if nodes else []
+            return Group(opening, tuple(elements), tokens[at]), at + 1
+        elements.append(Element(tuple(nodes), tokens[at]))
+        at += 1
+
+
+def merged(base: str, theirs: str, ours: str) -> str:
+    """Return ``ours`` with what ``theirs`` changes of ``base``; ClashError where both change the same."""
+    (b, _), (t, _), (o, end) = parsed(base), parsed(theirs), parsed(ours)
+    return "".join(node.text for node in _rows(b, t, o)) + end
+
+
+def _pairs(one: Sequence[str], other: Sequence[str]) -> dict[int, int]:
+    blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    return {block.a + n: block.b + n for block in blocks for n in range(block.size)}
+
+
+def _rows(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
+    try:
+        return _in_row(base, theirs, ours)
+    except ClashError:
+        found = _chained(base, theirs, ours)
+        if found is None:
+            raise
+        return found
+
+
+_CHAINING = frozenset({"and", "or"})
+_BEFORE_CHAINS = frozenset({"if", "elif", "while", "return", "assert", "="})
+_NOT_IN_CHAINS = frozenset({"if", "else", "for", "lambda", ",", "=", ":", ":="})
+
+
+def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node] | None:
+    """Merge rows that are chains of one operator as the elements of such a chain; None of any others."""
+    chains = [_chain(row) for row in (base, theirs, ours)]
+    known = [chain for chain in chains if chain is not None]
+    words = {chain.word for chain in known} - {""}
+    ends = {(tuple(_code(chain.before)), tuple(_code(chain.behind))) for chain in known}
+    if len(known) != len(chains) or len(words) != 1 or len(ends) != 1:
+        return None
+    (word,) = words
+    b, t, o = (Group(Token("", "("), chain.elements, Token("", ")")) for chain in known)
+    merged = _elements(b, t, o).elements
+    row: list[Node] = []
+    for at, each in enumerate(merged):
+        if at:
+            row.append(Token(" ", word))
+        first, *rest = each.nodes
+        row += [first if at == 0 or "\n" in _space_of(each) else _spaced(first, " "), *rest]
+    return [*known[2].before, *row, *known[2].behind]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    before: Sequence[Node]
+    word: str
+    elements: tuple[Element, ...]
+    behind: Sequence[Node]
+
+
+def _chain(row: Sequence[Node]) -> _Chain | None:
+    """Return a row as a chain, which may have one element; None where it has several operators."""
+    keys = [node.key for node in row]
+    start = 0
+    while start < len(keys) and keys[start] not in _CHAINING:
+        if keys[start] in _BEFORE_CHAINS:
+            break
+        start += 1
+    start = start + 1 if start < len(keys) and keys[start] in _BEFORE_CHAINS else 0
+    end = len(keys) - 1 if keys and keys[-1] == ":" else len(keys)
+    inside = {key for key in keys[start:end] if key in _CHAINING | _NOT_IN_CHAINS}
+    if len(inside) > 1 or not inside <= _CHAINING or start >= end:
+        return None
+    word = next(iter(inside), "")
+    elements: list[Element] = []
+    nodes: list[Node] = []
+    for node in row[start:end]:
+        if node.key == word and isinstance(node, Token):
+            elements.append(Element(tuple(nodes), None))
+            nodes = []
+        else:
+            nodes.append(node)
+    return _Chain(row[:start], word, (*elements, Element(tuple(nodes))), row[end:]) if nodes else None
+
+
+def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
+    keys = [[node.key for node in row] for row in (base, theirs, ours)]
+    to_theirs, to_ours = _pairs(keys[0], keys[1]), _pairs(keys[0], keys[2])
+    found: list[Node] = []
+    b = t = o = 0
+    for at in [*(at for at in range(len(base)) if at in to_theirs and at in to_ours), len(base)]:
+        is_end = at == len(base)
+        t_end, o_end = (len(theirs), len(ours)) if is_end else (to_theirs[at], to_ours[at])
+        if t_end < t or o_end < o:
+            continue
+        found += _chunk(base[b:at], theirs[t:t_end], ours[o:o_end])
+        if not is_end:
+            found.append(_node(base[at], theirs[t_end], ours[o_end]))
+        b, t, o = at + 1, t_end + 1, o_end + 1
+    return found
+
+
+def _code(row: Sequence[Node]) -> list[str]:
+    return [node.code for node in row]
+
+
+def _chunk(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> Sequence[Node]:
+    b, t, o = _code(base), _code(theirs), _code(ours)
+    if t in (b, o):
+        return ours
+    if b == o:
+        return theirs
+    raise ClashError(f"`{' '.join(b)}` is `{' '.join(o)}` there, and becomes `{' '.join(t)}`")
+
+
+def _node(base: Node, theirs: Node, ours: Node) -> Node:
+    if isinstance(base, Token) or isinstance(theirs, Token) or isinstance(ours, Token):
+        return ours
+    if theirs.code in (base.code, ours.code):
+        return ours
+    if base.code == ours.code and base.text.split() == ours.text.split():
+        return replace(theirs, opening=replace(theirs.opening, space=ours.opening.space))
+    if len(base.elements) == len(theirs.elements) == len(ours.elements) == 1:
+        row = _rows(base.elements[0].nodes, theirs.elements[0].nodes, ours.elements[0].nodes)
+        return replace(ours, elements=(replace(ours.elements[0], nodes=tuple(row)),))
+    return _elements(base, theirs, ours)
+
+
+def pair_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[int, int]:
+    """Return which elements of two groups are the same: by name, as they are, or alone between two that are."""
+    found: dict[int, int] = {}
+    names = {each.name: at for at, each in enumerate(other) if each.name}
+    for at, each in enumerate(one):
+        if each.name in names:
+            found[at] = names[each.name]
+    left = [at for at in range(len(one)) if at not in found]
+    right = [at for at in range(len(other)) if at not in found.values()]
+    codes = [one[at].code for at in left], [other[at].code for at in right]
+    found |= {left[a]: right[b] for a, b in _pairs(*codes).items()}
+    for at in range(len(one)):
+        before = found.get(at - 1, -1) if at else -1
+        after = found.get(at + 1, len(other)) if at + 1 < len(one) else len(other)
+        if (
+            at not in found
+            and (at == 0 or at - 1 in found)
+            and after - before == 2
+            and _alike(one[at], other[before + 1])
+        ):
+            found[at] = before + 1
+    return found
+
+
+def _alike(one: Element, other: Element) -> bool:
+    if bool(one.name) is not bool(other.name):
+        return False
+    left, right = words(one.text), words(other.text)
+    return difflib.SequenceMatcher(None, left, right, autojunk=False).ratio() > 0.5
+
+
+def _elements(base: Group, theirs: Group, ours: Group) -> Group:
+    b, t, o = base.elements, theirs.elements, ours.elements
+    to_theirs, to_ours = pair_elements(b, t), pair_elements(b, o)
+    from_theirs = {value: key for key, value in to_theirs.items()}
+    kept: list[Element | None] = list(o)
+    for at, each in enumerate(b):
+        mine = to_ours.get(at)
+        if at not in to_theirs:
+            if mine is None:
+                continue
+            if o[mine].code != each.code and not _is_part(o[mine].code, each.code):
+                raise ClashError(f"`{each.code}` goes, and is `{o[mine].code}` there")
+            kept[mine] = None
+        else:
+            new = t[to_theirs[at]]
+            if new.code == each.code:
+                continue
+            if mine is None:
+                if any(other.code == new.code for other in o):
+                    continue
+                raise ClashError(f"`{each.code}` becomes `{new.code}`, and is not there")
+            nodes = _rows(each.nodes, new.nodes, o[mine].nodes)
+            kept[mine] = replace(o[mine], nodes=tuple(nodes))
+    slots: dict[int, list[Element]] = {}
+    mine_of = {at: to_ours[from_theirs[at]] for at in from_theirs if from_theirs[at] in to_ours}
+    there = {each.code for at, each in enumerate(o) if at not in to_ours.values()}
+    named = {each.name: each.code for at, each in enumerate(o) if each.name and at not in to_ours.values()}
+    for at, each in enumerate(t):
+        if at in from_theirs or each.code in there:
+            continue
+        if each.name in named:
+            raise ClashError(f"`{each.code}` comes, and `{named[each.name]}` is there")
+        slots.setdefault(_slot(at, len(t), mine_of, len(o), bool(each.name)), []).append(each)
+    row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *kept[at : at + 1]) if each]
+    return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))
+
+
+def _slot(at: int, size: int, mine: dict[int, int], end: int, is_named: bool) -> int:
+    """Return in front of which element a new one goes; ClashError where nothing beside it tells."""
+    left = next((n for n in range(at - 1, -1, -1) if n in mine), None)
+    right = next((n for n in range(at + 1, size) if n in mine), None)
+    low = 0 if left is None else mine[left] + 1
+    high = end if right is None else mine[right]
+    if low == high or is_named or (left is None and right is not None):
+        return low if left is not None or right is None else high
+    if right is None:
+        # What comes last stays last: ours may have more in front of it.
+        return high
+    if left is not None and at - left <= right - at:
+        return low
+    return high
+
+
+def _is_part(code: str, of: str) -> bool:
+    """Tell whether a text has nothing that another has not, in this order."""
+    rest = iter(of.split(" "))
+    return all(word in rest for word in code.split(" "))
+
+
+def is_part(ours: str, base: str) -> bool:
+    """Tell whether a statement has nothing that another has not, in this order."""
+    rest = iter(words(base))
+    return all(word in rest for word in words(ours))
+
+
+def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Element]:
+    comma = Token("", ",")
+    is_last_with_comma = bool(
+        (ours.elements or theirs.elements) and (ours.elements or theirs.elements)[-1].comma
+    )
+    lone = len(row) == 1 and len(ours.elements) > 1 and ours.opening.word == "("
+    for at, each in enumerate(row):
+        first, *rest = each.nodes or (Token("", ""),)
+        space = first.space if isinstance(first, Token) else first.opening.space
+        if at and not space:
+            first = _spaced(first, " ")
+        elif not at and space and "\n" not in space and ours.elements and not _space_of(ours.elements[0]):
+            first = _spaced(first, "")
+        is_last = at == len(row) - 1
+        wanted = (each.comma or comma) if not is_last or is_last_with_comma or lone else None
+        yield Element((first, *rest), wanted)
+
+
+def _space_of(element: Element) -> str:
+    first = element.nodes[0] if element.nodes else Token("", "")
+    return first.space if isinstance(first, Token) else first.opening.space
+
+
+def _spaced(node: Node, space: str) -> Node:
+    if isinstance(node, Token):
+        return replace(node, space=space)
+    return replace(node, opening=replace(node.opening, space=space))
+
+
+def _closing(ours: Group, theirs: Group, row: Sequence[Element]) -> Token:
+    has_lines = any("\n" in _space_of(each) for each in row)
+    if has_lines and "\n" not in ours.closing.space and "\n" in theirs.closing.space:
+        return theirs.closing
+    return ours.closing

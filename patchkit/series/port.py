@@ -1,0 +1,84 @@
+"""A change of somebody else's becomes a commit that keeps its author, date and message, and says where it came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from patchkit.errors import TreeError
+from patchkit.series.commit import require_committable, require_committed
+from patchkit.series.worktree import linked
+from patchkit.transaction.apply import Transaction
+from patchkit.tree.git import git
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from patchkit.drafting.change import Facts
+    from patchkit.plan.status import Plan
+    from patchkit.tree.tree import CheckoutTree
+
+
+class Origin(Protocol):
+    """A change: what is known of it, and, if it is a commit, which one of which repository."""
+
+    @property
+    def facts(self) -> Facts:
+        """What its message says."""
+        ...
+
+    @property
+    def commit(self) -> str:
+        """The commit's id, empty for a diff."""
+        ...
+
+    @property
+    def repository(self) -> Path:
+        """Where that is."""
+        ...
+
+
+def committed(tree: CheckoutTree, steps: Sequence[tuple[Origin, Plan]]) -> dict[str, str]:
+    """Commit each change on the current branch, all or none, and return the commits by the changes' ids.
+
+    TreeError unless the package is tracked by git with no change in the files that change and nothing half done;
+    RefusedCommitError if git or a hook refuses.
+    """
+    require_committable(tree)
+    for _, plan in steps[:1]:
+        require_committed(tree, plan)
+    made: dict[str, str] = {}
+    with linked(tree, "patchkit port --commit") as there:
+        for origin, plan in steps:
+            Transaction(there.tree, "", allow_dirty=True, committed=True).commit(plan)
+            files = sorted({change.file for change in plan.changes})
+            there.add(files)
+            author, date, message = _told(origin)
+            who = [f"--author={author}", f"--date={date}"] if author else []
+            words = ("commit", "--quiet", "--cleanup=whitespace", *who, "--message", message)
+            made[origin.facts.id] = there.accepted(*words)
+    return made
+
+
+def _told(origin: Origin) -> tuple[str, str, str]:
+    """Return author, date and message of a change, with where it came from as ``git cherry-pick -x`` says it."""
+    facts = origin.facts
+    if not origin.commit:
+        said = f"{facts.title or facts.id}\n"
+        if facts.why and facts.why != facts.title:
+            said += f"\n{facts.why}\n"
+        return (
+            "",
+            "",
+            said
+            + (f"\n(cherry picked from commit {facts.upstream_commit})\n" if facts.upstream_commit else ""),
+        )
+    form = "--format=%an <%ae>%x00%ad%x00%B"
+    shown = git(origin.repository, "log", "-1", "--date=raw", form, origin.commit, "--")
+    words = shown.stdout.decode(errors="replace").split("\0")
+    if shown.returncode != 0 or len(words) != 3:
+        raise TreeError(
+            f"git cannot tell who made {origin.commit} in {origin.repository}: run git fsck there."
+        )
+    author, date, message = words
+    return author, date, f"{message.rstrip()}\n\n(cherry picked from commit {origin.commit})\n"

@@ -1,0 +1,438 @@
+#!/usr/bin/env python3
+"""Measures what becomes of changes that other people wrote, on trees that drifted, with patchkit and with text tools.
+
+usage: python scripts/bench_port.py backwards --repo CLONE [--commits N] [--distances N,N] [--seed N] [-o FILE]
+       python scripts/bench_port.py picks --repo CLONE [-o FILE]
+       python scripts/bench_port.py humans --repo CLONE_OF_THE_PROJECT_WITH_PATCHES [-o FILE]
+
+backwards: commits of sglang's main of May to July 2026 that change one to six files of the server, each onto main as it
+was so many commits before. picks: commits that name the commit of which they are a pick, which is ported to what they
+were made on. humans: a project that keeps a patch for each release, each ported to the next release that it has one
+for. Files count one by one. One has landed if a tool reports nothing left, and is wrong if it then does not compile,
+has a name that is not defined, or is not what `git apply` makes of it where that applies whole. Files of which a class
+or function that changes is not in the tree count apart: nothing can land there. Adds the figures to FILE, in JSON, and
+prints them; needs what the tests need.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import itertools
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+for place in (REPOSITORY / "scripts", REPOSITORY / "tests", REPOSITORY):
+    sys.path.insert(0, str(place))
+
+import compare_text_tools as compare  # noqa: E402
+from support.releases import unpack  # noqa: E402
+
+from patchkit import collector  # noqa: E402
+from patchkit.drafting import difference  # noqa: E402
+from patchkit.drafting.change import FileDiff  # noqa: E402
+from patchkit.errors import PatchkitError  # noqa: E402
+from patchkit.plan.rehearse import undefined_names  # noqa: E402
+from patchkit.porting.follow import Trees, decoded  # noqa: E402
+from patchkit.porting.land import NOT_MADE, land  # noqa: E402
+from patchkit.porting.outline import Item, NoOutlineError, outline  # noqa: E402
+from patchkit.tree.git import GitRepository, GitTree  # noqa: E402
+from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchkit.porting.land import Landing
+    from patchkit.tree.tree import Tree
+
+OURS = "patchkit port"
+SERVER = "python/sglang/srt"
+FILES = range(1, 7)
+SINCE, UNTIL = "2026-05-01", "2026-08-01"
+PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{40})\)")
+
+
+@dataclass
+class Tally:
+    """What a tool came to: files that landed, wrong ones of those, and processor seconds."""
+
+    landed: int = 0
+    wrong: int = 0
+    seconds: float = 0.0
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Figures:
+    """What all tools came to, over files whose sites are there; ``siteless`` are the others."""
+
+    files: int = 0
+    siteless: int = 0
+    tools: dict[str, Tally] = field(default_factory=dict)
+    left: Counter[str] = field(default_factory=Counter)
+    reasons: list[str] = field(default_factory=list)
+
+    def said(self) -> dict[str, object]:
+        """Return the figures as JSON has them."""
+        tools = {name: vars(tally) for name, tally in self.tools.items()}
+        left = {"left": dict(self.left), "reasons": self.reasons}
+        return {"files": self.files, "siteless": self.siteless, **left, "tools": tools}
+
+
+# ---- where a change goes --------------------------------------------------------------------------------------------
+
+
+def sites(before: bytes | None, after: bytes | None) -> set[str]:
+    """Return the classes and functions of a file that a change edits, or that what it adds stands in."""
+    try:
+        one, other = (scopes(outline(decoded(text or b""))) for text in (before, after))
+    except (NoOutlineError, UnicodeDecodeError):
+        return set()
+    changed = {site for site in one if one[site] != other.get(site)}
+    return changed | {site.rpartition(".")[0] for site in other if site not in one}
+
+
+def scopes(root: Item) -> dict[str, tuple[str, ...]]:
+    """Return the lines of each definition of a file, without those of the definitions in it."""
+    found: dict[str, list[str]] = {"": [each.bare for each in root.parts if not each.is_definition]}
+    for each in root.definitions():
+        if each.is_function:
+            found.setdefault(each.site, []).append(each.bare)
+        else:
+            own = [part.bare for part in each.parts if not part.is_definition]
+            found.setdefault(each.site, []).extend((each.head, *own))
+    return {
+        site: tuple(line.rstrip() for text in texts for line in text.splitlines())
+        for site, texts in found.items()
+    }
+
+
+def has_sites(change: FileDiff, trees: Trees) -> bool:
+    """Tell whether the tree has the file and each class or function of it that the change edits."""
+    there = trees.file(change.file)
+    if change.before is None:
+        return True
+    if there is None:
+        return False
+    whole = trees.outline(there, onto=True)
+    wanted = sites(change.before, change.after) - {""} if change.after is not None else set()
+    return whole is None or all(whole.find(site) is not None for site in wanted)
+
+
+# ---- what becomes of it ---------------------------------------------------------------------------------------------
+
+
+def meaning(text: bytes) -> str:
+    """Return what a file means, layout and comments aside."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.dump(ast.parse(text))
+
+
+@functools.lru_cache(maxsize=64)
+def fault(stood: bytes, text: bytes, truth: bytes | None) -> str:
+    """Return what is wrong with a file that landed; nothing where nothing is."""
+    try:
+        meant = meaning(text)
+    except (SyntaxError, ValueError):
+        return "does not compile"
+    missing = undefined_names(stood, text)
+    if missing:
+        return f"{missing[0][0]} is not defined"
+    return (
+        "is not what git apply makes of it"
+        if truth not in (None, text) and meant != meaning(truth or b"")
+        else ""
+    )
+
+
+def with_tools(
+    folder: Path, changes: Sequence[FileDiff], onto: Mapping[str, bytes]
+) -> Iterator[tuple[str, dict[str, bytes | None], float]]:
+    """Yield what each text tool makes of the files of a change, and how long that took."""
+    whole = [each for each in changes if each.after is not None]
+    base = {each.file: each.before for each in whole if each.before is not None}
+    bench = compare.Bench(folder, base, {each.file: each.after for each in whole if each.after is not None})
+    bench.stand_on(compare.Case("", "", onto, {}, True, 0.0))
+    (stood,) = listed(folder, "rev-parse", "HEAD")
+    for name, tool in compare.TOOLS.items():
+        if shutil.which(name.split()[0]):
+            compare.git(folder, "reset", "-q", "--hard", stood)
+            compare.git(folder, "clean", "-fdq")
+            started = compare.cpu_seconds()
+            yield name, tool(bench), compare.cpu_seconds() - started
+
+
+def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees, root: Path) -> Landing:
+    """Bring a change to a tree with every tool, and count what becomes of its files."""
+    started = time.process_time()
+    onto = trees.onto
+    landing = land({each.file: (each.before, each.after) for each in changes}, trees)
+    seconds = time.process_time() - started
+    places = {each.file: each.onto for each in landing.files}
+    stood = {each.file: onto.read(places.get(each.file, each.file)) for each in changes}
+    known = {file: text for file, text in stood.items() if text is not None}
+    folder = root / "bench"
+    brought = {tool: (found, took) for tool, found, took in with_tools(folder, changes, known)}
+    shutil.rmtree(folder)
+    truths = brought["git apply"][0] if "git apply" in brought else {}
+    ours: dict[str, bytes | None] = {}
+    for each in landing.files:
+        text = landing.contents.get(each.onto, onto.read(each.onto))
+        ours[each.file] = text if each.is_whole else None
+    brought[OURS] = (ours, seconds)
+    whole = {each.file: each for each in landing.files}
+    for change in changes:
+        if not change.file.endswith(".py") or change.after is None or change.file not in whole:
+            continue
+        if not has_sites(change, trees):
+            figures.siteless += 1
+            continue
+        figures.files += 1
+        if not whole[change.file].is_whole:
+            stuck = [edit for edit in whole[change.file].edits if edit.outcome in NOT_MADE]
+            figures.left.update([whole[change.file].outcome.value])
+            said = [f"{name}: {change.file}: {edit.site}: {edit.reason}" for edit in stuck[:3]]
+            print(*said, sep="\n", file=sys.stderr)
+            figures.reasons += said
+        for tool, (found, took) in brought.items():
+            tally = figures.tools.setdefault(tool, Tally())
+            tally.seconds += took / len(changes)
+            text = found.get(change.file)
+            if text is None:
+                continue
+            tally.landed += 1
+            wrong = fault(stood[change.file] or b"", text, truths.get(change.file))
+            if wrong:
+                tally.wrong += 1
+                print(f"{tool}: {name}: {change.file}: {wrong}", file=sys.stderr)
+                tally.examples.append(f"{name}: {change.file}: {wrong}")
+    collector.forget_much()
+    return landing
+
+
+# ---- the sources ----------------------------------------------------------------------------------------------------
+
+
+def listed(clone: Path, *arguments: str) -> list[str]:
+    """Return the words that git says."""
+    told = ("git", "-C", str(clone), *arguments)
+    return subprocess.run(told, capture_output=True, check=True, text=True).stdout.split()
+
+
+def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> dict[str, object]:
+    """Port commits of main to main as it was before."""
+    line = listed(clone, "log", "--first-parent", "--format=%H", "HEAD")
+    at = {commit: number for number, commit in enumerate(line)}
+    found = listed(
+        clone, "log", "--first-parent", f"--since={SINCE}", f"--until={UNTIL}", "--format=%H", "HEAD"
+    )
+    random.Random(seed).shuffle(found)
+    figures = {distance: Figures() for distance in distances}
+    taken = 0
+    with GitRepository(clone) as repository, tempfile.TemporaryDirectory() as scratch:
+        for commit in found:
+            if taken == number:
+                break
+            names = listed(clone, "diff-tree", "-r", "--name-only", f"{commit}^", commit, "--", SERVER)
+            if len(names) not in FILES:
+                continue
+            taken += 1
+            changes = difference.of_commit(clone, commit).files
+            inside = [each for each in changes if f"{SERVER.removesuffix('srt')}{each.file}" in names]
+            for distance in distances:
+                place = at[commit] + 1 + distance
+                if place >= len(line):
+                    continue
+                base, onto = GitTree(repository, f"{commit}^"), GitTree(repository, line[place])
+                said = f"{commit[:12]} {distance} back"
+                count(figures[distance], said, inside, Trees(base, onto), Path(scratch))
+            print(f"{taken} of {number}", file=sys.stderr)
+    by_distance = {str(distance): each.said() for distance, each in figures.items()}
+    return {"commits": taken, "seed": seed, "distances": by_distance}
+
+
+def picks(clone: Path) -> dict[str, object]:
+    """Port what commits are picks of to what those were made on, and compare with what people made of it."""
+    told = ("log", "--all", "--no-merges", "--grep=cherry picked from commit", "--format=%H%x00%B%x01")
+    log = subprocess.run(("git", "-C", str(clone), *told), capture_output=True, check=True, text=True).stdout
+    figures, same, other = Figures(), 0, []
+    taken = 0
+    with GitRepository(clone) as repository, tempfile.TemporaryDirectory() as scratch:
+        for entry in filter(None, log.split("\x01")):
+            commit, _, body = entry.strip().partition("\0")
+            named = PICKED.findall(body)
+            if not named or repository.object(f"{named[-1]}^") is None:
+                continue
+            changes = difference.of_commit(clone, named[-1]).files
+            if not changes:
+                continue
+            taken += 1
+            base, onto = GitTree(repository, f"{named[-1]}^"), GitTree(repository, f"{commit}^")
+            picked = GitTree(repository, commit)
+            landing = count(figures, f"{commit[:12]}", changes, Trees(base, onto), Path(scratch))
+            for file in (each for each in landing.files if each.is_whole):
+                text = landing.contents.get(file.onto, onto.read(file.onto))
+                wanted = picked.read(file.onto)
+                if text == wanted or (
+                    text and wanted and file.onto.endswith(".py") and meaning(text) == meaning(wanted)
+                ):
+                    same += 1
+                else:
+                    other.append(f"{commit[:12]}: {file.onto}")
+    return {"commits": taken, **figures.said(), "same": same, "other": other}
+
+
+def humans(clone: Path) -> dict[str, object]:
+    """Port each release's patch to the next release, and compare with the patch that people keep for that."""
+    patches = patches_of(clone)
+    steps = []
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        for (old, texts), (new, later) in itertools.pairwise(patches):
+            for version in (old, new):
+                if not (root / version).exists():
+                    unpack(version, root / version)
+            base, onto = open_tree(root / old), open_tree(root / new)
+            changes, unfit = applied(base, texts)
+            theirs, _ = applied(onto, later)
+            wanted = {each.file: each.after for each in theirs}
+            figures = Figures()
+            landing = count(figures, f"{old} to {new}", changes, Trees(base, onto), root)
+            kept = Counter[str]()
+            differing: list[str] = []
+            for each in landing.files:
+                change = next(one for one in changes if one.file == each.file)
+                made = landing.contents.get(each.onto, onto.read(each.onto))
+                for site, outcome in compared(change, onto.read(each.onto), made, wanted.get(each.onto)):
+                    kept[outcome] += 1
+                    differing += [f"{each.onto}: {site}"] if outcome == "different" else []
+            told = {"from": old, "to": new, "unfit": unfit, "edits": dict(kept), "differing": differing}
+            steps.append({**told, **figures.said()})
+    return {"steps": steps}
+
+
+def applied(tree: Tree, texts: Sequence[str]) -> tuple[tuple[FileDiff, ...], int]:
+    """Return what diffs change in a tree, and how many of their files do not fit it: some are for a later build."""
+    contents: dict[str, bytes | None] = {}
+    unfit = 0
+    for part in (part for text in texts for part in re.split(r"^(?=diff --git )", text, flags=re.MULTILINE)):
+        if not part.startswith("diff --git "):
+            continue
+        try:
+            found = difference.of_diffs(OverlayTree(tree, dict(contents)), (part,)).files
+        except PatchkitError:
+            unfit += 1
+            continue
+        contents |= {each.file: each.after for each in found}
+    changed = ((file, tree.read(file), after) for file, after in contents.items())
+    return tuple(FileDiff(*each) for each in changed if each[1] != each[2]), unfit
+
+
+def patches_of(clone: Path) -> list[tuple[str, list[str]]]:
+    """Return the releases that the project has patches for, and their text, oldest first."""
+    names = listed(clone, "ls-tree", "-r", "--name-only", "HEAD", "docker/patch")
+    # The one without a name of its own is what the others are made on.
+    names.sort(key=lambda name: (name.rpartition("/")[0], len(name)))
+    found: dict[str, list[str]] = {}
+    for name in names:
+        version = re.fullmatch(r"docker/patch/v(\d[\w.]*)/sglang[\w-]*\.patch", name)
+        if version:
+            text = subprocess.run(
+                ("git", "-C", str(clone), "show", f"HEAD:{name}"), capture_output=True, check=True
+            ).stdout
+            found.setdefault(version[1], []).append(text.decode())
+
+    def order(version: str) -> list[int]:
+        return [int(part) for part in re.findall(r"\d+", version)]
+
+    return sorted(found.items(), key=lambda each: order(each[0]))
+
+
+def compared(
+    change: FileDiff, stood: bytes | None, made: bytes | None, wanted: bytes | None
+) -> Iterator[tuple[str, str]]:
+    """Yield each class and function that a patch changes, and how it is beside what people made of it.
+
+    equal or different of what they kept as it was, ``missing`` of that if it did not land, and ``theirs`` for what they
+    changed or dropped.
+    """
+    try:
+        versions = [
+            scopes(outline(decoded(text or b"")))
+            for text in (change.before, change.after, stood, made, wanted or stood)
+        ]
+    except (NoOutlineError, UnicodeDecodeError):
+        return
+    before, after, there, ours, theirs = versions
+    for site in sorted(before.keys() | after.keys()):
+        edit = edited(before.get(site, ()), after.get(site, ()))
+        if not edit:
+            continue
+        if edited(there.get(site, ()), theirs.get(site, ())) != edit:
+            yield site, "theirs"
+        elif ours.get(site, ()) == there.get(site, ()):
+            yield site, "missing"
+        else:
+            yield site, "equal" if code(ours.get(site, ())) == code(theirs.get(site, ())) else "different"
+
+
+def edited(before: Sequence[str], after: Sequence[str]) -> Counter[str]:
+    """Return the lines that come and go, by sign."""
+    one, other = (Counter(line.strip() for line in lines if line.strip()) for lines in (before, after))
+    return Counter({f"+{line}": n for line, n in (other - one).items()}) + Counter(
+        {f"-{line}": n for line, n in (one - other).items()}
+    )
+
+
+def code(lines: Sequence[str]) -> str:
+    """Return what a definition means, or its lines where these are no Python on their own."""
+    try:
+        return ast.dump(ast.parse("\n".join(lines)))
+    except SyntaxError:
+        return "\n".join(sorted(line.strip() for line in lines if line.strip()))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("source", choices=("backwards", "picks", "humans"))
+    parser.add_argument("--repo", type=Path, required=True)
+    parser.add_argument("--commits", type=int, default=200)
+    parser.add_argument("--distances", default="50,150,400,1000")
+    parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("-o", "--output", type=Path)
+    asked = parser.parse_args(arguments)
+    try:
+        if asked.source == "backwards":
+            distances = [int(each) for each in asked.distances.split(",")]
+            found = backwards(asked.repo, asked.commits, distances, asked.seed)
+        else:
+            found = picks(asked.repo) if asked.source == "picks" else humans(asked.repo)
+    except PatchkitError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return error.exit_code
+    text = json.dumps(found, indent=2)
+    print(text)
+    if asked.output:
+        known = json.loads(asked.output.read_text(encoding="utf-8")) if asked.output.exists() else {}
+        known[asked.source] = found
+        asked.output.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,373 @@
+"""``patchkit port``: what somebody else wrote comes to a tree that drifted, and nothing of it goes wrong unsaid."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from support.repositories import committing, whole
+from support.toys import everything, git, write_package
+
+from patchkit.cli import main, schemas
+from patchkit.tree.tree import open_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+DESK = "srt/desk.py"
+SHELF = "srt/shelf.py"
+SOURCES = {
+    "__init__.py": b"",
+    "version.py": b'__version__ = "0.5.12"\n',
+    "srt/__init__.py": b"",
+    SHELF: b"def place(book, row=0):\n    return row\n\n\ndef stamp(book):\n    return book\n",
+    DESK: b"""\
+from sglang.srt.shelf import place
+
+
+class Desk:
+    days = 14
+
+    def lend(self, book, reader):
+        if book.out:
+            raise ValueError(book)
+        due = self.today + self.days
+        reader.books.append(book)
+        return due
+
+    def take(self, book):
+        book.out = False
+        return place(book)
+""",
+}
+LENT = (
+    b"        reader.books.append(book)\n",
+    b"        reader.books.append(book)\n        reader.due = due\n",
+)
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, list(map(str, arguments)))
+    assert result.exit_code == code, (result.output, result.exception)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def asked(*arguments: object, code: int = 0) -> Any:
+    """Return a command's answer, which is as its schema says."""
+    answer = json.loads(run(*arguments, "--json", code=code).stdout)
+    msgspec.convert(answer, schemas.ANSWERS["port"])
+    return answer
+
+
+def edits(answer: Any) -> list[tuple[str, str, str]]:
+    return [
+        (file["onto"], edit["site"], edit["outcome"])
+        for tree in answer["trees"]
+        for change in tree["changes"]
+        for file in change["files"]
+        for edit in file["edits"]
+    ]
+
+
+@pytest.fixture
+def main_line(tmp_path: Path) -> Path:
+    """A repository in which somebody else works."""
+    root = tmp_path / "theirs"
+    write_package(root / "python" / "sglang", SOURCES)
+    git(tmp_path, "init", "-q", "-b", "main", "theirs")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "As it was")
+    return root
+
+
+@pytest.fixture
+def fork(tmp_path: Path) -> Path:
+    return write_package(tmp_path / "fork" / "sglang", SOURCES).parent
+
+
+def changed(
+    root: Path, *changes: tuple[bytes, bytes], file: str = DESK, why: str = "Lend until a day (#77)"
+) -> str:
+    path = root / "python" / "sglang" / file
+    text = path.read_bytes()
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path.write_bytes(text)
+    git(root, "add", "-A")
+    date = "2026-05-04T03:02:01 +0300"
+    git(root, "commit", "-qm", why, "--author=Some Body <some@example.org>", f"--date={date}")
+    return git(root, "rev-parse", "HEAD").strip()
+
+
+def drifted(fork: Path, *changes: tuple[bytes, bytes], file: str = DESK) -> None:
+    path = fork / "sglang" / file
+    text = path.read_bytes()
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path.write_bytes(text)
+
+
+def test_a_commit_lands_on_a_drifted_tree_and_revert_gives_every_byte_back(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(main_line, LENT)
+    drifted(fork, (b"        due = self.today", b"        note(book)\n        due = self.today"))
+    before = everything(fork)
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    assert edits(answer) == [(DESK, "Desk.lend", "landed")]
+    assert answer["written"]
+    assert LENT[1] in (fork / "sglang" / DESK).read_bytes()
+    assert run("revert", fork).output.startswith("< 77\n")
+    assert everything(fork) == before
+
+
+def test_once_more_it_is_there_already_and_nothing_is_written(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, LENT)
+    run("port", commit, "--repo", main_line, "--onto", fork)
+    once = everything(fork)
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    assert {outcome for _, _, outcome in edits(answer)} == {"already"}
+    assert (answer["written"], everything(fork)) == (False, once)
+
+
+def test_a_conflict_is_said_with_its_site_and_nothing_is_written(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    before = everything(fork)
+    result = run("port", commit, "--repo", main_line, "--onto", fork, code=3)
+    assert "1 edit cannot be made (srt/desk.py: Desk.lend: " in result.output
+    assert everything(fork) == before
+
+
+def test_what_can_be_made_is_made_where_asked_and_the_exit_code_says_that_some_is_left(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    run("port", commit, "--repo", main_line, "--onto", fork, "--keep-going", code=1)
+    text = (fork / "sglang" / DESK).read_bytes()
+    assert LENT[1] in text
+    assert b"due = self.later()" in text
+
+
+def test_markers_show_what_was_found_expected_and_wanted_and_are_taken_back(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(main_line, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    before = everything(fork)
+    run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1)
+    text = (fork / "sglang" / DESK).read_text()
+    shown = text[text.index("<<<<<<<") : text.index(">>>>>>>")]
+    assert shown.count("        due = ") == 3
+    assert (
+        "        due = self.later()\n||||||| expected\n        due = self.today + self.days\n=======\n"
+        in shown
+    )
+    run("revert", fork)
+    assert everything(fork) == before
+
+
+def test_a_function_that_is_not_there_is_the_reason(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, (b"        book.out = False\n", b"        book.out = None\n"))
+    drifted(fork, (b"    def take(self, book):\n        book.out = False\n        return place(book)\n", b""))
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork, "--dry-run", "--keep-going", code=1)
+    assert edits(answer) == [(DESK, "Desk.take", "no-site")]
+    assert "the tree has no Desk.take" in json.dumps(answer)
+
+
+def test_a_file_that_moved_and_a_method_that_moved_are_followed_and_said(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, LENT, (b"        book.out = False\n", b"        book.out = None\n"))
+    package = fork / "sglang"
+    (package / "srt" / "counter").mkdir()
+    (package / DESK).rename(package / "srt" / "counter" / "desk.py")
+    take = b"    def take(self, book):\n        book.out = False\n        return place(book)\n"
+    drifted(fork, (take, b"    pass\n"), file="srt/counter/desk.py")
+    (package / SHELF).write_bytes(SOURCES[SHELF] + b"\n\nclass Shelf:\n" + take)
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    (file,) = answer["trees"][0]["changes"][0]["files"]
+    assert file["notes"] == [
+        "srt/desk.py is srt/counter/desk.py there",
+        "Desk.take is Shelf.take in srt/shelf.py there",
+    ]
+    assert b"reader.due = due" in (package / "srt/counter/desk.py").read_bytes()
+    assert b"book.out = None" in (package / SHELF).read_bytes()
+
+
+def test_a_renamed_parameter_is_followed_and_said(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, LENT)
+    path = fork / "sglang" / DESK
+    path.write_bytes(SOURCES[DESK].replace(b"reader", b"member"))
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    assert "reader is member in Desk.lend there" in answer["trees"][0]["changes"][0]["files"][0]["notes"]
+    assert path.read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"reader", b"member")
+
+
+def test_an_edit_that_needs_what_is_not_there_is_not_made(main_line: Path, fork: Path) -> None:
+    changed(main_line, (b"def stamp(book)", b"def seal(book)"), file=SHELF, why="Another word")
+    changed(main_line, (b"import place\n", b"import place, seal\n"), why="It is used")
+    commit = changed(
+        main_line, (b"        return place(book)\n", b"        seal(book)\n        return place(book)\n")
+    )
+    before = everything(fork)
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork, code=3)
+    assert edits(answer) == [(DESK, "Desk.take", "unmet")]
+    assert "seal is not defined there" in json.dumps(answer)
+    assert everything(fork) == before
+
+
+def test_an_import_that_the_new_code_needs_comes_along(main_line: Path, fork: Path) -> None:
+    changed(main_line, (b"import place\n", b"import place, stamp\n"), why="For later")
+    commit = changed(main_line, (b"        return place(book)\n", b"        return place(stamp(book))\n"))
+    run("port", commit, "--repo", main_line, "--onto", fork)
+    text = (fork / "sglang" / DESK).read_bytes()
+    assert b"from sglang.srt.shelf import stamp\n" in text
+    assert b"return place(stamp(book))" in text
+
+
+def test_a_call_that_is_not_accepted_there_is_a_finding(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, (b"        return place(book)\n", b"        return place(book, row=1)\n"))
+    drifted(
+        fork, (b"def place(book, row=0):\n    return row\n", b"def place(book):\n    return 0\n"), file=SHELF
+    )
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork, code=1)
+    (finding,) = answer["trees"][0]["changes"][0]["findings"]
+    assert (finding["file"], finding["function"]) == (DESK, "Desk.take")
+    assert "takes no `row`" in finding["message"]
+
+
+def test_a_commit_keeps_author_date_and_message_and_says_where_it_came_from(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(
+        main_line, LENT, why="Lend until a day (#77)\n\nSo that it is known.\n\nHelped-by: Nobody"
+    )
+    git(fork.parent, "init", "-q", "fork")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "A fork")
+    committing(open_tree(fork))
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork, "--commit")
+    assert git(fork, "log", "-1", "--format=%an <%ae>|%ad|%cn", "--date=iso") == (
+        "Some Body <some@example.org>|2026-05-04 03:02:01 +0300|A Maintainer\n"
+    )
+    message = git(fork, "log", "-1", "--format=%B").strip()
+    assert message.startswith("Lend until a day (#77)\n\nSo that it is known.\n\nHelped-by: Nobody\n")
+    assert message.endswith(f"(cherry picked from commit {commit})")
+    assert answer["trees"][0]["changes"][0]["made"] == git(fork, "rev-parse", "HEAD").strip()
+    assert git(fork, "status", "--porcelain") == ""
+
+
+def test_each_commit_of_a_range_is_one(main_line: Path, fork: Path) -> None:
+    first = changed(main_line, LENT)
+    changed(main_line, (b"reader.due = due", b"reader.due = due or 1"), why="Never nothing (#78)")
+    git(fork.parent, "init", "-q", "fork")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "A fork")
+    committing(open_tree(fork))
+    run("port", f"{first}^..main", "--repo", main_line, "--onto", fork, "--commit")
+    assert git(fork, "log", "--format=%s", "-2").split("\n")[:2] == [
+        "Never nothing (#78)",
+        "Lend until a day (#77)",
+    ]
+    assert b"due or 1" in (fork / "sglang" / DESK).read_bytes()
+
+
+def test_refs_are_a_matrix_and_nothing_is_written(main_line: Path) -> None:
+    git(main_line, "branch", "old")
+    git(main_line, "checkout", "-q", "-b", "other")
+    changed(main_line, (b"        reader.books.append(book)\n", b""), why="Readers keep no list")
+    git(main_line, "checkout", "-q", "main")
+    commit = changed(main_line, LENT)
+    before = whole(open_tree(main_line))
+    answer = asked(
+        "port", commit, "--repo", main_line, "--onto", "old", "--onto", "other", "--onto", "nowhere", code=1
+    )
+    assert [tree["onto"] for tree in answer["trees"]] == ["old", "other", "nowhere"]
+    assert [tree["whole"] for tree in answer["trees"]] == [True, True, False]
+    assert "has no ref nowhere" in answer["trees"][2]["error"]
+    assert whole(open_tree(main_line)) == before
+
+
+def test_a_diff_lands_as_its_commit_does_and_is_kept_as_a_patch_where_asked(
+    main_line: Path, fork: Path, tmp_path: Path
+) -> None:
+    git(main_line, "tag", "was")
+    commit = changed(main_line, LENT)
+    diff = tmp_path / "until-a-day.diff"
+    diff.write_text(git(main_line, "diff", "was", commit))
+    own = write_package(tmp_path / "own" / "sglang", SOURCES).parent
+    drifted(fork, (b"        due = self.today", b"        note(book)\n        due = self.today"))
+    run("port", diff, "--from", own, "--onto", fork, "-o", tmp_path / "kept")
+    assert LENT[1] in (fork / "sglang" / DESK).read_bytes()
+    assert 'id = "until-a-day"' in (tmp_path / "kept" / "patch.toml").read_text()
+    states = json.loads(run("status", fork, "--patches", tmp_path / "kept", "--json").stdout)["patches"]
+    assert next(one["state"] for one in states if one["id"] == "until-a-day") in {"applied", "upstream"}
+
+
+BAD = {
+    "empty": ("", "it is empty"),
+    "no diff": ("hello\n", "nothing in the package"),
+    "of another tree": (
+        f"--- a/python/sglang/{DESK}\n+++ b/python/sglang/{DESK}\n@@ -1,2 +1,2 @@\n nothing\n-like this\n+there\n",
+        "the lines of",
+    ),
+    "cut off": (f"--- a/python/sglang/{DESK}\n+++ b/python/sglang/{DESK}\n@@ -1,9 +1,9 @@\n from\n", "hunk"),
+    "of something else": ("--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-a\n+b\n", "outside the package"),
+    "binary": (
+        f"diff --git a/python/sglang/{DESK} b/python/sglang/{DESK}\nindex 1..2 100644\nGIT binary patch\n",
+        "binary",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), BAD.values(), ids=BAD)
+def test_a_diff_that_is_none_is_refused_in_a_sentence_and_nothing_is_written(
+    fork: Path, tmp_path: Path, text: str, said: str
+) -> None:
+    own = write_package(tmp_path / "own" / "sglang", SOURCES).parent
+    diff = tmp_path / "it.diff"
+    diff.write_text(text)
+    before = everything(fork)
+    result = run("port", diff, "--from", own, "--onto", fork, code=2)
+    assert said in result.output
+    assert everything(fork) == before
+
+
+def test_line_ends_of_the_tree_stay_and_a_missing_last_one_too(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, LENT)
+    path = fork / "sglang" / DESK
+    path.write_bytes(SOURCES[DESK].replace(b"\n", b"\r\n").rstrip(b"\r\n"))
+    run("port", commit, "--repo", main_line, "--onto", fork)
+    wanted = SOURCES[DESK].replace(*LENT).replace(b"\n", b"\r\n").rstrip(b"\r\n")
+    assert path.read_bytes() == wanted
+
+
+def test_a_file_that_is_renamed_and_changed_is_so_there_too(main_line: Path, fork: Path) -> None:
+    git(main_line, "mv", f"python/sglang/{DESK}", "python/sglang/srt/counter.py")
+    commit = changed(main_line, LENT, file="srt/counter.py")
+    drifted(fork, (b"    days = 14\n", b"    days = 28\n"))
+    run("port", commit, "--repo", main_line, "--onto", fork)
+    package = fork / "sglang"
+    assert not (package / DESK).exists()
+    assert (package / "srt/counter.py").read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"14", b"28")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nothing-like-it",),
+        ("HEAD", "--repo", "REPO", "--commit", "--markers"),
+        ("HEAD", "--repo", "REPO", "--onto", "main", "--commit"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(main_line: Path, arguments: tuple[str, ...]) -> None:
+    words = [str(main_line) if word == "REPO" else word for word in arguments]
+    run("port", *words, *(() if "--repo" in words else ("--repo", main_line, "--onto", main_line)), code=2)

@@ -1,0 +1,322 @@
+"""What one version of a program changes of another is made in a third, which drifted, or it is said why not."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchkit.porting.merge import Merge, Outcome
+from patchkit.porting.outline import Item, NoOutlineError, outline
+
+LIBRARY = """
+import os
+from shelf import books, cards
+
+
+class Desk:
+    \"\"\"Lends books.\"\"\"
+
+    days = 14
+
+    def lend(self, book, reader):
+        # A book goes out once.
+        if book.out:
+            raise ValueError(book)
+        due = today() + self.days
+        book.out = True
+        note(book, due)
+        return due
+
+    def take(self, book):
+        book.out = False
+        return book
+
+
+def fee(days):
+    return days * 2
+"""
+
+
+def told(text: str) -> str:
+    return textwrap.dedent(text).lstrip("\n")
+
+
+def program(text: str = LIBRARY, *changes: tuple[str, str]) -> str:
+    source = told(text)
+    for old, new in changes:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
+def nowhere(_: Item) -> None:
+    return None
+
+
+def ported(base: str, theirs: str, ours: str) -> tuple[str, list[tuple[str, str]]]:
+    whole, merge = outline(ours), Merge(nowhere)
+    merge.make(outline(base), outline(theirs), whole)
+    return merge.render(whole), [(edit.outcome.value, edit.site) for edit in merge.edits]
+
+
+def outcomes(base: str, theirs: str, ours: str) -> set[str]:
+    return {outcome for outcome, _ in ported(base, theirs, ours)[1]}
+
+
+DUE = ("        due = today() + self.days\n", "        due = today() + self.days * reader.factor\n")
+SUITE = [
+    DUE,
+    ("        note(book, due)\n", "        note(book, due)\n        tell(reader, due)\n"),
+    ("        # A book goes out once.\n", "        # A book goes out once, also by post.\n"),
+    ("        if book.out:\n", "        if book.out and not reader.is_clerk:\n"),
+    (
+        "            raise ValueError(book)\n",
+        "            raise ValueError(book)\n        elif book.lost:\n            return None\n",
+    ),
+    ("from shelf import books, cards\n", "from shelf import books, cards, stamps\n"),
+    ("    days = 14\n", "    days = 14\n    fees = True\n"),
+    ("    def take(self, book):\n", "    def take(self, book, when=None):\n"),
+    ("        book.out = False\n", ""),
+    ("    return days * 2\n", "    return days * 3 if days > 7 else 0\n"),
+    ("\n\ndef fee(days):\n", "\n\ndef pay(sum):\n    return sum\n\n\ndef fee(days):\n"),
+]
+
+
+@pytest.mark.parametrize(
+    "change", SUITE, ids=[new.strip().splitlines()[-1] for _, new in SUITE[:-3]] + ["gone", "fee", "pay"]
+)
+def test_on_its_own_tree_a_change_makes_what_it_says_byte_for_byte(change: tuple[str, str]) -> None:
+    theirs = program(LIBRARY, change)
+    made, found = ported(program(), theirs, program())
+    assert made == theirs
+    assert {outcome for outcome, _ in found} == {"landed"}
+
+
+@pytest.mark.parametrize("change", SUITE)
+def test_where_it_is_already_nothing_changes(change: tuple[str, str]) -> None:
+    theirs = program(LIBRARY, change)
+    made, _ = ported(program(), theirs, theirs)
+    assert made == theirs
+
+
+@given(st.sets(st.integers(0, len(SUITE) - 1)), st.sets(st.integers(0, len(SUITE) - 1)))
+def test_changes_of_both_sides_come_to_both(mine: set[int], other: set[int]) -> None:
+    theirs = program(LIBRARY, *(SUITE[each] for each in sorted(mine)))
+    ours = program(LIBRARY, *(SUITE[each] for each in sorted(other)))
+    made, _ = ported(program(), theirs, ours)
+    assert (
+        outline(made).code == outline(program(LIBRARY, *(SUITE[each] for each in sorted(mine | other)))).code
+    )
+
+
+def test_statements_that_another_tree_has_between_do_not_matter() -> None:
+    ours = program(
+        LIBRARY,
+        ("        book.out = True\n", "        book.out = True\n        count(book)\n        shelve()\n"),
+    )
+    made, found = ported(program(), program(LIBRARY, SUITE[1]), ours)
+    assert "        note(book, due)\n        tell(reader, due)\n" in made
+    assert found == [("landed", "Desk.lend")]
+
+
+def test_a_statement_that_went_deeper_changes_where_it_is() -> None:
+    ours = program(LIBRARY, (DUE[0], "        with clock():\n            due = today() + self.days\n"))
+    made, _ = ported(program(), program(LIBRARY, DUE), ours)
+    assert "            due = today() + self.days * reader.factor\n" in made
+
+
+def test_a_renamed_parameter_is_followed_in_new_code() -> None:
+    ours = program().replace("reader", "member")
+    made, _ = ported(program(), program(LIBRARY, DUE, SUITE[1]), ours)
+    assert "due = today() + self.days * member.factor" in made
+    assert "tell(member, due)" in made
+    assert "reader" not in made
+
+
+def test_an_element_beside_which_others_are_missing_comes_all_the_same() -> None:
+    base = "lend(\n    book,\n    days=14,\n    fees=True,\n)\n"
+    theirs = "lend(\n    book,\n    days=14,\n    fees=True,\n    post=False,\n)\n"
+    made, found = ported(base, theirs, "lend(\n    book,\n    days=14,\n)\n")
+    assert made == "lend(\n    book,\n    days=14,\n    post=False,\n)\n"
+    assert found == [("changed", "")]
+
+
+def test_what_both_change_in_two_ways_is_a_conflict_and_stays() -> None:
+    ours = program(LIBRARY, (DUE[0], "        due = later(self.days)\n"))
+    made, found = ported(program(), program(LIBRARY, DUE), ours)
+    assert made == ours
+    assert found == [("conflict", "Desk.lend")]
+
+
+def test_code_that_goes_and_says_more_there_is_a_conflict() -> None:
+    base = program()
+    theirs = program(LIBRARY, ("        note(book, due)\n", ""))
+    ours = program(LIBRARY, ("        note(book, due)\n", "        note(book, due, reader)\n"))
+    assert ported(base, theirs, ours) == (ours, [("conflict", "Desk.lend")])
+
+
+def test_an_earlier_form_of_what_goes_goes() -> None:
+    base = program(LIBRARY, ("        note(book, due)\n", "        note(book, due, reader)\n"))
+    theirs = program(LIBRARY, ("        note(book, due)\n", ""))
+    made, found = ported(base, theirs, program())
+    assert made == theirs
+    assert found == [("changed", "Desk.lend")]
+
+
+def test_a_function_that_is_not_there_is_no_site() -> None:
+    source = program()
+    ours = source[: source.index("    def take")] + source[source.index("\n\ndef fee") :]
+    made, found = ported(source, program(LIBRARY, SUITE[8]), ours)
+    assert (made, found) == (ours, [("no-site", "Desk.take")])
+
+
+def test_a_function_that_comes_where_another_of_its_name_is_is_a_conflict() -> None:
+    theirs = program(LIBRARY, SUITE[10])
+    ours = program(LIBRARY, ("\n\ndef fee", "\n\ndef pay(coins):\n    return coins + 1\n\n\ndef fee"))
+    assert outcomes(program(), theirs, ours) == {"conflict"}
+
+
+def test_an_order_that_counts_is_said() -> None:
+    base = "def f(a):\n    b = a\n    return b\n"
+    theirs = "def f(a):\n    b = a\n    b = twice(b)\n    return b\n"
+    ours = "def f(a):\n    b = a\n    b = half(b)\n    return b\n"
+    made, found = ported(base, theirs, ours)
+    assert "twice(b)" in made
+    assert found == [("changed", "f")]
+
+
+def test_strings_of_several_lines_keep_theirs_at_another_indent() -> None:
+    base = "def f():\n    a()\n    return 1\n"
+    theirs = 'def f():\n    a()\n    say("""\nas it is\n  here\n""")\n    return 1\n'
+    ours = "def f():\n    if on:\n        a()\n"
+    made, _ = ported(base, theirs, ours)
+    assert 'say("""\nas it is\n  here\n""")' in made
+
+
+def test_what_is_refused_is_not_made_and_its_neighbours_are() -> None:
+    base, theirs, ours = outline(program()), outline(program(LIBRARY, SUITE[1], SUITE[9])), outline(program())
+    comes = next(item for item in theirs.walk() if "tell(" in item.head)
+    merge = Merge(nowhere, {(comes, ""): "it is refused"})
+    merge.make(base, theirs, ours)
+    assert merge.render(ours) == program(LIBRARY, SUITE[9])
+    assert {(edit.outcome, edit.reason) for edit in merge.edits} == {
+        (Outcome.UNMET, "it is refused"),
+        (Outcome.LANDED, ""),
+    }
+
+
+@pytest.mark.parametrize("text", ["if x\n", "x = 1\f\n", "(" * 300 + ")" * 300])
+def test_what_cannot_be_followed_has_no_outline(text: str) -> None:
+    with pytest.raises(NoOutlineError):
+        outline(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x = 1",
+        "# only this\n",
+        "if a: b\nelse: c\n",
+        "x = 1; y = 2\n\n\n",
+        "@d\n# why\nclass C:\n\n    def f(self): return 1\n    # end\n",
+        "try:\n    a\nexcept E as e:  # so\n    b\nelse:\n    c\nfinally:\n\n    # last\n    d\n",
+        "for a in b:\n    pass\nelse:\n    c\nwhile x:\n    y\n",
+        "if (\n    a\n):\n    b\nelif c:\n    d\nelse:\n    if e:\n        f\n",
+        "match x:\n    case 1:\n        y\n",
+        's = """\n  a\n"""\n\n\n# tail\n',
+    ],
+)
+def test_the_texts_of_an_outline_are_the_file(text: str) -> None:
+    assert outline(text).text == text
+
+
+def test_what_stands_beside_a_conflict_is_left_with_it() -> None:
+    ours = program(
+        LIBRARY,
+        (DUE[0], "        due = self.until()\n"),
+        (
+            "    def take",
+            "    def until(self):\n        due = today() + self.days\n        return due\n\n    def take",
+        ),
+    )
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(
+        outline(program()),
+        outline(program(LIBRARY, (DUE[0], "        due = other(1, 2, 3)\n        due = check(due)\n"))),
+        whole,
+    )
+    assert merge.render(whole) == ours
+    assert {edit.outcome for edit in merge.edits} == {Outcome.CONFLICT}
+
+
+def test_a_change_that_takes_another_back_is_there_on_the_tree_before() -> None:
+    before = program()
+    after = program(
+        LIBRARY,
+        (
+            DUE[0],
+            "        if self.open:\n            due = today()\n        else:\n            due = later(self)\n",
+        ),
+    )
+    assert ported(after, before, before) == (before, [("already", "Desk")])
+
+
+def test_an_import_from_which_more_is_taken_there_keeps_that() -> None:
+    base, theirs = "from shelf import books\nx = 1\n", "x = 1\n"
+    made, _ = ported(base, theirs, "from shelf import books, cards\nx = 1\n")
+    assert made == "from shelf import cards\nx = 1\n"
+
+
+def test_what_went_into_a_helper_is_a_conflict_that_names_it() -> None:
+    ours = program(
+        LIBRARY,
+        ("        note(book, due)\n", "        self.tell(book, due)\n        shelve()\n"),
+        ("    def take", "    def tell(self, book, due):\n        note(book, due)\n\n    def take"),
+    )
+    theirs = program(LIBRARY, ("        note(book, due)\n", "        note(book, due, reader)\n"))
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(outline(program()), outline(theirs), whole)
+    assert merge.render(whole) == ours
+    assert [edit.reason for edit in merge.edits] == [
+        "the statement that changes is not there: it is in Desk.tell"
+    ]
+
+
+def test_a_renamed_local_is_followed_in_what_goes() -> None:
+    theirs = program(LIBRARY, ("        note(book, due)\n", ""))
+    ours = program().replace("reader", "member").replace("due", "until")
+    made, found = ported(program(), theirs, ours)
+    assert made == ours.replace("        note(book, until)\n", "")
+    assert found == [("landed", "Desk.lend")]
+
+
+def test_a_function_that_goes_and_is_nearly_the_same_there_goes_and_both_are_shown() -> None:
+    source = program()
+    theirs = source[: source.index("    def lend")] + source[source.index("    def take") :]
+    ours = program(LIBRARY, ("        note(book, due)\n", "        note(due, book)\n"))
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(outline(source), outline(theirs), whole)
+    (edit,) = merge.edits
+    assert merge.render(whole) == theirs
+    assert (edit.outcome, "note(book, due)" in edit.was, "note(due, book)" in edit.stands) == (
+        Outcome.CHANGED,
+        True,
+        True,
+    )
+
+
+def test_a_function_that_goes_and_is_another_there_is_a_conflict() -> None:
+    theirs = program()
+    theirs = theirs[: theirs.index("\n\ndef fee")]
+    ours = program(
+        LIBRARY,
+        (
+            "    return days * 2\n",
+            "    late = days - 14\n    if late < 0:\n        return 0\n    return late\n",
+        ),
+    )
+    assert ported(program(), theirs, ours) == (ours, [("conflict", "fee")])

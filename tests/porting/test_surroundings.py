@@ -1,0 +1,48 @@
+"""An edit that landed in a function that drifted is told where it may mean something else there."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchkit.porting.merge import Edit, Merge, Outcome
+from patchkit.porting.outline import outline
+from patchkit.porting.surroundings import told
+
+BASE = "def lend(book, days):\n    due = today() + days\n    note(book)\n    keep(book)\n    return due\n"
+THEIRS = BASE.replace("    keep(book)\n", "    keep(book)\n    tell(due)\n")
+
+
+def ported(ours: str) -> list[Edit]:
+    base, whole, merge = outline(BASE), outline(ours), Merge(lambda _: None)
+    merge.make(base, outline(THEIRS), whole)
+    assert "tell(due)" in merge.render(whole)
+    return [told(edit, base) for edit in merge.edits]
+
+
+SAID = {
+    "an early return": (
+        ("    note(book)\n", "    if book.lost:\n        return None\n    note(book)\n"),
+        "`if book.lost` there leaves",
+    ),
+    "a name bound otherwise": (("today() + days", "book.due"), "due is bound otherwise there"),
+}
+QUIET = {
+    "a statement more": ("    note(book)\n", "    note(book)\n    count(book)\n"),
+    "another return in a branch of its own": (
+        "    note(book)\n",
+        "    for each in book:\n        if each:\n            break\n    note(book)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), SAID.values(), ids=SAID)
+def test_what_may_change_the_meaning_is_said(change: tuple[str, str], said: str) -> None:
+    (edit,) = ported(BASE.replace(*change))
+    assert edit.outcome is Outcome.CHANGED
+    assert said in edit.reason
+    assert edit.stands
+
+
+@pytest.mark.parametrize("change", QUIET.values(), ids=QUIET)
+def test_what_does_not_is_not(change: tuple[str, str]) -> None:
+    assert [edit.outcome for edit in ported(BASE.replace(*change))] == [Outcome.LANDED]

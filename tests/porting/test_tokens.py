@@ -1,0 +1,58 @@
+"""Three versions of a statement become one, or clash."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchkit.porting.tokens import ClashError, merged, renamed, shifted
+
+MERGED = {
+    "a keyword beside one that is missing": ("f(a, b, c=1)", "f(a, b, c=1, d=2)", "f(a, b)", "f(a, b, d=2)"),
+    "another function, and an argument less": ("f(a, new)", "g(a, new)", "f(a)", "g(a)"),
+    "one name after the other": (
+        "from x import (\n    a,\n    b,\n)",
+        "from x import (\n    a,\n    b,\n    c,\n)",
+        "from x import (\n    a,\n)",
+        "from x import (\n    a,\n    c,\n)",
+    ),
+    "a value and a type": ("x: int = 1", "x: int = 2", "x: float = 1", "x: float = 2"),
+    "a parameter and a type": (
+        "def f(self, a, b=1):",
+        "def f(self, a, b=1, c=2) -> None:",
+        "def f(self, a):",
+        "def f(self, a, c=2) -> None:",
+    ),
+    "conditions of a chain": ("if a and b and c:", "if a and b and d:", "if a and c:", "if a and d:"),
+    "another condition where one is missing": ("if a and b:", "if a and b and c:", "if a:", "if a and c:"),
+    "the last element of one line": ("f(a)", "f(a, b)", "f(\n    a,\n)", "f(\n    a, b,\n)"),
+}
+CLASHES = {
+    "the same word": ("x = 1", "x = 2", "x = 3"),
+    "neighbours": ("x = a(b)", "x = c(b)", "x = d(b)"),
+    "another operator": ("if a and b:", "if a or b:", "if a and c:"),
+    "a type with a value": ("x: int | None = 1", "x: int | str | None = 1", "x: None = 1"),
+    "two arguments of one name": ("f(a)", "f(a, b=1)", "f(a, b=2)"),
+    "open brackets": ("f(a", "f(b", "f(c"),
+}
+
+
+@pytest.mark.parametrize(("base", "theirs", "ours", "made"), MERGED.values(), ids=MERGED)
+def test_what_both_change_apart_comes_to_both(base: str, theirs: str, ours: str, made: str) -> None:
+    assert merged(base, theirs, ours) == made
+
+
+@pytest.mark.parametrize(("base", "theirs", "ours"), CLASHES.values(), ids=CLASHES)
+def test_what_both_change_clashes(base: str, theirs: str, ours: str) -> None:
+    with pytest.raises(ClashError):
+        merged(base, theirs, ours)
+
+
+def test_names_are_renamed_and_attributes_and_keywords_are_not() -> None:
+    assert renamed("f(a, a=a, b=x.a)  # a\n", {"a": "c"}) == "f(c, a=c, b=x.a)  # a\n"
+
+
+def test_a_docstring_moves_and_another_string_does_not() -> None:
+    text = 'def f():\n    """Say.\n\n    More.\n    """\n    g("""\n    as it is\n""")\n'
+    moved = shifted(text, "", "  ")
+    assert '  def f():\n      """Say.\n\n      More.\n' in moved
+    assert 'g("""\n    as it is\n""")' in moved
