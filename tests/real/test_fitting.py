@@ -80,5 +80,10 @@ def test_all_that_fits_is_applied_and_verifies(releases: Releases, tmp_path: Pat
     assert again["changed_files"] == []
     assert {each["patch"] for each in again["left"]} == left
     assert fingerprints(tree.root) == patched
+    run("status", tree.root, "--check", code=1)
+    configuration = tree.root / "patchkit.toml"
+    configuration.write_text(f"left_out = {json.dumps(sorted(left))}\n")
+    run("status", tree.root, "--check")
+    configuration.unlink()
     run("revert", tree.root)
     assert fingerprints(tree.root) == before
