@@ -14,8 +14,25 @@ from patchkit.tree.limits import read_named
 @click.command("new")
 @click.argument("identifier", metavar="PATCH-ID")
 @options.options(
-    click.option("--from-diff", "diff", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
-    click.option("--from-commit", "commit", metavar="COMMIT", help="A commit in the repository of the tree."),
+    click.option(
+        "--from-diff",
+        "diffs",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A unified diff; can be repeated, for several that follow one another.",
+    ),
+    click.option(
+        "--from-commit",
+        "commit",
+        metavar="COMMIT",
+        help="A commit in the repository of the tree, or a range such as v1..topic.",
+    ),
+    click.option(
+        "--base",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A diff that is made first and is no part of the patch; can be repeated.",
+    ),
     click.option("--on", "tree", metavar="TREE", help="The tree that the diff was made on (default: .)."),
     click.option(
         "-o",
@@ -29,26 +46,25 @@ from patchkit.tree.limits import read_named
 def command(
     *,
     identifier: str,
-    diff: Path | None,
+    diffs: tuple[Path, ...],
     commit: str | None,
+    base: tuple[Path, ...],
     tree: str | None,
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Draft a patch from a plain diff: sites by structure, and `todo` at what is not sure."""
+    """Draft a patch that makes just what diffs or commits do: by structure, and by hunks where nothing else says it."""
     from patchkit.cli import console
     from patchkit.cli.answers.new import New
     from patchkit.commands.new import new
     from patchkit.findings.printable import escaped
 
-    if (diff is None) is (commit is None):
+    if bool(diffs) is (commit is not None):
         raise UsageError("from what? Name one of --from-diff FILE and --from-commit COMMIT.")
     opened = options.Words(tree, False).open()
-    try:
-        text = read_named(diff).decode() if diff is not None else ""
-    except UnicodeDecodeError:
-        raise UsageError(f"{diff} is not readable as UTF-8: name another with --from-diff.") from None
-    drafted = new(opened, identifier, folder or Path(identifier), diff=text, commit=commit or "")
+    texts = [_text(path, "--from-diff") for path in diffs]
+    under = [_text(path, "--base") for path in base]
+    drafted = new(opened, identifier, folder or Path(identifier), diff=texts, commit=commit or "", base=under)
     if as_json:
         console.emit(New.of(drafted))
         return
@@ -65,3 +81,10 @@ def command(
     )
     console.say(f"On that tree the edits {said}.")
     console.say_next((f"test {drafted.file.parent} --on TREE", "tries it on a copy of each tree"))
+
+
+def _text(path: Path, option: str) -> str:
+    try:
+        return read_named(path).decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not readable as UTF-8: name another with {option}.") from None
