@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patchkit.codemods.kinds.delete_file import digest_of
 from patchkit.drafting import examples, hunks, write
 from patchkit.drafting.change import Draft, Drafted, Facts
 from patchkit.drafting.draft import draft
@@ -51,7 +52,9 @@ def drafted(tree: Tree, changes: Sequence[FileDiff], facts: Facts, left_out: Ite
     made: dict[str, bytes | None] = {}
     for change in changes:
         trial = _Trial(tree, change, facts.id)
-        found = _edits_of(trial, change) if change.before != change.after else ""
+        found: list[Drafted] | str = ""
+        if change.before != change.after:
+            found = _edits_of(trial, change, is_moved=_is_moved(change, changes))
         if isinstance(found, str):
             left += [f"{change.file}: {found}"] if found else []
             continue
@@ -68,7 +71,16 @@ def drafted(tree: Tree, changes: Sequence[FileDiff], facts: Facts, left_out: Ite
     return Draft(files, named, tuple(left), made)
 
 
-def _edits_of(trial: _Trial, change: FileDiff) -> list[Drafted] | str:
+def _is_moved(change: FileDiff, changes: Sequence[FileDiff]) -> bool:
+    """Tell whether half of the lines of a file that goes, or more, come in a file that is new."""
+    if change.after is not None or not change.before:
+        return False
+    lines = set(change.before.split(b"\n"))
+    others = (set(each.after.split(b"\n")) for each in changes if each.before is None and each.after)
+    return any(2 * len(lines & other) >= len(lines) for other in others)
+
+
+def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[Drafted] | str:
     """Return the edits that make a file's change, or why none do."""
     try:
         before, after = (None if text is None else text.decode() for text in (change.before, change.after))
@@ -84,7 +96,10 @@ def _edits_of(trial: _Trial, change: FileDiff) -> list[Drafted] | str:
         return "it nests too deep to be followed: it is left out."
     tried: Iterable[list[Drafted]]
     if after is None:
-        tried = [[Drafted("delete-file", change.file, {"names": trial.names()})]]
+        keys: dict[str, str | list[str]] = {"names": trial.names()}
+        # What a fork changed in a file that is put elsewhere would not be there.
+        keys |= {"digest": digest_of(before or "")} if is_moved else {}
+        tried = [[Drafted("delete-file", change.file, keys)]]
     elif before is None:
         tried = _fresh(change.file, after)
     else:
