@@ -1057,11 +1057,16 @@ def main(arguments: Sequence[str]) -> int:
         if not check:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
+    gone = sorted({*KIND_PAGES.glob("*.md")} - kind_pages().keys())
+    for path in gone:
+        print(f"{path.relative_to(REPOSITORY)} {'would go' if check else 'removed'}")
+        if not check:
+            path.unlink()
     failed = int(Cog().main(["cog", *how, "-I", "scripts", *PAGES]) or 0)
     stale = stale_pictures(write=not check)
     for name in stale:
         print(f"docs/benchmarks/{name} {'would change' if check else 'written'}")
-    return failed or int(check and bool(stale or is_old))
+    return failed or int(check and bool(stale or is_old or gone))
 
 
 if __name__ == "__main__":

@@ -16,12 +16,25 @@ from patchkit.tree.limits import read_named
 @options.options(
     click.option(
         "--from-diff",
-        "diff",
+        "diffs",
         metavar="FILE",
+        multiple=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A unified diff, such as git diff prints.",
+        help="A unified diff, such as git diff prints; repeat it for diffs that follow one another.",
     ),
-    click.option("--from-commit", "commit", metavar="COMMIT", help="A commit in TREE's repository."),
+    click.option(
+        "--from-commit",
+        "commit",
+        metavar="COMMIT",
+        help="A commit in TREE's repository, or a range such as v1..topic.",
+    ),
+    click.option(
+        "--base",
+        metavar="FILE",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A diff that is applied first and is not part of the patch; may be repeated.",
+    ),
     click.option("--on", "tree", metavar="TREE", help="The tree that the change was made on."),
     click.option(
         "-o",
@@ -36,34 +49,32 @@ from patchkit.tree.limits import read_named
 def command(
     *,
     identifier: str,
-    diff: Path | None,
+    diffs: tuple[Path, ...],
     commit: str | None,
+    base: tuple[Path, ...],
     tree: str | None,
     folder: Path | None,
     as_json: bool,
 ) -> None:
     """Draft a patch from a diff or a commit.
 
-    Its edits find their places by names and structure; what you have to decide is marked `todo` in the draft.
+    Its edits find their places by names and structure, and are hunks where no other kind describes the change. What you
+    have to decide is marked `todo` in the draft.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.new import New
     from patchkit.commands.new import new
     from patchkit.findings.printable import escaped
 
-    if (diff is None) is (commit is None):
+    if bool(diffs) is (commit is not None):
         raise UsageError(
             "a patch is drafted from one change",
             advice="name one of --from-diff FILE and --from-commit COMMIT",
         )
     opened = options.Words(tree, False).open()
-    try:
-        text = read_named(diff).decode() if diff is not None else ""
-    except UnicodeDecodeError:
-        raise UsageError(
-            "the diff is not UTF-8", where=diff, advice="name another with --from-diff"
-        ) from None
-    drafted = new(opened, identifier, folder or Path(identifier), diff=text, commit=commit or "")
+    texts = [_text(path, "--from-diff") for path in diffs]
+    under = [_text(path, "--base") for path in base]
+    drafted = new(opened, identifier, folder or Path(identifier), diff=texts, commit=commit or "", base=under)
     if as_json:
         console.emit(New.of(drafted))
         return
@@ -80,3 +91,10 @@ def command(
     )
     console.say(f"On that tree the edits {said}.")
     console.say_next((f"test {drafted.file.parent} --on TREE", "tries it on a copy of each tree"))
+
+
+def _text(path: Path, option: str) -> str:
+    try:
+        return read_named(path).decode()
+    except UnicodeDecodeError:
+        raise UsageError("the diff is not UTF-8", where=path, advice=f"name another with {option}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,13 @@ from patchkit.patchset.examples import examples_in
 from patchkit.plan.rehearse import faults_of, undefined_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from patchkit.tree.tree import Tree
+
+
+_TODO = re.compile(r"""(?:\w+ = "|# )todo: (.*?)"?$""")
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,16 @@ class CheckedPatch:
     faults: tuple[str, ...]
 
 
+def _unwritten(path: Path) -> Iterator[str]:
+    """Yield what a draft leaves to be done by hand, and where that stands."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        found = _TODO.match(line)
+        if found:
+            yield f"{path.name}:{number}: still to be written: {found[1]}"
+
+
 def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatch, ...]:
-    """Run the examples of the patch in ``folder``, or of those one folder below; find undefined names.
+    """Run the examples of the patch in ``folder``, or of those one folder below; find undefined names and ``todo``.
 
     ``trees`` are those whose files the new code has to be right in. UsageError for a malformed patch.
     """
@@ -37,6 +49,7 @@ def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatc
         patch = patches.get(load.named_in(path))
         examples = examples_in(path.parent)
         faults = [f"{each.shows} {fault}" for each in examples for fault in faults_of(patch, each)]
+        faults += _unwritten(path)
         for tree in trees:
             faults += undefined_in(tree, patches.select([patch.id], only=True))
         checked.append(CheckedPatch(patch.id, path.parent, len(examples), tuple(faults)))

@@ -6,16 +6,19 @@ What the structural edits do not make of it exactly is made by hunks; where even
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchkit.drafting import hunks, write
-from patchkit.drafting.change import Draft, Drafted
+from patchkit.codemods.kinds.delete_file import digest_of
+from patchkit.drafting import examples, hunks, write
+from patchkit.drafting.change import Draft, Drafted, Facts
 from patchkit.drafting.draft import draft
 from patchkit.drafting.lines import count
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.patchset import whole
+from patchkit.patchset.examples import FILE as EXAMPLES
 from patchkit.plan.build import make_plan
 from patchkit.plan.marks import SIGN
 from patchkit.plan.rehearse import MemoryTree
@@ -23,17 +26,22 @@ from patchkit.plan.status import State
 from patchkit.tree.limits import MAX_BYTES, is_deep
 from patchkit.tree.modules import Modules
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
-    from patchkit.drafting.change import Facts, FileDiff
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from patchkit.drafting.change import FileDiff
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
 
 _FILE = Path(write.FILE)
 
 
-def drafted(tree: Tree, changes: Iterable[FileDiff], facts: Facts, left_out: Iterable[str] = ()) -> Draft:
+def drafted(tree: Tree, changes: Sequence[FileDiff], facts: Facts, left_out: Iterable[str] = ()) -> Draft:
     """Return a patch folder whose edits make ``changes`` of the files before; ``tree`` is what has these.
 
     Of the tree nothing is read but its name and style, and nothing is written. What was ``left_out`` of the changes
@@ -44,18 +52,35 @@ def drafted(tree: Tree, changes: Iterable[FileDiff], facts: Facts, left_out: Ite
     made: dict[str, bytes | None] = {}
     for change in changes:
         trial = _Trial(tree, change, facts.id)
-        found = _edits_of(trial, change) if change.before != change.after else ""
+        found: list[Drafted] | str = ""
+        if change.before != change.after:
+            found = _edits_of(trial, change, is_moved=_is_moved(change, changes))
         if isinstance(found, str):
             left += [f"{change.file}: {found}"] if found else []
             continue
         edits += found
         made[change.file] = change.after
     named = write.named(edits)
-    files = {write.FILE: write.text(facts, named, left)} if named else {}
+    if not named:
+        return Draft({}, {}, tuple(left), made)
+    files = {write.FILE: write.text(facts, named, left)}
+    patch = whole.read(tomllib.loads(files[write.FILE]), _FILE)
+    sources = {each.file: each.before.decode() for each in changes if each.before and each.file in made}
+    shown = examples.text(patch, named, sources)
+    files |= {EXAMPLES: shown} if shown else {}
     return Draft(files, named, tuple(left), made)
 
 
-def _edits_of(trial: _Trial, change: FileDiff) -> list[Drafted] | str:
+def _is_moved(change: FileDiff, changes: Sequence[FileDiff]) -> bool:
+    """Tell whether half of the lines of a file that goes, or more, come in a file that is new."""
+    if change.after is not None or not change.before:
+        return False
+    lines = set(change.before.split(b"\n"))
+    others = (set(each.after.split(b"\n")) for each in changes if each.before is None and each.after)
+    return any(2 * len(lines & other) >= len(lines) for other in others)
+
+
+def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[Drafted] | str:
     """Return the edits that make a file's change, or why none do."""
     try:
         before, after = (None if text is None else text.decode() for text in (change.before, change.after))
@@ -71,7 +96,10 @@ def _edits_of(trial: _Trial, change: FileDiff) -> list[Drafted] | str:
         return "it nests too deep to be followed: it is left out."
     tried: Iterable[list[Drafted]]
     if after is None:
-        tried = [[Drafted("delete-file", change.file, {"names": trial.names()})]]
+        keys: dict[str, str | list[str]] = {"names": trial.names()}
+        # What a fork changed in a file that is put elsewhere would not be there.
+        keys |= {"digest": digest_of(before or "")} if is_moved else {}
+        tried = [[Drafted("delete-file", change.file, keys)]]
     elif before is None:
         tried = _fresh(change.file, after)
     else:
@@ -172,6 +200,15 @@ class _Result:
         return None if self.content is None or self.reason else self.content.decode().replace(newline, "\n")
 
 
+def _is_written(edit: Drafted, table: Mapping[str, Any]) -> bool:
+    """Tell whether a table says what an edit does; a text of several lines has one more line feed there."""
+    return all(
+        table[key] == (list(value) if isinstance(value, (list, tuple)) else value)
+        or (isinstance(value, str) and table[key] == f"{value}\n")
+        for key, value in edit.keys.items()
+    )
+
+
 class _Trial:
     """A file before its change, on which edits are tried."""
 
@@ -244,6 +281,10 @@ class _Trial:
         """Return why edits that make the change are none for all that: one is not found again, or is not needed."""
         if any(state is not State.PENDING for state in result.states):
             return "some of its edits are there before"
+        named = write.named(edits)
+        written = tomllib.loads(write.text(Facts(self._id), named, ()))["edit"]
+        if any(not _is_written(edit, written[name]) for name, edit in named.items()):
+            return "a line of it cannot be written in TOML"
         noted = self._planned(edits, self._change.before).content
         again = self._planned(edits, noted)
         if again.reason or any(state not in {State.APPLIED, State.UPSTREAM} for state in again.states):

@@ -145,6 +145,19 @@ def test_a_file_that_is_renamed_goes_here_and_comes_there(tree: CheckoutTree, tm
     assert made(tree, drafted) == {FILE: None, "srt/rack.py": after.encode()}
 
 
+def test_what_a_fork_changed_in_a_file_that_is_renamed_conflicts(tree: CheckoutTree, tmp_path: Path) -> None:
+    put(tree, BEFORE)
+    head = (
+        f"diff --git a/python/sglang/{FILE} b/python/sglang/srt/rack.py\nsimilarity index 100%\n"
+        f"rename from python/sglang/{FILE}\nrename to python/sglang/srt/rack.py\n"
+    )
+    drafted = draft(tree, tmp_path, head)
+    put(tree, BEFORE.replace("book.days", "book.days + 1"))
+    (status,) = make_plan(tree, (load.patches((drafted.file.parent,)).get("own"),)).patches
+    assert status.state is State.CONFLICT
+    assert "the file has changed since" in status.reason
+
+
 def test_a_rename_alone_is_one_too(tree: CheckoutTree, tmp_path: Path) -> None:
     put(tree, BEFORE)
     head = (

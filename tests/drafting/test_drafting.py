@@ -208,6 +208,24 @@ def test_a_draft_is_a_patch_that_loads(tree: CheckoutTree, tmp_path: Path) -> No
     assert "own" in load.patches((draft.file.parent,)).ids
 
 
+def test_what_a_draft_leaves_to_be_written_is_a_fault(tree: CheckoutTree, tmp_path: Path) -> None:
+    folder = drafted(tree, tmp_path, BEFORE.replace("total * 2", "total * 3")).file.parent
+    (checked,) = api.check_patches(folder)
+    assert [fault.partition(": ")[2] for fault in checked.faults if "risk" not in fault]
+    assert all("still to be written" in fault for fault in checked.faults)
+    (folder / "examples.toml").unlink()
+    file = folder / "patch.toml"
+    file.write_text(file.read_text().replace("todo: ", ""))
+    assert api.check_patches(folder)[0].faults == ()
+
+
+def test_edits_are_shown_by_examples_that_hold(tree: CheckoutTree, tmp_path: Path) -> None:
+    folder = drafted(tree, tmp_path, BEFORE.replace("total * 2", "total * 3")).file.parent
+    (checked,) = api.check_patches(folder)
+    assert checked.examples == 1
+    assert "size = total * 3" in (folder / "examples.toml").read_text()
+
+
 def test_a_commit_is_drafted_from_its_own_parent(checkout: CheckoutTree, tmp_path: Path) -> None:
     text = SOURCES[MIRROR].decode()
     (checkout.package / MIRROR).write_text(text.replace("copies = 0", "copies = 0\n    pages = 1"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, ClassVar
 
 from patchkit.codemods import examination
@@ -14,15 +15,22 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
 
 
+def digest_of(text: str) -> str:
+    """Return what tells the lines of a file from others, white space apart."""
+    lines = (" ".join(line.split()) for line in text.splitlines() if line.strip())
+    return hashlib.blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+
+
 class DeleteFile(Kind, frozen=True, kw_only=True, tag="delete-file", forbid_unknown_fields=True):
     """Take the file away; ``revert`` brings it back.
 
-    ``names`` are the names that it defines: a file that defines any other is somebody's, and stays.
+    ``names`` are the names that it defines: a file that defines any other is somebody's, and stays. With a ``digest``,
+    for a file whose lines are put elsewhere, so does one with other lines.
     """
 
     names: tuple[str, ...] = ()
+    digest: str = ""
 
-    looks_inside: ClassVar[bool] = False
     is_for_modules: ClassVar[bool] = True
     is_for_text: ClassVar[bool] = True
     writes: ClassVar[tuple[str, ...]] = ()
@@ -46,6 +54,8 @@ class DeleteFile(Kind, frozen=True, kw_only=True, tag="delete-file", forbid_unkn
         )
         if others:
             return examination.ambiguous(f"the file has {', '.join(others)}, which would be lost")
+        if self.digest and digest_of(scope.module.code) != self.digest:
+            return examination.ambiguous("the file has changed since, and what is new in it would be lost")
         return examination.ready(lambda: plain(None))
 
     VALID: ClassVar[tuple[Example, ...]] = (
@@ -61,5 +71,11 @@ class DeleteFile(Kind, frozen=True, kw_only=True, tag="delete-file", forbid_unkn
             def borrow(book): ...
             """,
             refusal="the file has borrow, which would be lost",
+        ),
+        Example(
+            "Nor is what somebody changed in a file that goes elsewhere.",
+            'names = ["lend"]\ndigest = "0123456789abcdef"',
+            before="def lend(book, days): ...",
+            refusal="the file has changed since",
         ),
     )

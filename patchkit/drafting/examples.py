@@ -1,0 +1,86 @@
+"""A few of a draft's edits are shown as examples: the place as it was, and what the edit made of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from patchkit.drafting.hunks import Named
+from patchkit.drafting.write import toml
+from patchkit.patchset.examples import PatchExample
+from patchkit.plan.build import make_plan
+from patchkit.plan.rehearse import MemoryTree, faults_of
+from patchkit.plan.status import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from patchkit.drafting.change import Drafted
+    from patchkit.patchset.patch import Edit, Patch
+
+_MOST = 4
+"""Each has to be planned, and checked for undefined names, twice."""
+_LONG = 30
+"""Lines of a definition, beyond which an example shows little."""
+
+
+def text(patch: Patch, edits: Mapping[str, Drafted], before: Mapping[str, str]) -> str:
+    """Return the ``examples.toml`` of a drafted patch; empty if no edit of it can be shown by itself."""
+    lines: list[str] = []
+    for example in _examples(patch, edits, before):
+        lines += ["[[example]]", *(f"{key} = {toml(value)}" for key, value in _said(example)), ""]
+    return "\n".join(lines)
+
+
+def _said(example: PatchExample) -> Iterator[tuple[str, str]]:
+    for key in ("shows", "file", "edit", "before", "after"):
+        yield key, str(getattr(example, key)).strip("\n")
+
+
+def _examples(
+    patch: Patch, edits: Mapping[str, Drafted], before: Mapping[str, str]
+) -> Iterator[PatchExample]:
+    files: dict[str, Named] = {}
+    shown: set[str] = set()
+    for edit in patch.edits:
+        draft = edits[edit.name]
+        name = draft.at.partition("::")[2]
+        if not name or draft.at in shown or draft.file not in before or len(shown) == _MOST:
+            continue
+        file = files.setdefault(draft.file, Named(draft.file, before[draft.file]))
+        example = _example(patch, edit, draft, _alone(file, name)) if name in file.spans else None
+        if example is not None and not list(faults_of(patch, example)):
+            shown.add(draft.at)
+            yield example
+
+
+def _alone(file: Named, name: str) -> str:
+    """Return a definition inside those that it stands in, and nothing else; empty if it is long."""
+    start, end = file.spans[name]
+    if end - start > _LONG:
+        return ""
+    outer = [name.rsplit(".", count)[0] for count in range(name.count("."), 0, -1)]
+    headers = []
+    for each in outer:
+        line = file.lines[file.spans[each][0]]
+        if not line.rstrip().endswith(":"):
+            return ""
+        headers.append(line)
+    return "\n".join((*headers, *file.lines[start:end], ""))
+
+
+def _example(patch: Patch, edit: Edit, draft: Drafted, before: str) -> PatchExample | None:
+    if not before:
+        return None
+    alone = msgspec.structs.replace(patch, edits=(edit,), requires=())
+    plan = make_plan(MemoryTree({draft.file: before.encode()}), (alone,))
+    if plan.patches[0].state is not State.PENDING or not plan.changes:
+        return None
+    return PatchExample(
+        shows=f"{draft.at.partition('::')[2]}, as the change was made.",
+        file=draft.file,
+        before=before,
+        after=(plan.changes[0].after or b"").decode(),
+        edit=edit.name,
+    )
