@@ -51,7 +51,7 @@ class _Kept(Generic[_Source, _Made]):
 _PARSED: _Kept[bytes, cst.Module] = _Kept(64)
 _REDUCED: _Kept[tuple[bytes, Interest | None], Reduced] = _Kept(256, short=True)
 _OUTLINES: _Kept[bytes, Outline | None] = _Kept(128, short=True)
-_VALID: _Kept[str, bool] = _Kept(4096, short=True)
+_VALID: _Kept[bytes, bool] = _Kept(256, short=True)
 
 
 class Modules:
@@ -96,8 +96,8 @@ class Modules:
         source = self.source(file)
         if source is None:
             return False
-        name = hashlib.blake2b(self._less(file, source).source, digest_size=16).hexdigest()
-        return _VALID.get(name, lambda: self.get(file) is not None)
+        less = self._less(file, source).source
+        return _VALID.get(less, lambda: pieces.is_sound(less)) or self.get(file) is not None
 
     def part(self, file: str, dotted: str, names: tuple[str, ...]) -> str:
         """Return a name of all that a definition of a file depends on that reads ``names`` from around it.
