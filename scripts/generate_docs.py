@@ -132,7 +132,9 @@ def port_session(*commands: str) -> str:
     shutil.copy(REPOSITORY / "docs" / "examples" / "port" / "narrow-indices.diff", _session().home)
     _session().run("cp -r python ../theirs")
     _session().run(f"sed -i '{';'.join(drift)}' {backend} && git commit -qam 'It counts its steps'")
-    return session(*commands)
+    shown = session(*commands)
+    _session().run("git reset -q --hard HEAD^")
+    return shown
 
 
 def quoted(file: str, language: str) -> str:

@@ -188,10 +188,8 @@ def port(
             ported,
         )
     if committing:
-        commits = committed(onto, [(step.ported.change, step.plan) for step in steps if step.plan.changes])
-        done = tuple(
-            replace(step.ported, commit=commits.get(step.ported.change.facts.id, "")) for step in steps
-        )
+        commits = committed(onto, made.plan(steps), [(step.ported.change, step.plan) for step in steps])
+        done = tuple(replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True))
         ported = replace(ported, changes=done)
     else:
         transaction = Transaction(onto, "", allow_dirty=allow_dirty)

@@ -181,7 +181,8 @@ class Merge:
         was, becomes = self._named(base.bare, ours), self._named(theirs.bare, ours)
         if was == becomes:
             return
-        if theirs.code == ours.code and base.code != theirs.code:
+        # What a class means is asked of its parts.
+        if ours.kind != "ClassDef" and theirs.code == ours.code and base.code != theirs.code:
             self._note(theirs, Outcome.ALREADY)
             return
         is_nested = base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours)

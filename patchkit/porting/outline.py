@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from patchkit.errors import TreeError
 from patchkit.porting.tokens import shifted
-from patchkit.tree.limits import MAX_BYTES, is_deep
+from patchkit.tree.limits import require_shallow, require_short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -148,15 +149,18 @@ class Item:
 
 def outline(source: str) -> Item:
     """Return a file as one item; NoOutlineError if it is not Python, or too long or deep to be followed."""
-    if len(source) > MAX_BYTES or is_deep(source.encode("utf-8", "surrogateescape")):
-        raise NoOutlineError("it is too long or nests too deep to be followed")
     if "\f" in source or "\r" in source:
         raise NoOutlineError("it has form feeds or bare carriage returns")
+    content = source.encode("utf-8", "surrogateescape")
     try:
+        require_short("it", content)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError) as error:
+        require_shallow("it", content, tree)
+    except TreeError as error:
+        raise NoOutlineError(str(error)) from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise NoOutlineError(f"line {getattr(error, 'lineno', None) or 1} is not valid Python") from None
     reader = _Reader(source)
     parts = reader.block(tree.body, 0)

@@ -38,26 +38,28 @@ class Origin(Protocol):
         ...
 
 
-def committed(tree: CheckoutTree, steps: Sequence[tuple[Origin, Plan]]) -> dict[str, str]:
-    """Commit each change on the current branch, all or none, and return the commits by the changes' ids.
+def committed(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Plan]]) -> tuple[str, ...]:
+    """Commit each change on the current branch, all or none, and return a commit each, empty where nothing changes.
 
-    TreeError unless the package is tracked by git with no change in the files that change and nothing half done;
-    RefusedCommitError if git or a hook refuses.
+    ``whole`` is what all of them come to. TreeError unless the package is tracked by git with no change in the files
+    that change and nothing half done; RefusedCommitError if git or a hook refuses.
     """
     require_committable(tree)
-    for _, plan in steps[:1]:
-        require_committed(tree, plan)
-    made: dict[str, str] = {}
+    require_committed(tree, whole)
+    made: list[str] = []
     with linked(tree, "patchkit port --commit") as there:
         for origin, plan in steps:
+            if not plan.changes:
+                made.append("")
+                continue
             Transaction(there.tree, "", allow_dirty=True, committed=True).commit(plan)
             files = sorted({change.file for change in plan.changes})
             there.add(files)
             author, date, message = _told(origin)
             who = [f"--author={author}", f"--date={date}"] if author else []
             words = ("commit", "--quiet", "--cleanup=whitespace", *who, "--message", message)
-            made[origin.facts.id] = there.accepted(*words)
-    return made
+            made.append(there.accepted(*words))
+    return tuple(made)
 
 
 def _told(origin: Origin) -> tuple[str, str, str]:

@@ -267,14 +267,16 @@ def test_a_commit_keeps_author_date_and_message_and_says_where_it_came_from(
 
 def test_each_commit_of_a_range_is_one(main_line: Path, fork: Path) -> None:
     first = changed(main_line, LENT)
-    changed(main_line, (b"reader.due = due", b"reader.due = due or 1"), why="Never nothing (#78)")
+    changed(main_line, (b"reader.due = due", b"reader.due = due or 1"), why="Never nothing (#77)")
     git(fork.parent, "init", "-q", "fork")
     git(fork, "add", ".")
     git(fork, "commit", "-qm", "A fork")
     committing(open_tree(fork))
-    run("port", f"{first}^..main", "--repo", main_line, "--onto", fork, "--commit")
+    answer = asked("port", f"{first}^..main", "--repo", main_line, "--onto", fork, "--commit")
+    made = [change["made"] for change in answer["trees"][0]["changes"]]
+    assert made == git(fork, "rev-list", "--reverse", "--max-count=2", "HEAD").split()
     assert git(fork, "log", "--format=%s", "-2").split("\n")[:2] == [
-        "Never nothing (#78)",
+        "Never nothing (#77)",
         "Lend until a day (#77)",
     ]
     assert b"due or 1" in (fork / "sglang" / DESK).read_bytes()
@@ -358,6 +360,54 @@ def test_a_file_that_is_renamed_and_changed_is_so_there_too(main_line: Path, for
     package = fork / "sglang"
     assert not (package / DESK).exists()
     assert (package / "srt/counter.py").read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"14", b"28")
+
+
+def test_a_diff_that_renames_and_one_with_carriage_returns_land_as_they_are_meant(
+    main_line: Path, fork: Path, tmp_path: Path
+) -> None:
+    own = write_package(tmp_path / "own" / "sglang", SOURCES).parent
+    git(main_line, "tag", "was")
+    git(main_line, "mv", f"python/sglang/{DESK}", "python/sglang/srt/counter.py")
+    commit = changed(main_line, LENT, file="srt/counter.py")
+    diff = tmp_path / "renaming.diff"
+    diff.write_text(git(main_line, "diff", "-M", "was", commit).replace("\n", "\r\n"), newline="")
+    drifted(fork, (b"    days = 14\n", b"    days = 28\n"))
+    run("port", diff, "--from", own, "--onto", fork)
+    package = fork / "sglang"
+    assert not (package / DESK).exists()
+    assert (package / "srt/counter.py").read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"14", b"28")
+
+
+def test_two_diffs_of_one_file_in_one_are_both_made(main_line: Path, fork: Path, tmp_path: Path) -> None:
+    own = write_package(tmp_path / "own" / "sglang", SOURCES).parent
+    git(main_line, "tag", "was")
+    first = changed(main_line, LENT)
+    second = changed(main_line, (b"    days = 14\n", b"    days = 21\n"))
+    diff = tmp_path / "both.diff"
+    diff.write_text(git(main_line, "diff", "was", first) + git(main_line, "diff", first, second))
+    run("port", diff, "--from", own, "--onto", fork)
+    assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"14", b"21")
+
+
+def test_a_mode_that_changes_is_left_and_said(main_line: Path, fork: Path) -> None:
+    path = main_line / "python" / "sglang" / DESK
+    path.chmod(0o755)
+    commit = changed(main_line, LENT)
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    (left,) = answer["trees"][0]["changes"][0]["left"]
+    assert "its mode changes" in left
+
+
+def test_a_file_that_is_no_python_is_merged_by_lines(main_line: Path, fork: Path) -> None:
+    kernel = "srt/kernel.cuh"
+    for root in (main_line / "python", fork):
+        (root / "sglang" / kernel).write_text("int a;\nint b;\nint c;\nint d;\n")
+    git(main_line, "add", "-A")
+    git(main_line, "commit", "-qm", "A kernel")
+    commit = changed(main_line, (b"int b;", b"long b;"), file=kernel)
+    drifted(fork, (b"int d;", b"long d;"), file=kernel)
+    run("port", commit, "--repo", main_line, "--onto", fork)
+    assert (fork / "sglang" / kernel).read_text() == "int a;\nlong b;\nint c;\nlong d;\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""What the measurement of ported changes counts: sites, faults of files that landed, and edits that people kept."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from patchkit.drafting.change import FileDiff
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+sys.path.append(str(SCRIPTS))
+
+import bench_port  # noqa: E402
+
+BEFORE = b"""\
+class Desk:
+    days = 14
+
+    def lend(self, book):
+        return book
+
+    def take(self, book):
+        return book
+
+
+def fee(days):
+    return days
+"""
+
+
+def changed(*changes: tuple[bytes, bytes]) -> bytes:
+    text = BEFORE
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+LENT = (b"    def lend(self, book):\n", b"    def lend(self, book):\n        note(book)\n")
+FEE = (b"    return days\n", b"    return days * 2\n")
+MORE = (b"\n\ndef fee", b"\n    def stamp(self):\n        pass\n\n\ndef fee")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sites"),
+    [((LENT,), {"Desk.lend"}), ((FEE, LENT), {"Desk.lend", "fee"}), ((MORE,), {"Desk"})],
+)
+def test_the_sites_of_a_change_are_the_definitions_that_it_edits_or_adds_to(
+    changes: tuple[tuple[bytes, bytes], ...], sites: set[str]
+) -> None:
+    assert bench_port.sites(BEFORE, changed(*changes)) == sites
+
+
+def test_a_file_that_landed_is_wrong_where_it_breaks_or_is_not_what_git_makes_of_it() -> None:
+    assert bench_port.fault(BEFORE, BEFORE + b"x =\n", None) == "does not compile"
+    assert bench_port.fault(BEFORE, BEFORE + b"x = nobody\n", None) == "nobody is not defined"
+    assert bench_port.fault(BEFORE, changed(FEE), BEFORE) == "is not what git apply makes of it"
+    assert not bench_port.fault(BEFORE, changed(FEE), changed(FEE) + b"# so\n")
+    assert not bench_port.fault(BEFORE, changed(FEE), None)
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted", "said"),
+    [
+        (changed(FEE), changed(FEE), "equal"),
+        (BEFORE, changed(FEE), "missing"),
+        (changed((b"    return days\n", b"    return 2 * days\n")), changed(FEE), "different"),
+        (changed(FEE), changed((b"    return days\n", b"    return days * 3\n")), "theirs"),
+        (changed(FEE), BEFORE, "theirs"),
+    ],
+)
+def test_an_edit_is_held_against_what_people_made_of_it(made: bytes, wanted: bytes, said: str) -> None:
+    change = FileDiff("fees.py", BEFORE, changed(FEE))
+    assert list(bench_port.compared(change, BEFORE, made, wanted)) == [("fee", said)]
