@@ -47,8 +47,8 @@ def new(
     sources = difference.of_commit(tree, commit) if commit else difference.of_diff(tree, diff)
     edits, left = draft(
         {
-            file: tuple(text and as_upstream(text, tree.name) for text in both)
-            for file, both in sources.items()
+            file: (old and as_upstream(old, tree.name), new and as_upstream(new, tree.name))
+            for file, (old, new) in sources.items()
         }
     )
     if not edits:
