@@ -9,7 +9,6 @@ from patchkit.commands.status import status
 from patchkit.commands.verify import verify
 from patchkit.findings.finding import Confidence
 from patchkit.series.backports import IN_TREE, backports
-from patchkit.transaction.resolve import by_hand
 from patchkit.verify.result import Outcome
 from patchkit.verify.subject import Terms
 
@@ -33,4 +32,4 @@ def report(
     made = sum(each.outcome is not Outcome.SKIPPED for each in verdict.results)
     said = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"
     told = f"{said} (patchkit {__version__} verify)"
-    return backports(statuses, by_hand(tree), told)
+    return backports(statuses, told)

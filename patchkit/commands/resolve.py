@@ -11,7 +11,7 @@ from patchkit.errors import ConflictError, PatchkitError, UsageError
 from patchkit.plan.conflict import at_site, short_of
 from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped, resolution
-from patchkit.plan.status import State, accepted_note
+from patchkit.plan.status import ACCEPTED, BY_HAND, State, note_of
 from patchkit.transaction import resolve as resolving
 from patchkit.transaction.remembered import Remembered
 from patchkit.transaction.unfinished import advice, before_markers, unfinished
@@ -55,7 +55,7 @@ def resolve(
 
     UsageError for an unknown edit; ConflictError, and nothing recorded, while its markers stand, if the code
     does not have what the edit is for, if it lost something of the tree's own, or if patchkit made it. With ``accept``
-    the person's word counts for the code, and a comment there says so.
+    the person's word counts for the code. A comment there says who made it.
     """
     require_settled(tree)
     named = patches.get(patch)
@@ -73,6 +73,8 @@ def resolve(
     before = before_markers(tree)
     status = _status_of(tree, patches, before, patch, edit)
     missing = not _is_in_place(status)
+    if status.reason in (ACCEPTED, BY_HAND):
+        return Resolved(recorded=False, remembered=False)
     if missing and not accept:
         why = short_of(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
         raise ConflictError(
@@ -100,15 +102,13 @@ def resolve(
             f"{status.file}:{made.line}: {patch}: {edit}: {', '.join(lost)} was found there and is not in what you "
             "wrote: put it back, or say with resolve --accept that it is to go."
         )
-    word = None
-    if missing:
-        line = at_site(OverlayTree(tree, before), named, status).line
-        word = resolving.Word(accepted_note(named, edit), line)
+    line = at_site(OverlayTree(tree, before), named, status).line
+    word = resolving.Word(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)
     found = resolving.record_by_hand(tree, named, status, check, word)
     if found is None or not found.is_whole:
         return Resolved(recorded=True, remembered=False, accepted=missing)
     conflict = at_site(OverlayTree(tree, {status.file: found.original}), named, status)
-    kept = resolution(conflict, found.original, found.text, word.note if word else "")
+    kept = resolution(conflict, found.original, found.text, word.note if missing else "")
     remembered = kept is not None and Remembered(tree).put(*kept)
     return Resolved(recorded=True, remembered=remembered, accepted=missing)
 

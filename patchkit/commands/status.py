@@ -1,4 +1,4 @@
-"""Each patch's state on a tree, with what a person made by hand and what was left for one to finish."""
+"""Each patch's state on a tree, with what was left for a person to finish."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from patchkit.plan.fitting import foreseen
 from patchkit.plan.planner import Planner
-from patchkit.transaction.resolve import by_hand
 from patchkit.transaction.unfinished import as_left, before_markers, unfinished
 from patchkit.transaction.write import require_settled
 
@@ -30,5 +29,5 @@ def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
     require_settled(tree)
     before = before_markers(tree)
     found = Planner(tree, patches).standing(before)
-    left = as_left(found.patches, by_hand(tree), unfinished(tree) if before else {})
+    left = as_left(found.patches, unfinished(tree) if before else {})
     return replace(found, patches=foreseen(left))

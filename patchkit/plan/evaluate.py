@@ -18,7 +18,7 @@ from patchkit.patchset.patch import Address, Converted
 from patchkit.plan.locate import about_of
 from patchkit.plan.marks import SIGN
 from patchkit.plan.recollection import Found
-from patchkit.plan.status import ACCEPTED, EditStatus, PatchStatus, State, is_accepted, marker
+from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, PatchStatus, State, is_noted, marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -282,14 +282,14 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
         space.edited = before
     if is_shapeless and not is_stuck:
         return evaluation.without_a_shape()
-    return _summarise(space, patch, statuses, evaluation.customised, evaluation.accepted)
+    return _summarise(space, patch, statuses, evaluation.customised, evaluation.noted)
 
 
 @dataclass
 class _Evaluation:
     """One patch on one tree; ``customised`` are the edits that the tree has in a way of its own.
 
-    ``accepted`` are the names of those that are in place on a person's word.
+    ``noted`` are the names of those that are in place by hand or on a person's word, as a comment says.
 
     What marks an edit as in place is read off ``pristine``, the tree itself, in which the edits of earlier patches are
     still to come; upstream's own change ``has_landed`` in it.
@@ -300,7 +300,7 @@ class _Evaluation:
     pristine: Workspace
     has_landed: bool
     customised: list[EditStatus] = field(default_factory=list)
-    accepted: list[str] = field(default_factory=list)
+    noted: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def assumed(self) -> frozenset[str]:
@@ -326,11 +326,13 @@ class _Evaluation:
     def status(self, spec: Edit) -> EditStatus:
         """Return how far along an edit is, and leave it made where it is pending."""
         status, examined = _examine(self.space, self.patch, spec)
-        if examined.standing is Standing.PRESENT:
+        is_there = examined.standing is Standing.PRESENT
+        how = BY_HAND if is_there else ACCEPTED
+        if is_noted(self.space.modules.source(status.file) or b"", self.patch.id, spec.name, how):
+            self.noted.setdefault(how, []).append(spec.name)
+            return replace(status, state=State.APPLIED, reason=how)
+        if is_there:
             return self._in_place(spec, status, examined.reason)
-        if is_accepted(self.space.modules.source(status.file) or b"", self.patch, spec.name):
-            self.accepted.append(spec.name)
-            return replace(status, state=State.APPLIED, reason=ACCEPTED)
         if examined.standing is Standing.READY and examined.rewrite is not None:
             return self._made(spec, status, examined)
         if examined.standing is Standing.ABSENT and self.has_landed:
@@ -376,14 +378,14 @@ def _summarise(
     patch: Patch,
     statuses: list[EditStatus],
     customised: list[EditStatus],
-    accepted: list[str],
+    noted: dict[str, list[str]],
 ) -> PatchStatus:
     """Return what the edits' states come to; those that the tree has ``customised`` do not count beside others."""
     provenance = _provenance(space, patch, statuses)
     settled = tuple(
         replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
     )
-    said = [f"{ACCEPTED}: {', '.join(accepted)}"] if accepted else []
+    said = [f"{how}: {', '.join(names)}" for how, names in sorted(noted.items())]
     own = "; ".join([*(status.reason for status in customised), *said])
     states = {status.state for status in settled if status not in customised} - {State.NOT_APPLICABLE}
     if not states and customised:

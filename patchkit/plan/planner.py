@@ -90,12 +90,15 @@ class Planner:
             return plan
 
     def exactly(self, ids: Sequence[str], contents: Contents) -> Plan:
-        """Return what these patches, and no others, make of the files; UsageError if one of them is not at hand."""
+        """Return what these patches, and no others, make of the files; UsageError if one of them is not at hand.
+
+        Of a patch that conflicts it is what is certain, as it was written beside markers.
+        """
         missing = [name for name in ids if name not in self._patches.ids]
         if missing:
             raise UsageError(f"{missing[0]} came from a folder of patches: name it again with --patches DIR.")
         vendored = any(file.startswith(f"{vendor.FOLDER}/") for file in contents)
-        return _made(OverlayTree(self._tree, contents), self._named(ids), vendored=vendored)
+        return _made(OverlayTree(self._tree, contents), self._named(ids), vendored=vendored, certain=True)
 
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
         """Return what the files become under these patches; UsageError if one of them is not at hand."""

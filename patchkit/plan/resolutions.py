@@ -17,7 +17,7 @@ import msgspec
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.scope import resolve
 from patchkit.plan.markers import indent_of, newline_of
-from patchkit.plan.status import FileChange, Plan, State
+from patchkit.plan.status import ACCEPTED, BY_HAND, FileChange, Plan, State, note_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -147,7 +147,10 @@ def _recall(conflict: Conflict, source: bytes, text: bytes, known: Known) -> byt
         if '"""' in code or "'''" in code:
             return None
         code = textwrap.indent(textwrap.dedent(code), indent)
-    written = [line.encode(errors="surrogateescape") + newline_of(source) for line in code.splitlines()]
+    note = "" if ACCEPTED in code else f"{indent}{note_of(conflict.patch, conflict.edit, BY_HAND)}\n"
+    written = [
+        line.encode(errors="surrogateescape") + newline_of(source) for line in f"{note}{code}".splitlines()
+    ]
     result = b"".join([*lines[:start], *written, *lines[end:]])
     return result if _is_python(result) or not _is_python(text) else None
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchkit.plan.marks import MARK
+from patchkit.plan.marks import MARK, SIGN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,14 +108,27 @@ def marker(patch: Patch) -> str:
 
 ACCEPTED = "accepted by hand"
 """The reason of an edit that is in place because a person says so."""
+BY_HAND = "by hand"
+"""The reason of an edit that is in place, and that a person made."""
 
 
-def accepted_note(patch: Patch, edit: str) -> str:
-    """Return the comment that a person's word for an edit leaves in the code."""
-    return f"# {marker(patch)} {ACCEPTED}: {edit}"
+_NOTED = re.compile(
+    rb"^\s*%s([\w.-]+): (?:%s|%s): ([\w.-]+)\s*$" % (SIGN.encode(), ACCEPTED.encode(), BY_HAND.encode()),
+    re.MULTILINE,
+)
 
 
-def is_accepted(source: bytes, patch: Patch, edit: str) -> bool:
-    """Tell whether a file has the comment that a person accepted an edit."""
-    note = accepted_note(patch, edit).encode()
+def note_of(patch: str, edit: str, how: str) -> str:
+    """Return the comment that says in the code, for everybody who has it, how a person made an edit."""
+    return f"{SIGN}{patch}: {how}: {edit}"
+
+
+def noted_in(source: bytes) -> tuple[tuple[str, str], ...]:
+    """Return the edits, as patch id and name, of which a file has such a comment."""
+    return tuple((found[1].decode(), found[2].decode()) for found in _NOTED.finditer(source))
+
+
+def is_noted(source: bytes, patch: str, edit: str, how: str) -> bool:
+    """Tell whether a file has that comment."""
+    note = note_of(patch, edit, how).encode()
     return note in source and any(line.strip() == note for line in source.splitlines())

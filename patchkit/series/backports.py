@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.plan.status import ACCEPTED, State
+from patchkit.plan.status import ACCEPTED, BY_HAND, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,21 +37,15 @@ class Backport(msgspec.Struct, frozen=True):
     accepted: tuple[str, ...] = ()
 
 
-def backports(
-    statuses: Iterable[PatchStatus],
-    by_hand: Iterable[tuple[str, str]],
-    verified: str,
-) -> tuple[Backport, ...]:
+def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport, ...]:
     """Return a row for each patch that the tree has or had when someone stopped half way."""
-    hands = sorted(by_hand)
     rows = []
     for status in statuses:
         if status.state not in IN_TREE:
             continue
         patch = status.patch
         accepted = tuple(edit.name for edit in status.edits if edit.reason == ACCEPTED)
-        noted = (name for identifier, name in hands if identifier == patch.id)
-        theirs = tuple(sorted({*noted, *accepted}))
+        theirs = tuple(sorted({edit.name for edit in status.edits if edit.reason in (ACCEPTED, BY_HAND)}))
         there = (edit.file for edit in status.edits if edit.state in {State.APPLIED, State.UPSTREAM})
         rows.append(
             Backport(

@@ -7,12 +7,13 @@ there a record counts where git confirms it, and where git cannot tell.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
+from patchkit.plan.markers import without_same
 from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.planner import Origin
 from patchkit.plan.status import State
@@ -22,7 +23,7 @@ from patchkit.transaction.holding import nameless, ranked
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of, digest_or_none
-from patchkit.transaction.unfinished import before_markers
+from patchkit.transaction.unfinished import before_markers, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,12 +42,14 @@ if TYPE_CHECKING:
 class Account:
     """What a ledger says, or would say, of the tree as it stands, and its contents by digest.
 
-    It is ``sure`` unless it is a record for which nothing but some lines of the code speaks.
+    It is ``sure`` unless it is a record for which nothing but some lines of the code speaks. ``marked`` are files whose
+    conflicts, which git has as well, it knows nothing of, as they are without those, and whose conflicts they are.
     """
 
     record: Record
     content: Callable[[str], bytes]
     sure: bool = True
+    marked: Mapping[str, tuple[bytes, frozenset[str]]] = field(default_factory=dict)
 
     @property
     def originals(self) -> dict[str, bytes | None]:
@@ -78,6 +81,10 @@ class Origins:
         """The files with the comment of a patch, and whose comments those are."""
         texts = ((file, self._tree.read(file) or b"") for file in self._tree.files(""))
         return {file: names for file, text in texts if SIGN.encode() in text and (names := signers(text))}
+
+    def read(self, file: str) -> bytes | None:
+        """Return a file of the tree as it stands."""
+        return self._tree.read(file)
 
     def real(self, files: Iterable[str]) -> frozenset[Path]:
         """Return what the files are where links lead."""
@@ -205,11 +212,23 @@ class Origins:
         if vendor.is_vendored(self._tree):
             originals |= dict.fromkeys(self._tree.files(vendor.FOLDER, ""))
         planned = self._planner.exactly([status.patch.id for status in ours], originals)
+        # What has no certain place in what was there before, and is in the code, a person wrote.
+        written = _edits(ours, {State.APPLIED, State.UPSTREAM}) & _edits(planned.patches, {State.CONFLICT})
+        planned = replace(planned, by_hand=written)
         made = [change.file for change in planned.changes if change.before is None]
         record = with_plan(Record(), planned, "", _folders_of(self._tree, made))
         pairs = ((change.before, change.after) for change in planned.changes)
         texts = {digest_of(text): text for pair in pairs for text in pair if text is not None}
-        return Account(record, texts.__getitem__)
+        return Account(record, texts.__getitem__, marked=self._marked(checkout))
+
+    def _marked(self, checkout: Checkout) -> dict[str, tuple[bytes, frozenset[str]]]:
+        found: dict[str, tuple[bytes, frozenset[str]]] = {}
+        for file, blocks in unfinished(self._tree).items():
+            stands = self._tree.read(file) or b""
+            _, without = without_same(checkout.at("HEAD", file) or b"", stands)
+            if without != stands:
+                found[file] = without, frozenset(block.patch for block in blocks)
+        return found
 
 
 def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
@@ -232,6 +251,10 @@ def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
         return None
     makers = frozenset((file, name) for file, known in record.files.items() for name in known.patches)
     return Origin(tuple(record.patches), contents, makers)
+
+
+def _edits(statuses: Iterable[PatchStatus], states: set[State]) -> frozenset[tuple[str, str]]:
+    return frozenset((s.patch.id, edit.name) for s in statuses for edit in s.edits if edit.state in states)
 
 
 def _folders_of(tree: CheckoutTree, made: Iterable[str]) -> list[str]:

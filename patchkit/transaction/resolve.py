@@ -17,6 +17,7 @@ from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, 
 from patchkit.transaction.merge import merge
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of
+from patchkit.transaction.unfinished import unfinished
 from patchkit.transaction.write import checked, locked, require_settled, write_all
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ Holds = Callable[[str, bytes], bool]
 
 
 class Word(NamedTuple):
-    """A person's word that an edit is in place: the comment that says so, and the line, from 1, that it is for."""
+    """A person's word for an edit: the comment that says so, and the line, from 1, that it is for."""
 
     note: str
     line: int
@@ -105,29 +106,25 @@ def written_for(tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds
 
 
 def record_by_hand(
-    tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds | None, word: Word | None = None
+    tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds | None, word: Word
 ) -> ByHand | None:
-    """Record that a person made an edit, which the caller has seen to be in place.
+    """Record that a person made an edit, and leave the comment of their ``word`` above their lines.
 
     Where apply left the conflict, the lines that took its place become patchkit's to take back, and they are returned;
     so do those of their other changes in the file without which the edit does not hold, and no others. Otherwise
-    what was there before is not known, and the edit stays a person's. No file is touched, but to leave the comment of
-    a person's ``word`` above their lines, which goes with the edit.
+    what was there before is not known: the edit stays a person's, and of one that is not seen to be in place, without
+    ``holds``, the comment alone is patchkit's.
     """
     require_settled(tree)
     with locked(tree) as store:
         ledger = store.read()
         held, stands = _record(tree, store), tree.read(edit.file) or b""
         old, done = _lookup(store, ledger, held, _Edit(patch.id, edit, stands, holds)) or (held, None)
-        written = stands
-        if word is not None:
-            written = _above_line(stands, done.made.line if done else word.line, word.note)
-        now = done.record if done else held
-        if word is not None or done is None:
-            file = AppliedFile(digest_of(stands), digest_of(written), (patch.id,))
-            note = _noted(patch, edit, mine=word is not None and done is None)
-            now = now.with_applied({edit.file: file}, [note], "")
-        changes = checked(tree, {edit.file: (stands, written)} if word is not None else {})
+        written = _above_line(stands, done.made.line if done else word.line, word.note)
+        file = AppliedFile(digest_of(stands), digest_of(written), (patch.id,))
+        note = _noted(patch, edit, mine=holds is None and done is None)
+        now = (done.record if done else held).with_applied({edit.file: file}, [note], "")
+        changes = checked(tree, {edit.file: (stands, written)})
         kept = (stands, written, *([done.content] if done else []))
         write_all(tree, store, changes, before=ledger, after=ledger.with_record(old, now), kept=kept)
     return done.made if done else None
@@ -164,6 +161,14 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 after = ledger.with_record(record, Record(tuple(each for each in layers if each.files)))
                 changes = checked(tree, {file: (stands, text)})
                 write_all(tree, store, changes, before=ledger, after=after, kept=(left,))
+                return file
+        # What somebody committed with its markers is in no ledger of a clone.
+        for file, blocks in unfinished(tree).items():
+            block = next((b for b in blocks if (b.patch, b.edit) == (patch, edit)), None)
+            if block is not None:
+                stands = tree.read(file) or b""
+                changes = checked(tree, {file: (stands, as_found(stands, [block]))})
+                write_all(tree, store, changes, before=ledger, after=ledger)
                 return file
     raise ConflictError(
         f"no conflict of {patch} {edit} stands in {tree.package}: patchkit status {tree.root} shows what does."

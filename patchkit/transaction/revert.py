@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.marks import signers
-from patchkit.plan.status import State
+from patchkit.plan.status import State, noted_in
 from patchkit.transaction.holding import holding
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.store import Store
-from patchkit.transaction.unwind import StuckError, Unwound, going, unwind
+from patchkit.transaction.unwind import StuckError, Unwound, going, made_by_hand, unwind
 from patchkit.transaction.write import checked, locked, require_settled, write_all
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _planned(
             try:
                 record = account.record
                 gone = frozenset(record.patches) if named is None else going(record, named)
-                unwound = unwind(record, gone, tree.read, account.content, planner)
+                unwound = _unwound(tree, account, gone, planner)
                 _require_gone(origins, account, None if named is None else gone, unwound, planner)
             except PatchkitError as error:
                 # What a person made by hand, and git does not have, nobody else knows of.
@@ -135,6 +135,19 @@ def _planned(
             raise
         refusals.append((True, error))
     raise next((error for sure, error in refusals if sure), refusals[0][1])
+
+
+def _unwound(tree: CheckoutTree, account: Account, gone: frozenset[str], planner: Planner) -> Unwound:
+    """Plan taking patches back from the tree; conflicts of theirs that the account does not know go first."""
+    without = {file: text for file, (text, patches) in account.marked.items() if patches <= gone}
+
+    def read(file: str) -> bytes | None:
+        return without[file] if file in without else tree.read(file)
+
+    unwound = unwind(account.record, gone, read, account.content, planner)
+    alone = {file: (text, text) for file, text in without.items() if file not in unwound.changes}
+    changes = {file: (tree.read(file), text) for file, (_, text) in {**unwound.changes, **alone}.items()}
+    return replace(unwound, changes=changes)
 
 
 def _require_gone(
@@ -155,6 +168,9 @@ def _require_gone(
                 "undo what it did with git revert.",
                 *strange,
             )
+        for name, edit in noted_in((after[file] if file in after else origins.read(file)) or b""):
+            if name in left:
+                raise made_by_hand(name, edit)
         if left:
             raise StuckError(
                 f"{file}: something of {', '.join(left)} would be left there: its code was moved or edited since, or "

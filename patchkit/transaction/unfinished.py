@@ -1,4 +1,4 @@
-"""A tree in which patchkit left conflicts for a person is known by the files of its ledger, and what it was is told."""
+"""A tree in which patchkit left conflicts for a person is known by their markers, and what it was is told."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.plan.markers import Block, HalfError, as_found, blocks_in
-from patchkit.plan.status import ACCEPTED, EditStatus, State
+from patchkit.plan.status import EditStatus, State
 from patchkit.transaction.store import Store
+from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
 
 def unfinished(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
     """Return the conflicts that stand in each file; TreeError where one lacks some of its markers."""
-    # What nothing is known of may still be read, and a ledger that cannot be is whoever's writes to say.
-    files: set[str] = set()
+    files = set(tree.files(SERVING))
+    # A ledger that cannot be read is whoever's writes to say.
     with suppress(TreeError):
-        files = {file for record in Store(tree.package).read().records for file in record.files}
+        files.update(file for record in Store(tree.package).read().records for file in record.files)
     found: dict[str, tuple[Block, ...]] = {}
     for file in sorted(files):
-        text = tree.read(file)
         try:
-            blocks = blocks_in(text or b"")
+            blocks = blocks_in(tree.read(file) or b"")
         except HalfError as error:
             raise TreeError(
                 f"{file}:{error.line}: some of the markers of this conflict are gone: take the others out when "
@@ -63,38 +63,23 @@ def before_markers(tree: CheckoutTree) -> dict[str, bytes | None]:
 
 
 def as_left(
-    statuses: Iterable[PatchStatus],
-    by_hand: Collection[tuple[str, str]],
-    blocks: Mapping[str, Iterable[Block]],
+    statuses: Iterable[PatchStatus], blocks: Mapping[str, Iterable[Block]]
 ) -> tuple[PatchStatus, ...]:
-    """Return the statuses with what a person made, and with the conflicts that are left for one to finish."""
+    """Return the statuses with the conflicts that are left for a person to finish."""
     left = {
         (block.patch, block.edit, file): f"line {block.start + 1}: {advice(block)}"
         for file, inside in blocks.items()
         for block in inside
     }
-    return tuple(_as_left(status, by_hand, left) for status in statuses)
+    return tuple(_as_left(status, left) for status in statuses)
 
 
-def _as_left(
-    status: PatchStatus, by_hand: Collection[tuple[str, str]], left: Mapping[tuple[str, str, str], str]
-) -> PatchStatus:
-    there = {State.APPLIED, State.UPSTREAM}
+def _as_left(status: PatchStatus, left: Mapping[tuple[str, str, str], str]) -> PatchStatus:
     mine = {at[1:]: told for at, told in left.items() if at[0] == status.patch.id}
-    if mine:
-        said = {(edit.name, edit.file): edit for edit in status.edits}
-        for (name, file), told in mine.items():
-            edit = said.get((name, file), EditStatus(name, file, "", State.CONFLICT))
-            said[name, file] = replace(edit, state=State.CONFLICT, reason=told)
-        return replace(status, state=State.CONFLICT, edits=tuple(said.values()))
-    edits = tuple(
-        replace(edit, state=State.APPLIED, reason="by hand")
-        if edit.state in there and edit.reason != ACCEPTED and (status.patch.id, edit.name) in by_hand
-        else edit
-        for edit in status.edits
-    )
-    names = [edit.name for edit in edits if edit.reason == "by hand"]
-    if not names or status.state not in there:
-        return replace(status, edits=edits)
-    reason = "; ".join(filter(None, (status.reason, f"by hand: {', '.join(names)}")))
-    return replace(status, state=State.APPLIED, edits=edits, reason=reason)
+    if not mine:
+        return status
+    said = {(edit.name, edit.file): edit for edit in status.edits}
+    for (name, file), told in mine.items():
+        edit = said.get((name, file), EditStatus(name, file, "", State.CONFLICT))
+        said[name, file] = replace(edit, state=State.CONFLICT, reason=told)
+    return replace(status, state=State.CONFLICT, edits=tuple(said.values()))

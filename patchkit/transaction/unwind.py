@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import ConflictError
 from patchkit.plan.markers import blocks_in, without_same
-from patchkit.plan.marks import SIGN
+from patchkit.plan.marks import SIGN, signers
+from patchkit.plan.status import noted_in
 from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.merge import Undone, merge
 from patchkit.transaction.swap import digest_or_none
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 Contents = Mapping[str, bytes | None]
 """Bytes by file; None stands for no file."""
+_Way = tuple[Callable[[bool, tuple[str, ...]], Contents], tuple[str, ...]]
+"""What gives the files under patches, with the originals or those that were moved, and which patches."""
 
 
 class StuckError(ConflictError):
@@ -116,7 +120,9 @@ def unwind(
         will |= _without(layer, gone, at_hand, originals=originals, applied=was, moved=moved)
         files = {
             file: AppliedFile(
-                digest_or_none(moved[file]), digest_or_none(will[file]), _staying(known.patches, gone)
+                digest_or_none(moved[file]),
+                digest_or_none(will[file]),
+                _makers(layer, file, gone, moved[file], will[file]),
             )
             for file, known in layer.files.items()
             if moved[file] != will[file]
@@ -166,11 +172,16 @@ def _require_own(record: Record, gone: frozenset[str], at_hand: AtHand, stands: 
     left = sorted(theirs & at_hand.present(stands, tuple(name for name in record.patches if name in gone)))
     if left:
         name, edit = left[0]
-        raise StuckError(
-            f"{name}: {edit} was made by hand, and what was there before is not known: take it out yourself, "
-            "as git has it for instance, and revert again.",
-            name,
-        )
+        raise made_by_hand(name, edit)
+
+
+def made_by_hand(patch: str, edit: str) -> StuckError:
+    """Return the refusal of taking back what a person made and nothing tells from what was there before."""
+    return StuckError(
+        f"{patch}: {edit} was made by hand, and no ledger (.patchkit) has what was there before: take it and its "
+        "comment out yourself, as git has it for instance, and revert again.",
+        patch,
+    )
 
 
 def _require_unsigned(
@@ -185,6 +196,9 @@ def _require_unsigned(
             lines, now = (left or b"").splitlines(), (stands or b"").splitlines()
             signed = [pair for pair in zip_longest(lines, lines[1:], fillvalue=b"") if sign in pair[0]]
             if len(signed) > (will[file] or b"").count(sign):
+                for by_hand in noted_in(left or b""):
+                    if by_hand[0] == name and by_hand not in noted_in(will[file] or b""):
+                        raise made_by_hand(*by_hand)
                 pairs = list(zip_longest(now, now[1:], fillvalue=b""))
                 line = max((number for number, pair in enumerate(pairs, 1) if pair == signed[-1]), default=1)
                 raise StuckError(
@@ -238,13 +252,28 @@ def _without(
             will[file] = merge(file, originals[file], applied[file], moved[file]).text
         else:
             mixed.append(file)
-    if mixed:
-        ids = tuple(patch.id for patch in layer.patches)
-        together, rest = at_hand.replay(originals, ids), at_hand.replay(moved, _staying(ids, gone))
-        will |= {file: rest[file] for file in mixed}
-        other = [file for file in mixed if together[file] != applied[file]]
-        alone = at_hand.replay(originals, _staying(ids, gone)) if other else {}
-        for file in other:
+    every = tuple(patch.id for patch in layer.patches)
+
+    @cache
+    def replay(of_moved: bool, ids: tuple[str, ...]) -> Contents:
+        return at_hand.replay(moved if of_moved else originals, ids)
+
+    def one_by_one(of_moved: bool, ids: tuple[str, ...]) -> Contents:
+        contents = moved if of_moved else originals
+        for name in ids:
+            contents = {**contents, **at_hand.replay(contents, (name,))}
+        return contents
+
+    for file in mixed:
+        own = layer.files[file].patches
+        # Around a person's edit patches that came one after the other may stand otherwise than together.
+        ways: tuple[_Way, ...] = ((replay, every), (replay, own), (one_by_one, own))
+        for make, ids in ways:
+            if make(False, ids)[file] == applied[file]:
+                will[file] = make(True, _staying(ids, gone))[file]
+                break
+        else:
+            together, alone = replay(False, every), replay(False, _staying(every, gone))
             left = _taken_out(file, together[file], applied[file], alone[file])
             will[file] = merge(file, originals[file], left, moved[file]).text
     return will
@@ -270,6 +299,16 @@ def _taken_out(file: str, together: bytes | None, applied: bytes | None, alone: 
 
 def _lines(text: bytes | None) -> Counter[bytes]:
     return Counter(line for line in (text or b"").splitlines() if line.strip())
+
+
+def _makers(
+    layer: Layer, file: str, gone: frozenset[str], moved: bytes | None, will: bytes | None
+) -> tuple[str, ...]:
+    """Return whose a file is then: one that stays may have to make what one that goes had made for both."""
+    staying = _staying(layer.files[file].patches, gone)
+    signed = signers(will or b"") - signers(moved or b"")
+    fresh = (patch.id for patch in layer.patches if patch.id in signed - gone)
+    return tuple(dict.fromkeys((*staying, *fresh)))
 
 
 def _staying(patches: tuple[str, ...], gone: frozenset[str]) -> tuple[str, ...]:

@@ -311,7 +311,8 @@ def test_an_edit_made_by_hand_without_markers_is_recorded_and_never_half_reverte
     before = everything(checkout.root)
     assert "copy was made by hand" in run("revert", checkout.root, code=3).stderr
     assert everything(checkout.root) == before
-    edit(checkout, MIRROR, DONE, b"        return self.copies\n")
+    comment = b"        # patchkit t-copy: by hand: copy\n"
+    edit(checkout, MIRROR, comment + DONE, b"        return self.copies\n")
     run("revert", checkout.root)
     assert (checkout.package / MIRROR).read_bytes() == SOURCES[MIRROR]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 from support.toys import CRLF, MIRROR, add_patch, attribute, contents, edit, git, rewriting
 
 from patchkit import api
-from patchkit.errors import ConflictError
+from patchkit.errors import ConflictError, PatchkitError
 from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
 from patchkit.plan.status import State
@@ -17,6 +18,7 @@ from patchkit.verify.result import Outcome
 from patchkit.verify.subject import Terms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from patchkit.patchset.select import PatchSet
@@ -213,3 +215,200 @@ def test_what_a_full_clone_would_write_comes_in_the_order_of_a_shallow_one(
         tree = clone(fork, tmp_path / name, *options)
         planned.append([change.file for change in api.diff(tree, patches, ("u-both",)).changes])
     assert planned == [[MIRROR, CRLF]] * 2
+# ---- whatever was done, and whatever git did then, a clone says the same ---------------------------------------
+
+COPY = rewriting(
+    "copy",
+    f"{MIRROR}::Mirror.host",
+    "return self.copies.cpu()",
+    "return self.copies.cpu() if self.sure else None",
+)
+DONE = b"        return self.copies.cpu() if self.sure else None\n"
+OWN = b"        return self.copies.own()\n"
+
+
+def written(tree: CheckoutTree, lines: bytes) -> None:
+    """Write what a person makes of the conflict."""
+    path = tree.package / MIRROR
+    head, _, rest = path.read_bytes().partition(b"<<<<<<<")
+    path.write_bytes(head + lines + rest.partition(b">>>>>>>")[2].partition(b"\n")[2])
+
+
+def resolved(tree: CheckoutTree, patches: PatchSet) -> None:
+    api.apply(tree, patches, ("t-copy", "t-stop"), markers=True)
+    written(tree, DONE)
+    api.resolve(tree, patches, "t-copy", "copy")
+
+
+def accepted(tree: CheckoutTree, patches: PatchSet) -> None:
+    api.apply(tree, patches, ("t-copy", "t-stop"), markers=True)
+    written(tree, OWN)
+    api.resolve(tree, patches, "t-copy", "copy", accept=True)
+
+
+def given_up(tree: CheckoutTree, patches: PatchSet) -> None:
+    api.apply(tree, patches, ("t-copy", "t-stop"), markers=True)
+    api.give_up(tree, patches, "t-copy", "copy")
+
+
+def marked(tree: CheckoutTree, patches: PatchSet) -> None:
+    api.apply(tree, patches, ("t-copy", "t-stop"), markers=True)
+
+
+def made_without_markers(tree: CheckoutTree, patches: PatchSet) -> None:
+    edit(tree, MIRROR, b"        return self.copies\n", DONE)
+    api.resolve(tree, patches, "t-copy", "copy")
+    api.apply(tree, patches, ("t-stop",), allow_dirty=True)
+
+
+def chosen(tree: CheckoutTree, patches: PatchSet) -> None:
+    api.apply(tree, patches, ("t-chosen", "t-stop"))
+
+
+def vendored(tree: CheckoutTree, patches: PatchSet) -> None:
+    api.apply(tree, patches, ("t-runtime", "t-stop"), runtime="vendored")
+
+
+def own(tree: CheckoutTree, patches: PatchSet) -> None:
+    api.apply(tree, patches, ("x-own", "t-stop"))
+
+
+WAYS = (resolved, accepted, given_up, marked, made_without_markers, chosen, vendored, own)
+
+
+@pytest.fixture
+def all_patches(patch_folder: Path, tmp_path: Path) -> PatchSet:
+    """The toys, one that conflicts, one that is off, one that imports the runtime, and one of a folder of its own."""
+    add_patch(patch_folder, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), COPY)
+    add_patch(patch_folder, "t-chosen", attribute(MIRROR, "Mirror", "chosen = 1"), default="false")
+    runtime = f"{rewriting('runtime', MIRROR, 'depth = 1', 'depth = patchkit_api.out_graph_draft_steps')}\n"
+    runtime += 'imports = ["from patchkit.runtime import api_1 as patchkit_api"]'
+    add_patch(patch_folder, "t-runtime", runtime, default="false")
+    add_patch(tmp_path / "own", "x-own", attribute(MIRROR, "Mirror", "own = 1"))
+    return load([tmp_path / "own"])
+
+
+def told(act: Callable[[], object], tree: CheckoutTree) -> object:
+    """Return what an act answers, or in which sentence it refuses; where the tree lies is left out."""
+    try:
+        return act()
+    except PatchkitError as error:
+        return type(error), str(error).replace(str(tree.root), "").replace(str(tree.package), "")
+
+
+def answers(tree: CheckoutTree, patches: PatchSet) -> dict[str, object]:
+    """Return what the commands that only look say, and what revert leaves in a copy."""
+
+    def reverted() -> object:
+        copy = open_tree(shutil.copytree(tree.root, tree.root.parent / "copy"))
+        try:
+            said = told(lambda: api.revert(copy, patches), copy)
+            return said, {file: copy.read(file) for file in copy.files("", "") if ".patchkit/" not in file}
+        finally:
+            shutil.rmtree(copy.root)
+
+    terms = Terms(Confidence.LIKELY)
+    looks: dict[str, Callable[[], object]] = {
+        "status": lambda: [(s.patch.id, s.state, s.edits, s.reason) for s in api.status(tree, patches)],
+        "diff": lambda: [(c.file, c.after) for c in api.diff(tree, patches).changes],
+        "verify": lambda: [
+            (r.check, r.outcome, r.summary, r.findings) for r in api.verify(tree, patches, terms).results
+        ],
+        "audit": lambda: api.audit(tree).findings,
+        "report": lambda: api.report(tree, patches),
+        "revert": reverted,
+    }
+    return {name: told(look, tree) for name, look in looks.items()}
+
+
+def mine(tree: CheckoutTree) -> None:
+    edit(tree, CRLF, b"stride = 1\r\n", b"stride = 1\r\n    mine = 1\r\n")
+
+
+def checked_out(tree: CheckoutTree) -> None:
+    mine(tree)
+    git(tree.root, "checkout", "-q", ".")
+
+
+def switched(tree: CheckoutTree) -> None:
+    git(tree.root, "switch", "-q", "base")
+    git(tree.root, "switch", "-q", "mine")
+
+
+def stashed(tree: CheckoutTree) -> None:
+    mine(tree)
+    git(tree.root, "stash", "-q")
+
+
+def amended(tree: CheckoutTree) -> None:
+    mine(tree)
+    git(tree.root, "commit", "-q", "--amend", "--no-edit", "-a")
+
+
+def rebased(tree: CheckoutTree) -> None:
+    git(tree.root, "rebase", "-q", "newer")
+
+
+def merged(tree: CheckoutTree) -> None:
+    git(tree.root, "merge", "-q", "--no-edit", "other")
+
+
+def picked(tree: CheckoutTree) -> None:
+    git(tree.root, "switch", "-qc", "picked", "newer")
+    git(tree.root, "cherry-pick", "mine")
+    git(tree.root, "branch", "-M", "picked", "mine")
+
+
+def undone_and_back(tree: CheckoutTree) -> None:
+    git(tree.root, "revert", "--no-edit", "HEAD")
+    git(tree.root, "revert", "--no-edit", "HEAD")
+
+
+ACTS = (checked_out, switched, stashed, amended, picked, rebased, undone_and_back, merged)
+
+
+@pytest.fixture
+def branches(fork: CheckoutTree) -> CheckoutTree:
+    """A fork with two branches beside the one that is patched."""
+    for branch, code in (("newer", "newer = 1"), ("other", "other = 1")):
+        git(fork.root, "switch", "-qc", branch, "base")
+        (fork.package / "srt" / f"{branch}.py").write_text(f"{code}\n")
+        commit(fork)
+    git(fork.root, "switch", "-qc", "mine", "base")
+    return fork
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("act", ACTS)
+def test_a_clone_says_what_the_checkout_says(
+    branches: CheckoutTree,
+    all_patches: PatchSet,
+    tmp_path: Path,
+    way: Callable[[CheckoutTree, PatchSet], None],
+    act: Callable[[CheckoutTree], None],
+) -> None:
+    way(branches, all_patches)
+    commit(branches)
+    act(branches)
+    here, there = (answers(tree, all_patches) for tree in (branches, clone(branches, tmp_path)))
+    # Which lines are a person's resolution, and not their own beside it, is in no commit.
+    if "made by hand, and no ledger (.patchkit) has" in str(there["revert"]):
+        del here["revert"], there["revert"]
+    assert here == there
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_shallow_clone_says_the_same_or_what_is_missing(
+    branches: CheckoutTree,
+    all_patches: PatchSet,
+    tmp_path: Path,
+    way: Callable[[CheckoutTree, PatchSet], None],
+) -> None:
+    way(branches, all_patches)
+    commit(branches)
+    here, there = (answers(tree, all_patches) for tree in (branches, clone(branches, tmp_path, "--depth=1")))
+    assert {name: there[name] for name in ("status", "diff", "audit")} == {
+        name: here[name] for name in ("status", "diff", "audit")
+    }
+    for name in ("verify", "revert"):
+        assert there[name] == here[name] or "git fetch --unshallow" in str(there[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from ruff.__main__ import find_ruff_bin
 from support.toys import (
     ABRUPT,
     CRLF,
@@ -27,7 +29,6 @@ from support.toys import (
 )
 
 from patchkit import api
-from patchkit.errors import ConflictError
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.status import State
 from patchkit.series.worktree import RefusedCommitError
@@ -288,7 +289,13 @@ EDITS = {
     came=["z-last", "q-none", "b-file", "m-twin"],
     edited=2,
     place="above",
-    goes=["z-last", "q-none", "m-twin"],
+    goes=["z-last", "q-none", "m-twin", "b-file"],
+)
+@example(
+    came=["m-twin", "k-none-too", "a-twin", "b-file"],
+    edited=2,
+    place="above",
+    goes=["q-none", "m-twin", "a-twin", "k-none-too", "b-file"],
 )
 def test_patches_gone_one_by_one_leave_a_person_s_edit_and_not_a_byte_more(
     came: list[str], edited: int, place: str, goes: list[str]
@@ -309,13 +316,7 @@ def test_patches_gone_one_by_one_leave_a_person_s_edit_and_not_a_byte_more(
             mirror.write_bytes(edit_it(mirror.read_bytes()))
         for name in goes:
             if gone := dependents({name} & set(recorded(tree))) & set(recorded(tree)):
-                try:
-                    api.revert(tree, PATCHES, tuple(gone))
-                except ConflictError as refusal:
-                    # Patches that came after the edit may have made around it what they do not make together.
-                    if edited >= len(came) or "take all back with patchkit revert" not in str(refusal):
-                        raise
-                    api.revert(tree, PATCHES)
+                api.revert(tree, PATCHES, tuple(gone))
         assert recorded(tree) == ()
         left = {file: text for file, (_, text) in code(tree.package).items() if file in SOURCES}
         assert left == SOURCES | {MIRROR: edit_it(SOURCES[MIRROR])}
@@ -358,3 +359,33 @@ def test_a_patch_that_another_had_made_whole_is_recorded_and_changes_no_file(tre
     assert recorded(tree) == ("m-twin", "own-twin")
     api.revert(tree, TWINS, ("m-twin",))
     assert b"own-twin: toy\r\n    needs_host = False" in (tree.read(CRLF) or b"")
+
+
+def formatted(tree: CheckoutTree) -> dict[str, bytes]:
+    """Run a formatter that sorts imports and breaks lines early over the tree, and return its files."""
+    options = ("--isolated", "--no-cache", "--quiet", "--config", "line-length = 24")
+    for command in (("check", "--select", "I", "--fix"), ("format",)):
+        # What it cannot mend it says, and that is no matter here.
+        subprocess.run((find_ruff_bin(), *command, *options, tree.package), check=False)
+    return {file: text for file, (_, text) in code(tree.package).items() if file in SOURCES}
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("kept", ["committed", "recorded"])
+def test_one_patch_is_taken_back_from_files_that_a_formatter_rewrote(
+    name: str, kept: str, tmp_path: Path
+) -> None:
+    for folder in ("fork", "alone"):
+        (tmp_path / folder).mkdir()
+    tree, alone = fork_in(tmp_path / "fork"), fork_in(tmp_path / "alone")
+    if kept == "committed":
+        api.commit(tree, PATCHES, IDS, only=True)
+    else:
+        api.apply(tree, PATCHES, IDS, only=True)
+    formatted(tree)
+    if kept == "committed":
+        git(tree.root, "commit", "-qam", "Formatted")
+    gone = api.revert(tree, PATCHES, tuple(dependents({name}))).patches
+    api.apply(alone, PATCHES, tuple(set(IDS).difference(gone)), only=True)
+    assert formatted(tree) == formatted(alone)
+    assert in_place(tree) == in_place(alone)
