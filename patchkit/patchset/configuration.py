@@ -143,7 +143,7 @@ def _table(fork: Fork, name: str) -> dict[str, Any]:
         )
     try:
         return tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # A number may have too many digits as well.
         raise UsageError(f"{fork.label(name)}: not TOML ({error}); mend it and try again.") from None
     except RecursionError:
         raise UsageError(

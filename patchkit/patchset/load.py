@@ -80,7 +80,7 @@ def _raw(path: Path, read: Callable[[], bytes] | None = None) -> tuple[Raw, byte
     try:
         data = read_named(path) if read is None else read()
         return _table(data), data
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # A number may have too many digits as well.
         raise UsageError(f"not TOML ({error}); mend it and try again.", where=path) from None
     except RecursionError:
         raise UsageError(

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from patchkit.tree.git import GitRepository
 
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
+_LONGEST = 1024
+"""Many times the name of a folder, and less than a system has names for."""
 _GIT_KINDS = {"blob": FILE, "tree": FOLDER, "link": LINK}
 
 
@@ -154,6 +156,6 @@ class GitFork:
 def checked(name: str) -> str:
     """Return a name as somebody wrote it in its shortest form; ValueError if it leads out of the root."""
     parts = [part for part in name.split("/") if part not in {"", "."}]
-    if name.startswith("/") or any(map(is_unsafe, parts)) or not name.isprintable():
-        raise ValueError(f"{name!r} does not lead to a place inside the repository")
+    if len(name) > _LONGEST or name.startswith("/") or any(map(is_unsafe, parts)) or not name.isprintable():
+        raise ValueError(f"{name[:_LONGEST]!r} does not lead to a place inside the repository")
     return "/".join(parts)

@@ -263,6 +263,8 @@ def test_a_clone_answers_the_same(fork: CheckoutTree, tmp_path: Path) -> None:
         ('patches = ["patchkit.toml"]', "is no folder of the repository"),
         ("left_out = [", "not TOML"),
         ("x = " + "[" * 9000, "nest too deep"),
+        ("x = " + "9" * 6000, "not TOML"),
+        (f'patches = ["{"a/" * 60000}"]', "does not lead to a place inside the repository"),
     ],
 )
 def test_what_cannot_be_is_refused_with_file_and_key(fork: CheckoutTree, text: str, said: str) -> None:
