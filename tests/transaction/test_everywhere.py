@@ -215,6 +215,8 @@ def test_what_a_full_clone_would_write_comes_in_the_order_of_a_shallow_one(
         tree = clone(fork, tmp_path / name, *options)
         planned.append([change.file for change in api.diff(tree, patches, ("u-both",)).changes])
     assert planned == [[MIRROR, CRLF]] * 2
+
+
 # ---- whatever was done, and whatever git did then, a clone says the same ---------------------------------------
 
 COPY = rewriting(
