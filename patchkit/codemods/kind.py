@@ -79,8 +79,6 @@ class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fie
 
     looks_inside: ClassVar[bool] = True
     """Whether it looks at statements in the scope, not only at what the scope defines."""
-    looks_around: ClassVar[bool] = False
-    """Whether it looks at more of the file than its scope and the statements beside definitions."""
     is_for_modules: ClassVar[bool] = False
     """Whether its place is a whole file."""
     is_of_headers: ClassVar[bool] = False

@@ -44,7 +44,6 @@ class AskedModules(Modules):
         self._definitions = definitions
         # Which patches there are to look for depends on it.
         self._asked: dict[Question, str] = {(NAME, ""): tree.name}
-        self._trees: dict[str, tuple[ast.Module, int] | None] = {}
 
     @property
     def asked(self) -> tuple[Asked, ...]:
@@ -53,12 +52,11 @@ class AskedModules(Modules):
 
     def _python(self, file: str, source: bytes) -> tuple[ast.Module, int] | None:
         # An index of many versions of a file is much to keep, and hard to let go of: its parts hold each other.
-        if file not in self._trees:
-            self._trees[file] = None
-            with suppress(*UNPARSED):
-                tree = parse(source)
-                self._trees[file] = tree, depth_of(tree)
-        return self._trees[file]
+        del file
+        with suppress(*UNPARSED):
+            tree = parse(source)
+            return tree, depth_of(tree)
+        return None
 
     def source(self, file: str) -> bytes | None:
         """Return a file's bytes, ``None`` where the tree has no such file."""

@@ -115,15 +115,6 @@ def _decisions(memory: Memory, patches: PatchSet) -> Decisions[Answer]:
     return decisions
 
 
-def _by_likeness(states: Mapping[tuple[str | None, ...], str]) -> list[str]:
-    """Return the packages in an order in which neighbours have many files in common.
-
-    The files that differ least say first where one belongs: a process has in memory what the next one needs.
-    """
-    columns = sorted(range(len(next(iter(states), ()))), key=lambda at: len({blobs[at] for blobs in states}))
-    return [states[blobs] for blobs in sorted(states, key=lambda blobs: [blobs[at] or "" for at in columns])]
-
-
 class _Survey:
     def __init__(
         self, git: GitRepository, patches: PatchSet, memory: Memory, jobs: int, watch: Watch | None
@@ -183,7 +174,7 @@ class _Survey:
                     self._answers[package] = Answer(error=blobs.reason)
                 else:
                     alike.setdefault(blobs, package)
-            chosen = [(package, self._packages[package].ref) for package in _by_likeness(alike)]
+            chosen = [(package, self._packages[package].ref) for package in alike.values()]
             done, share = of - len(open_ones), len(open_ones) / max(1, len(chosen))
             work = _Examination(
                 self._git.path, tuple(self._patches), self._known | self._fresh, self._edits()

@@ -83,15 +83,10 @@ def _examine_first(
 
 
 def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
-    names = sorted({name for code in spec.imports for name in Import(code).names})
-    place = (
-        space.locate_new(spec) if spec.kind.makes_file else space.locate_first(spec.addresses, tuple(names))
-    )
+    place = space.locate_new(spec) if spec.kind.makes_file else space.locate_first(spec.addresses)
     if isinstance(place, Examination):
         status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT)
         return status, place
-    if spec.kind.looks_around:
-        space.get(place.file)
     examined = _examined(spec.kind, place.scope, f"{marker(patch)} {spec.why}")
     if spec.imports:
         examined = _with_imports(space, place.scope, spec, examined)
@@ -360,11 +355,8 @@ class _Evaluation:
         assert examined.rewrite is not None
         undone = dict(self.space.edited)
         about = _about(self.patch.id, spec)
-        # What declares a name that is not its own says something of all of the file.
-        site = "" if any("global " in code for code in spec.kind.written) else status.site
-        self.space.make(
-            status.file, examined.rewrite, about, site, examined.brings, verbatim=spec.kind.verbatim
-        )
+        what = (about, status.site, *examined.brings)
+        self.space.make(status.file, examined.rewrite, *what, verbatim=spec.kind.verbatim)
         _, again = _examine(self.space, self.patch, spec)
         if again.standing is Standing.PRESENT:
             return replace(status, state=State.PENDING)

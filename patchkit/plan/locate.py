@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -28,13 +29,9 @@ if TYPE_CHECKING:
     from patchkit.tree.modules import Modules
 
 
-_TEXT, _PART, _THERE, _EDITED, _VALID, _ASSIGNS, _MENTIONS, _HOMES, _DEFINING, _PROVIDES = (
+_TEXT, _SOURCE, _MENTIONS, _HOMES, _DEFINING, _PROVIDES = (
     "text",
-    "part",
-    "there",
-    "edited",
-    "valid",
-    "assigns",
+    "source",
     "mentions",
     "homes",
     "defining",
@@ -62,16 +59,8 @@ class ScopeInFile:
     scope: Scope
 
 
-class Step(NamedTuple):
-    """An edit that a file got: the definition that it changed, empty for any, what it was, and what it imports."""
-
-    site: str
-    what: str
-    brings: tuple[str, ...]
-
-
 class Edited:
-    """A file with an edit after those ``before``, made when somebody looks; ``steps`` says what all of them are.
+    """A file with an edit after those ``before``, made when somebody looks; ``label`` says what all of them are.
 
     ``verbatim`` are lines of theirs that stay as they are laid out.
     """
@@ -79,14 +68,14 @@ class Edited:
     def __init__(
         self,
         make: Callable[[], cst.Module],
-        steps: tuple[Step, ...] = (),
+        label: str = "",
         before: Edited | None = None,
         verbatim: frozenset[str] = frozenset(),
     ) -> None:
         self._make = make
         self._before = before
         self._module: cst.Module | None = None
-        self.steps = steps
+        self.label = label
         self.verbatim: frozenset[str] = verbatim if before is None else verbatim | before.verbatim
 
     @property
@@ -135,9 +124,6 @@ class Workspace:
     def get(self, file: str) -> cst.Module | None:
         """Return the file's syntax tree with the edits so far."""
         self._note(_TEXT, file)
-        return self._tree(file)
-
-    def _tree(self, file: str) -> cst.Module | None:
         module = self.edited[file].module if file in self.edited else self.modules.get(file)
         return None if is_no_file(module) else module
 
@@ -145,40 +131,22 @@ class Workspace:
         self,
         file: str,
         rewrite: Callable[[], cst.Module],
-        what: str = "",
-        site: str = "",
-        brings: Sequence[str] = (),
-        *,
+        *what: str,
         verbatim: frozenset[str] = frozenset(),
     ) -> None:
-        """Have an edit made at ``site``; ``what`` says, with that as it is, what it then is."""
-        before = self.edited.get(file)
-        steps = before.steps if before is not None else ()
+        """Have an edit made; ``what`` says, with the file as it is, what the file then is."""
+        label = ""
         if self.recollection is not None:
-            whole = self._part(file, site) if site else self._label(file)
-            steps = (*steps, Step(site, about_of(what, whole), tuple(brings)))
-        self.edited[file] = Edited(rewrite, steps, before, verbatim)
+            said = repr((self._label(file), *what)).encode()
+            label = f"+{hashlib.blake2b(said, digest_size=16).hexdigest()}"
+        self.edited[file] = Edited(rewrite, label, self.edited.get(file), verbatim)
 
     def put(self, file: str, module: cst.Module) -> None:
         """Have a file be what was made of it."""
         self.make(file, lambda: module)
 
     def _label(self, file: str) -> str:
-        """Return a name of a file's text."""
-        steps = self.edited[file].steps if file in self.edited else ()
-        return about_of(self.modules.label(file), steps) if steps else self.modules.label(file)
-
-    def _part(self, file: str, dotted: str, names: tuple[str, ...] = ()) -> str:
-        """Return a name of all that a definition depends on that reads ``names`` from around it."""
-        steps = self.edited[file].steps if file in self.edited else ()
-        shown: list[object] = []
-        for step in steps:
-            if not step.site or not self.modules.hides(file, step.site, dotted):
-                shown.append(step)
-            elif step.brings:
-                shown.append(step.brings)
-        part = self.modules.part(file, dotted, names)
-        return about_of(part, tuple(shown)) if shown else part
+        return self.edited[file].label if file in self.edited else self.modules.label(file)
 
     def _note(self, *question: str) -> None:
         if self._asked is not None and question not in self._asked:
@@ -189,16 +157,8 @@ class Workspace:
         kind, *about = question
         if kind == _TEXT:
             return self._label(about[0])
-        if kind == _PART:
-            return self._part(about[0], about[1], tuple(about[2:]))
-        if kind == _THERE:
-            return "there" if self._is_there(about[0]) else ""
-        if kind == _EDITED:
-            return "edited" if about[0] in self.edited else ""
-        if kind == _VALID:
-            return "valid" if self.modules.is_there(about[0]) else ""
-        if kind == _ASSIGNS:
-            return "assigned" if self.modules.assigns(about[0], about[1]) else ""
+        if kind == _SOURCE:
+            return self.modules.label(about[0])
         if kind == _MENTIONS:
             return "mentioned" if self.modules.mentions(about[0], about[1]) else ""
         if kind == _HOMES:
@@ -207,6 +167,10 @@ class Workspace:
             return "\0".join(self.modules.defining(about[0]))
         names = about.index("")
         return "provided" if self._is_provided(about[:names], about[names + 1 :]) else ""
+
+    def _source(self, file: str) -> bytes | None:
+        self._note(_SOURCE, file)
+        return self.modules.source(file)
 
     def _mentions(self, file: str, name: str) -> bool:
         self._note(_MENTIONS, file, name)
@@ -221,21 +185,16 @@ class Workspace:
         return self.modules.defining(name)
 
     def _is_edited(self, file: str) -> bool:
-        self._note(_EDITED, file)
+        self._note(_TEXT, file)
         return file in self.edited
 
-    def locate_first(
-        self, addresses: Sequence[Address], names: tuple[str, ...] = ()
-    ) -> ScopeInFile | Examination:
-        """Find the first of several addresses of a place that the tree has.
-
-        Of what stands around that, nothing may be looked at but the statements beside definitions and ``names``.
-        """
-        place = self.locate(addresses[0].files, addresses[0].scope, names)
+    def locate_first(self, addresses: Sequence[Address]) -> ScopeInFile | Examination:
+        """Find the first of several addresses of a place that the tree has."""
+        place = self.locate(addresses[0].files, addresses[0].scope)
         for address in addresses[1:]:
             if isinstance(place, ScopeInFile) or place.standing is not Standing.ABSENT:
                 break
-            place = self.locate(address.files, address.scope, names)
+            place = self.locate(address.files, address.scope)
         return place
 
     def locate_new(self, edit: Edit) -> ScopeInFile | Examination:
@@ -244,17 +203,11 @@ class Workspace:
         return ScopeInFile(file, Scope(self.get(file) or plain(None), (), ""))
 
     def _has(self, file: str) -> bool:
-        self._note(_THERE, file)
-        return self._is_there(file)
-
-    def _is_there(self, file: str) -> bool:
-        if file in self.edited:
-            return self._tree(file) is not None
+        if self._is_edited(file):
+            return self.get(file) is not None
         return self.modules.source(file) is not None
 
-    def locate(
-        self, files: Sequence[str], dotted: str, names: tuple[str, ...] = ()
-    ) -> ScopeInFile | Examination:
+    def locate(self, files: Sequence[str], dotted: str) -> ScopeInFile | Examination:
         """Find the one place in the tree with this dotted name, in ``files`` or wherever it has moved."""
         there = [file for file in files if self._has(file)]
         if not dotted:
@@ -262,15 +215,12 @@ class Workspace:
                 ScopeInFile(file, Scope(module, (), "")) for file in there if (module := self.get(file))
             ]
         else:
-            places = [place for file in there for place in self._in_file(file, dotted, names)]
+            places = [place for file in there for place in self._in_file(file, dotted)]
             first = dotted.split(".", 1)[0]
             if not places and not any(self._binds(file, first) for file in there):
                 moved = self._defining(first) if any(map(serves, files)) else []
                 places = [
-                    place
-                    for file in moved
-                    if file not in there
-                    for place in self._in_file(file, dotted, names)
+                    place for file in moved if file not in there for place in self._in_file(file, dotted)
                 ]
         if len(places) == 1:
             return places[0]
@@ -281,34 +231,31 @@ class Workspace:
         return absent(f"the tree has no {wanted}")
 
     def _binds(self, file: str, name: str) -> bool:
-        self._note(_ASSIGNS, file, name)
-        return bool(self._resolve(file, name)) or self.modules.assigns(file, name)
+        assignment = rb"^" + re.escape(name).encode() + rb"\s*(:.*)?="
+        source = self._source(file) or b""
+        return bool(self._resolve(file, name)) or re.search(assignment, source, re.MULTILINE) is not None
 
-    def _resolve(self, file: str, dotted: str, names: tuple[str, ...] = ()) -> list[ScopeInFile]:
+    def _resolve(self, file: str, dotted: str) -> list[ScopeInFile]:
         """Find a place in a file by its name; the file is parsed only if it may hold all parts of the name."""
         if not self._is_edited(file) and not all(self._mentions(file, part) for part in dotted.split(".")):
             return []
-        self._note(_PART, file, dotted, *names)
-        module = self._tree(file)
+        module = self.get(file)
         return [] if module is None else [ScopeInFile(file, scope) for scope in resolve(module, dotted)]
 
-    def _in_file(self, file: str, dotted: str, names: tuple[str, ...]) -> list[ScopeInFile]:
-        self._note(_VALID, file)
-        self.modules.is_there(file)  # A file that a patch names has to be valid, whatever it holds.
-        found = self._resolve(file, dotted, names)
+    def _in_file(self, file: str, dotted: str) -> list[ScopeInFile]:
+        self.get(file)  # A file that a patch names has to be valid, whatever it holds.
+        found = self._resolve(file, dotted)
         if found or "." not in dotted:
             return found
         owner, method = dotted.rsplit(".", 1)
-        return self._inherited(file, owner, method, names)
+        return self._inherited(file, owner, method)
 
-    def _inherited(self, file: str, owner: str, method: str, names: tuple[str, ...]) -> list[ScopeInFile]:
+    def _inherited(self, file: str, owner: str, method: str) -> list[ScopeInFile]:
         """Follow a method that moved to a base class, also one in another file, as Python would."""
         for _, heirs in groupby(
             linearised((file, owner), self._parents, ": ".join)[1:], key=lambda known: known[1]
         ):
-            found = [
-                place for home, base in heirs for place in self._resolve(home, f"{base}.{method}", names)
-            ]
+            found = [place for home, base in heirs for place in self._resolve(home, f"{base}.{method}")]
             if found:
                 return found
         return []
@@ -323,7 +270,6 @@ class Workspace:
         ]
 
     def _bases(self, file: str, owner: str) -> Sequence[str]:
-        self._note(_PART, file, owner)
         module = None if self._is_edited(file) else self.modules.index.module(file)
         if module is not None and module.defines_once(owner):
             return module.classes[owner].bases

@@ -13,8 +13,7 @@ from patchkit.errors import TreeError
 from patchkit.tree import pieces
 from patchkit.tree.headers import Interest, Reduced, without_bodies
 from patchkit.tree.index import Class, Function, Index
-from patchkit.tree.limits import MAX_BYTES, require_shallow, require_short
-from patchkit.tree.outline import Outline
+from patchkit.tree.limits import require_shallow, require_short
 from patchkit.tree.plain import plain
 from patchkit.tree.sglang import SERVING, files_of
 
@@ -29,16 +28,12 @@ _Made = TypeVar("_Made")
 
 
 class _Kept(Generic[_Source, _Made]):
-    """What was made of sources, for trees that share files; the last ones used.
+    """What was made of sources, for trees that share files; the last ones used."""
 
-    What is ``short`` beside a syntax tree is not let go of with those.
-    """
-
-    def __init__(self, most: int, *, short: bool = False) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
         self._made: dict[_Source, _Made] = {}
-        if not short:
-            collector.forgotten_with(self._made.clear)
+        collector.forgotten_with(self._made.clear)
 
     def get(self, source: _Source, make: Callable[[], _Made]) -> _Made:
         """Return what is made of a source, by ``make`` if it is not among what is kept."""
@@ -50,9 +45,7 @@ class _Kept(Generic[_Source, _Made]):
 
 
 _PARSED: _Kept[bytes, cst.Module] = _Kept(64)
-_REDUCED: _Kept[tuple[bytes, Interest | None], Reduced] = _Kept(256, short=True)
-_OUTLINES: _Kept[bytes, Outline | None] = _Kept(128, short=True)
-_VALID: _Kept[bytes, bool] = _Kept(256, short=True)
+_REDUCED: _Kept[tuple[bytes, Interest | None], Reduced] = _Kept(512)
 
 
 class Modules:
@@ -102,53 +95,13 @@ class Modules:
                 f"{file}: not UTF-8, so no line of it can be changed; save it as UTF-8 and try again."
             ) from None
 
-    def is_there(self, file: str) -> bool:
-        """Tell whether there is such a file; TreeError if it does not parse."""
-        source = self.source(file)
-        if source is None:
-            return False
-        if not file.endswith(".py"):
-            return self.get(file) is not None
-        less = self._less(file, source).source
-        return _VALID.get(less, lambda: pieces.is_sound(less)) or self.get(file) is not None
-
-    def part(self, file: str, dotted: str, names: tuple[str, ...]) -> str:
-        """Return a name of all that a definition of a file depends on that reads ``names`` from around it.
-
-        Nothing where there is no such file, and a name of all of the file where nothing less can be said.
-        """
-        source = self.source(file)
-        if source is None:
-            return ""
-        outline = self._outline(file, source)
-        return self.label(file) if outline is None else outline.part(dotted, names)
-
-    def hides(self, file: str, site: str, dotted: str) -> bool:
-        """Tell whether what an edit of ``site`` changes is no part of what a definition of a file depends on."""
-        source = self.source(file)
-        outline = None if source is None else self._outline(file, source)
-        return outline is not None and outline.hides(site, dotted)
-
-    def _outline(self, file: str, source: bytes) -> Outline | None:
-        return _OUTLINES.get(source, lambda: self._outlined(file, source))
-
-    def _outlined(self, file: str, source: bytes) -> Outline | None:
-        if len(source) > MAX_BYTES or b"\f" in source or b"\r" in source:
-            return None
-        found = self._python(file, source)
-        return None if found is None else Outline(source, found[0])
-
-    def _less(self, file: str, source: bytes) -> Reduced:
+    def _shape(self, file: str, source: bytes) -> cst.Module:
         # Line ends that the parsers may count differently are rare enough to parse all of the file.
         interest = self._interest
         if interest is not None and (file in interest.files or b"\f" in source or b"\r" in source):
             interest = None
         reduced = _REDUCED.get((source, interest), lambda: self._reduce(file, source, interest))
         self._reduced[file] = reduced
-        return reduced
-
-    def _shape(self, file: str, source: bytes) -> cst.Module:
-        reduced = self._less(file, source)
         return _PARSED.get(reduced.source, lambda: self._parse(file, reduced.source))
 
     def _reduce(self, file: str, source: bytes, interest: Interest | None) -> Reduced:
@@ -190,11 +143,6 @@ class Modules:
                 "take them out and try again."
             )
         return module
-
-    def assigns(self, file: str, name: str) -> bool:
-        """Tell whether a file's top level assigns to a name; parses nothing."""
-        assignment = rb"^" + re.escape(name).encode() + rb"\s*(:.*)?="
-        return re.search(assignment, self.source(file) or b"", re.MULTILINE) is not None
 
     def mentions(self, file: str, name: str) -> bool:
         """Tell whether a file might define a class or function of this name; parses nothing."""

@@ -8,20 +8,15 @@ they come to is what the whole is, blank lines and comments included.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import libcst as cst
 
 from patchkit import collector
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _DEFINITION = r"(?:@|(?:async[ \t]+)?def\b|class\b)"
 _INDENT = "    "
@@ -30,8 +25,6 @@ _MEMBER = re.compile(rf"^{_INDENT}{_DEFINITION}", re.MULTILINE)
 _CODING = re.compile(rb"^[ \t]*#.*?coding[:=]")
 _NOT_PLAIN = (b"\r", b"\f", b"\0", b"\xef\xbb\xbf")
 _END = "pass\n"
-_MOST_SOUND = 1 << 17
-_sound: set[bytes] = set()
 _AROUND = "class _:\n"
 
 
@@ -79,56 +72,11 @@ class _Parsed(NamedTuple):
 
 def parsed(source: bytes) -> cst.Module:
     """Return the syntax tree of a source as ``libcst.parse_module`` does, and raise what it raises."""
-    if _is_plain(source):
+    is_plain = source.endswith(b"\n") and not any(sign in source for sign in _NOT_PLAIN)
+    if is_plain and not any(map(_CODING.match, source.split(b"\n", 2)[:2])):
         with suppress(UnicodeDecodeError, cst.ParserSyntaxError, _DiffersError):
             return _put_together(source.decode("utf-8"))
     return cst.parse_module(source)  # It also knows what is wrong.
-
-
-def is_sound(source: bytes) -> bool:
-    """Tell whether all pieces of a source are known to be Python, or are; of others nothing is said.
-
-    A piece that was is remembered when its syntax tree is not.
-    """
-    if _is_plain(source):
-        with suppress(UnicodeDecodeError, cst.ParserSyntaxError, _DiffersError):
-            opening, *pieces = _cut(source.decode("utf-8"), _TOP)
-            if pieces:
-                _require_sound(opening, lambda: _module(opening.text + _END))
-                for piece in pieces:
-                    _require_sound(piece, partial(_require_members, piece))
-                return True
-    return False
-
-
-def _require_sound(piece: _Piece, parse: Callable[[], object]) -> None:
-    said = f"{piece.owner and 'member'}\0{piece.line}\0{piece.is_last}\0{piece.text}"
-    name = hashlib.blake2b(said.encode(), digest_size=16).digest()
-    if name not in _sound:
-        parse()
-        if len(_sound) > _MOST_SOUND:
-            _sound.clear()
-        _sound.add(name)
-
-
-def _require_members(piece: _Piece) -> None:
-    """Raise what is wrong with a piece; of a class its members are looked at one by one."""
-    opening, *members = _cut(piece.text, _MEMBER, f"{piece.nth} {piece.line}", is_last=piece.is_last)
-    if not piece.line.startswith("class") or not members:
-        _parsed(piece)
-        return
-    try:
-        _only_block(_module(opening.text + _INDENT + _END))
-        for member in members[:-1]:
-            _require_sound(member, partial(_parsed, member))
-        _closing(members[-1])
-    except (cst.ParserSyntaxError, _DiffersError):
-        _parsed(piece)
-
-
-def _is_plain(source: bytes) -> bool:
-    is_plain = source.endswith(b"\n") and not any(sign in source for sign in _NOT_PLAIN)
-    return is_plain and not any(map(_CODING.match, source.split(b"\n", 2)[:2]))
 
 
 def _put_together(text: str) -> cst.Module:
@@ -136,8 +84,8 @@ def _put_together(text: str) -> cst.Module:
     if not pieces:
         raise _DiffersError
     module = _module(opening.text + _END)
-    body: list[cst.BaseStatement] = [*module.body[:-1]]
-    above = _Lines.of(_leading(module.body[-1]))
+    *body, end = module.body
+    above = _Lines.of(_leading(end))
     for piece in pieces:
         body += _below(piece, above)
         above = _parsed(piece).after

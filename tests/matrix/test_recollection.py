@@ -141,51 +141,6 @@ def test_a_tree_is_told_the_same_whatever_is_known_of_others(
         assert not recollection.fresh()
 
 
-MEMBERS = (
-    "    copies = 0\n",
-    "    flag = False\n",
-    "    def host(self):\n        return self.copies\n",
-    "    def host(self):\n        begin()\n        return self.copies\n",
-    "    def other(self):\n        global helper\n        helper = 1\n",
-    "    def other(self):\n        return self.copies\n",
-    "    def helper(self):\n        return 1\n",
-)
-BESIDE = (
-    "depth = 1\n",
-    "def helper(n):\n    return n\n",
-    "def of_the_fork(value=1):\n    return value\n",
-    "def of_the_fork():\n    global helper\n    helper = 2\n",
-    "class Other:\n    def host(self):\n        return self.copies\n",
-    "if depth:\n    def helper(n):\n        return 2\n",
-    "# begin\n\nhelper = 3\n",
-    "from sglang.srt.managers.base import helper\n",
-)
-FILES = st.builds(
-    lambda above, members, below: "\n".join([*above, "class Mirror:", *members, "    x = 1\n", *below]),
-    *(st.lists(st.sampled_from(each), max_size=3) for each in (BESIDE, MEMBERS, BESIDE)),
-)
-
-
-@given(st.lists(FILES, min_size=2, max_size=8))
-@settings(deadline=None)
-def test_an_edit_is_told_the_same_whatever_else_is_in_its_file(
-    package: CheckoutTree, files: list[str]
-) -> None:
-    recollection = Recollection()
-    for file in files:
-        tree = OverlayTree(package, {MIRROR: file.encode(), BASE: BASES[1]})
-        assert told(tree, PATCHES, recollection) == told(tree, PATCHES, None)
-
-
-def test_a_definition_of_the_forks_own_is_not_looked_at(package: CheckoutTree) -> None:
-    recollection = Recollection()
-    told(package, PATCHES[1:2], recollection)
-    source = package.read(MIRROR) or b""
-    assert recollection.fresh()
-    told(OverlayTree(package, {MIRROR: source + b"\n\ndef own(): ...\n"}), PATCHES[1:2], recollection)
-    assert not recollection.fresh()
-
-
 def test_what_is_known_saves_looking(package: CheckoutTree) -> None:
     recollection = Recollection()
     told(package, PATCHES, recollection)

@@ -37,7 +37,6 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
     beside: str | tuple[str, ...]
     member: str
 
-    looks_around: ClassVar[bool] = True
     writes: ClassVar[tuple[str, ...]] = ("member",)
 
     @property
