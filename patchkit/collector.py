@@ -23,20 +23,14 @@ _bound = _ENOUGH
 # With the next tree's, which are as many at most, less than 500 MB.
 _ENOUGH_KEPT = 3_000_000
 _forgetting: list[Callable[[], object]] = []
-_parts: list[Callable[[], object]] = []
 
 
-def kept(
-    maxsize: int, *, parts: bool = False
-) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
-    """Keep what a function of syntax trees makes, as ``lru_cache`` does, until ``forget_much`` is called.
-
-    ``parts`` of trees, of which others are made, are let go of last.
-    """
+def kept(maxsize: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
+    """Keep what a function of syntax trees makes, as ``lru_cache`` does, until ``forget_much`` is called."""
 
     def decorated(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
         cached = lru_cache(maxsize=maxsize)(function)
-        (_parts if parts else _forgetting).append(cached.cache_clear)
+        forgotten_with(cached.cache_clear)
         return cached  # type: ignore[return-value]  # Its arguments can be hashed.
 
     return decorated
@@ -48,21 +42,14 @@ def forgotten_with(clear: Callable[[], object]) -> None:
 
 
 def forget_much() -> None:
-    """Let go of what is kept of syntax trees where that is much; where it still is, of their parts and of garbage."""
+    """Let go of all that is kept of syntax trees, and of garbage, where that is much."""
     if sys.getallocatedblocks() > _ENOUGH_KEPT:
-        _cleared(_forgetting)
-        if sys.getallocatedblocks() > _ENOUGH_KEPT * 3 // 4:
-            _forget()
-
-
-def _cleared(kept: list[Callable[[], object]]) -> None:
-    for clear in kept:
-        clear()
+        _forget()
 
 
 def _forget() -> None:
-    _cleared(_forgetting)
-    _cleared(_parts)
+    for clear in _forgetting:
+        clear()
     gc.collect()
 
 

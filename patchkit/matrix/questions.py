@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from patchkit.tree.index import UNPARSED, parse
-from patchkit.tree.limits import depth_of
 from patchkit.tree.modules import Modules
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    import ast
-
     from patchkit.matrix.definitions import Definitions
     from patchkit.plan.recollection import Asked, Question
     from patchkit.tree.git import GitTree
@@ -49,14 +44,6 @@ class AskedModules(Modules):
     def asked(self) -> tuple[Asked, ...]:
         """Every question so far with its answer, in order."""
         return tuple(self._asked.items())
-
-    def _python(self, file: str, source: bytes) -> tuple[ast.Module, int] | None:
-        # An index of many versions of a file is much to keep, and hard to let go of: its parts hold each other.
-        del file
-        with suppress(*UNPARSED):
-            tree = parse(source)
-            return tree, depth_of(tree)
-        return None
 
     def source(self, file: str) -> bytes | None:
         """Return a file's bytes, ``None`` where the tree has no such file."""

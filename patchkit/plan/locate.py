@@ -46,9 +46,9 @@ def about_of(*things: Hashable) -> str:
 
 
 @collector.kept(2048)
-def _has(node: cst.CSTNode, code: str) -> bool:
-    """Tell whether a pattern matches in a syntax tree, which never changes and which several files may have."""
-    return bool(Pattern.compile(code).find(node))
+def _has(scope: Scope, code: str) -> bool:
+    """Tell whether a pattern matches in a scope, whose syntax tree never changes."""
+    return bool(Pattern.compile(code).find(scope.node, scope.path))
 
 
 @dataclass(frozen=True)
@@ -325,6 +325,6 @@ class Workspace:
             scopes = [place.scope] if isinstance(place, ScopeInFile) else []
 
         def has(code: str) -> bool:
-            return any(_has(scope.node, code) for scope in scopes)
+            return any(_has(scope, code) for scope in scopes)
 
         return bool(scopes) and (not fact.has or has(fact.has)) and not (fact.lacks and has(fact.lacks))

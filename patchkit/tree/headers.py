@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -28,19 +27,19 @@ class Interest:
 
 
 _SIGN = b"#~patchkit "
-_PLACE = re.compile(rb"^[ \t]*\.\.\.  " + _SIGN + rb"(\S+)$", re.MULTILINE)
+_PLACE = re.compile(rb"^[ \t]*\.\.\.  " + _SIGN + rb"(\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """A source without some bodies of functions: each left a line with its function's name behind."""
+    """A source without some bodies of functions: each left a line with its number behind."""
 
     source: bytes
-    bodies: Mapping[bytes, bytes] = field(default_factory=dict)
+    bodies: tuple[bytes, ...] = ()
 
     def restored(self, source: bytes) -> bytes:
         """Return what became of ``source`` with the bodies put back."""
-        return _PLACE.sub(lambda found: self.bodies[found[1]], source) if self.bodies else source
+        return _PLACE.sub(lambda found: self.bodies[int(found[1])], source) if self.bodies else source
 
 
 def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduced:
@@ -49,31 +48,26 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
         return Reduced(source)
     lines = source.splitlines(keepends=True)
     kept: list[bytes] = []
-    bodies: dict[bytes, bytes] = {}
-    same: Counter[str] = Counter()
+    bodies: list[bytes] = []
     after = 0
-    for name, body in _unwanted(tree, interest):
+    for body in _unwanted(tree, interest):
         start = min(node.lineno for node in (body[0], *getattr(body[0], "decorator_list", ()))) - 1
         indent = lines[start][: body[0].col_offset]
         if not indent.strip():  # A body on the line of its header is short enough to stay.
             text = b"".join(lines[start : body[-1].end_lineno])
-            # A number of its place in the file would change with every function above.
-            place = f"{name}~{same[name]}" if same[name] else name
-            same[name] += 1
-            left = indent + b"...  %s%s" % (_SIGN, place.encode())
+            left = indent + b"...  %s%d" % (_SIGN, len(bodies))
             kept += [*lines[after:start], left + b"\n" * text.endswith(b"\n")]
-            bodies[place.encode()] = text.removesuffix(b"\n")
+            bodies.append(text.removesuffix(b"\n"))
             after = body[-1].end_lineno or 0
-    return Reduced(b"".join((*kept, *lines[after:])), bodies)
+    return Reduced(b"".join((*kept, *lines[after:])), tuple(bodies))
 
 
-def _unwanted(node: ast.AST, interest: Interest, around: str = "") -> Iterator[tuple[str, list[ast.stmt]]]:
+def _unwanted(node: ast.AST, interest: Interest) -> Iterator[list[ast.stmt]]:
     for child in ast.iter_child_nodes(node):
         if getattr(child, "name", None) in interest.names:
             continue
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             if child.name not in interest.around:
-                yield around + child.name, child.body
+                yield child.body
         elif isinstance(child, ast.stmt | ast.ExceptHandler):
-            inside = f"{around}{child.name}." if isinstance(child, ast.ClassDef) else around
-            yield from _unwanted(child, interest, inside)
+            yield from _unwanted(child, interest)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.tree import mirror, sglang
-from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, depth_of, require_shallow, require_short
+from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, require_shallow, require_short
 from patchkit.tree.nodes import statements, walk
 
 if TYPE_CHECKING:
@@ -161,11 +161,6 @@ class Module:
             found.setdefault(name, target)
         return found
 
-    @cached_property
-    def depth(self) -> int:
-        """How deep the file nests."""
-        return depth_of(self.tree)
-
     @property
     def stem(self) -> str:
         """The file's own name, without folders and ending."""
@@ -275,7 +270,7 @@ class Index:
             elif text is not None:
                 try:
                     module = index_module(file, text)
-                except UNPARSED:
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
                     self.unparsed.append(file)
             self._modules[file] = module
         return self._modules[file]
@@ -380,7 +375,7 @@ class Program(Index):
         found = super().module(file)
         if is_first and file in self.sources:
             require_short(file, self.sources[file])
-            require_shallow(file, self.sources[file], None if found is None else found.depth)
+            require_shallow(file, self.sources[file], None if found is None else found.tree)
         return found
 
     def lines(self, file: str) -> list[str]:
@@ -430,24 +425,15 @@ def _linearised(
     return order
 
 
-UNPARSED = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What ``parse`` raises when this interpreter cannot parse a text."""
-
-
-def parse(text: bytes) -> ast.Module:
-    """Parse one file; raises one of ``UNPARSED`` when this interpreter cannot parse it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # What Python thinks of the file's strings is not asked here.
-        return ast.parse(text)
-
-
 @collector.kept(512)
 def index_module(file: str, text: bytes) -> Module:
     """Parse one file, once for all that read it.
 
     Raises SyntaxError or ValueError when this interpreter cannot parse it.
     """
-    module = Module(file, text, parse(text))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # What Python thinks of the file's strings is not asked here.
+        module = Module(file, text, ast.parse(text))
     for node in _top_level(module.tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             module.functions[node.name] = Function(module, node, None)

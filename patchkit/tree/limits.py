@@ -9,6 +9,7 @@ import stat
 import warnings
 from typing import TYPE_CHECKING
 
+from patchkit import collector
 from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
@@ -81,12 +82,12 @@ def require_short(file: str, source: bytes) -> None:
         )
 
 
-def require_shallow(file: str, source: bytes, depth: int | None) -> None:
+def require_shallow(file: str, source: bytes, tree: ast.Module | None) -> None:
     """Raise TreeError for a file that nests deeper than parsers can follow.
 
-    ``depth`` is that of what Python's own parser makes of it, None if that cannot parse it.
+    ``tree`` is what Python's own parser makes of it, None if that cannot parse it.
     """
-    if (depth > MAX_DEPTH) if depth is not None else is_deep(source):
+    if (_depth(tree) > MAX_DEPTH) if tree is not None else is_deep(source):
         raise TreeError(
             f"{file} nests expressions or statements more than {MAX_DEPTH} deep, which nothing here follows: divide "
             "the longest of its expressions or `elif` chains, and try again."
@@ -100,7 +101,7 @@ def is_deep(source: bytes) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return depth_of(ast.parse(source)) > MAX_DEPTH
+            return _depth(ast.parse(source)) > MAX_DEPTH
     except (RecursionError, MemoryError):
         return True
     except (SyntaxError, ValueError):
@@ -115,8 +116,8 @@ def _brackets(source: bytes) -> int:
     return deepest
 
 
-def depth_of(tree: ast.Module) -> int:
-    """Return how deep a syntax tree nests."""
+@collector.kept(512)
+def _depth(tree: ast.Module) -> int:
     deepest = -1
     level: list[ast.AST] = [tree]
     while level:

@@ -10,7 +10,6 @@ import libcst as cst
 
 from patchkit import collector
 from patchkit.errors import TreeError
-from patchkit.tree import pieces
 from patchkit.tree.headers import Interest, Reduced, without_bodies
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_shallow, require_short
@@ -18,7 +17,6 @@ from patchkit.tree.plain import plain
 from patchkit.tree.sglang import SERVING, files_of
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Callable, Hashable
 
     from patchkit.tree.tree import Tree
@@ -44,7 +42,7 @@ class _Kept(Generic[_Source, _Made]):
         return made
 
 
-_PARSED: _Kept[bytes, cst.Module] = _Kept(64)
+_PARSED: _Kept[bytes, cst.Module] = _Kept(128)
 _REDUCED: _Kept[tuple[bytes, Interest | None], Reduced] = _Kept(512)
 
 
@@ -106,19 +104,11 @@ class Modules:
 
     def _reduce(self, file: str, source: bytes, interest: Interest | None) -> Reduced:
         require_short(file, source)
-        found = self._python(file, source)
-        require_shallow(file, source, None if found is None else found[1])
-        return (
-            Reduced(source)
-            if found is None or interest is None
-            else without_bodies(source, found[0], interest)
-        )
-
-    def _python(self, file: str, source: bytes) -> tuple[ast.Module, int] | None:
-        """Return what Python's own parser makes of a file, and how deep that nests; None if it cannot parse it."""
-        del source  # The index reads it, and others look there for what it made of it.
         module = self.index.module(file)
-        return None if module is None else (module.tree, module.depth)
+        require_shallow(file, source, None if module is None else module.tree)
+        if module is None or interest is None:
+            return Reduced(source)
+        return without_bodies(source, module.tree, interest)
 
     def whole(self, file: str, content: bytes) -> bytes:
         """Return what a file became, whose syntax tree may lack bodies of functions, with those."""
@@ -126,7 +116,7 @@ class Modules:
 
     def _parse(self, file: str, source: bytes) -> cst.Module:
         try:
-            module = pieces.parsed(source)
+            module = cst.parse_module(source)
         except cst.ParserSyntaxError as error:
             where = f"{file}:{error.raw_line}"
             raise TreeError(
