@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.porting.tokens import shifted
-from patchkit.tree.limits import depth_of, require_shallow, require_short
+from patchkit.tree.limits import require_shallow, require_short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -157,7 +157,7 @@ def outline(source: str) -> Item:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
-        require_shallow("it", content, depth_of(tree))
+        require_shallow("it", content, tree)
     except TreeError as error:
         raise NoOutlineError(str(error)) from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
