@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import shutil
 import tempfile
 from pathlib import Path
@@ -46,7 +47,7 @@ def _written(tree: GitTree, stages: Sequence[Stage], scratch: Path) -> list[Path
     base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
     for stage in stages:
         for change in stage.changes:
-            name = f"{tree.place}/{change.file}"
+            name = posixpath.join(tree.place, change.file)
             if change.after is None:
                 repository.run("update-index", "--force-remove", "--", name)
                 continue
