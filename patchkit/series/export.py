@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import shutil
 import tempfile
 from pathlib import Path
@@ -49,7 +50,7 @@ def _written(tree: GitTree, stages: Sequence[Stage], place: Path, prefix: str) -
     base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
     for stage in stages:
         for change in stage.changes:
-            name = f"{tree.place}/{change.file}"
+            name = posixpath.join(tree.place, change.file)
             if change.after is None:
                 repository.run("update-index", "--force-remove", "--", name)
                 continue

@@ -287,5 +287,7 @@ def _is_bare(folder: Path) -> bool:
 
 def _checkout(package: Path) -> CheckoutTree:
     above = package.parent
+    if (package / ".git").exists():
+        return CheckoutTree(root=package, package=package)
     in_checkout = above.name == "python" and (above.parent / ".git").exists()
     return CheckoutTree(root=above.parent if in_checkout else above, package=package)

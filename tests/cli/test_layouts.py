@@ -284,3 +284,19 @@ def test_what_is_left_out_of_a_sparse_checkout_is_not_written(tmp_path: Path) ->
     assert not (tree.package / USER).exists()
     run("revert", tree.package)
     assert tree.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_a_package_may_be_a_repository_of_its_own(tmp_path: Path) -> None:
+    package = write_package(tmp_path / "sglang", SOURCES | {USER: USES.format(name="sglang").encode()})
+    git(package, "init", "-q")
+    git(package, "add", ".")
+    tree = committing(open_tree(package))
+    git(package, "commit", "-qm", "As upstream has it")
+    run("export", package, "-o", tmp_path / "series")
+    assert f"+++ b/{MIRROR}" in next((tmp_path / "series").glob("*.patch")).read_text()
+    run("apply", package, "--commit")
+    assert states_in(answer("status", package)) == APPLIED
+    moves = answer("rebase-check", package, "--onto", "HEAD~4")["patches"]
+    assert {move["id"]: move["then"] for move in moves} == STATES
+    run("revert", package)
+    assert tree.read(MIRROR) == SOURCES[MIRROR]
