@@ -114,8 +114,8 @@ def _write(folder: Path, draft: Draft) -> None:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
-        with suppress(OSError):
-            for place in missing:
+        for place in missing:
+            with suppress(OSError):
                 place.rmdir()
         raise TreeError(
             f"{error.filename or folder}: {error.strerror}, and nothing was written",
