@@ -89,7 +89,8 @@ def of_commit(root: Path, commit: str, places: Sequence[str] = PLACES) -> Differ
         if set(modes) == _PLAIN_MODES:
             left.append(f"{_shown(name)}: its mode changes, which no edit says.")
         if blobs[0] != blobs[1]:
-            contents = [None if not blob.strip("0") else _blob(root, blob) for blob in blobs]
+            sides = zip((first, last), blobs, strict=True)
+            contents = [_blob(root, f"{end}:{name}") if blob.strip("0") else None for end, blob in sides]
             files.append(FileDiff(file, *contents))
     return Difference(tuple(files), tuple(left))
 
@@ -114,8 +115,11 @@ def _ends(commit: str) -> tuple[str, str]:
     return (first or "HEAD", last.lstrip(".") or "HEAD") if dots else (f"{commit}^", commit)
 
 
-def _blob(root: Path, blob: str) -> bytes:
-    return git(root, "cat-file", "blob", blob).stdout
+def _blob(root: Path, name: str) -> bytes:
+    shown = git(root, "cat-file", "blob", name)
+    if shown.returncode != 0:  # An entry with a slash in its name is listed like a file in a folder.
+        raise UsageError(f"--from-commit: {_shown(name)} is no file that git finds: run git fsck there.")
+    return shown.stdout
 
 
 def facts_of_diff(identifier: str, text: str) -> Facts:

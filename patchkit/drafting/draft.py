@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 from patchkit.drafting.change import Drafted
 from patchkit.drafting.hunks import header
 from patchkit.drafting.lines import count
-from patchkit.tree.limits import MAX_BYTES, is_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    Sources = Mapping[str, tuple[str | None, str | None]]
 
 _Body = list[ast.stmt]
 _Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -31,7 +29,6 @@ class _File:
     before: str
     after: str
     found: list[Drafted] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
 
     def old(self, node: ast.AST, *others: ast.AST) -> str:
         return _source(self.before, node, *others)
@@ -59,48 +56,14 @@ class _File:
         return "\n" * blank + said + self.new(*nodes)
 
 
-def draft(sources: Sources) -> tuple[tuple[Drafted, ...], tuple[str, ...]]:
-    """Return the edits that make the second version of each file of its first, and what no edit can say."""
-    found: list[Drafted] = []
-    left: list[str] = []
-    for name, (before, after) in sources.items():
-        if after is None:
-            left.append(f"{name}: a file that goes is no edit: write it by hand.")
-            continue
-        if any(len(text) > MAX_BYTES or is_deep(text.encode()) for text in (before or "", after)):
-            left.append(f"{name}: it is too long or nests too deep to be followed: its edits are left out.")
-            continue
-        try:
-            trees = ast.parse(before or ""), ast.parse(after)
-        except (SyntaxError, ValueError) as error:
-            line = getattr(error, "lineno", None) or 1
-            left.append(f"{name}:{line}: not valid Python: its edits are left out.")
-            continue
-        if before is None:
-            found.append(Drafted("new-file", name, {"code": after.rstrip("\n")}))
-            continue
-        file = _File(name, before, after)
-        _scopes(file, "", *trees)
-        found += file.found
-        left += file.left
-    return tuple(found), tuple(left)
-
-
-def same_code(one: str, other: str) -> bool:
-    """Tell whether two sources mean the same: docstrings and the order of definitions do not count."""
+def draft(name: str, before: str, after: str) -> tuple[Drafted, ...]:
+    """Return the edits by which structure alone makes the second version of a file of its first."""
+    file = _File(name, before, after)
     try:
-        return _ordered(ast.parse(one)) == _ordered(ast.parse(other))
-    except SyntaxError:
-        return False
-
-
-def _ordered(tree: ast.Module) -> str:
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, *_Function)):
-            node.body = _without_docstring(node.body)
-        if isinstance(node, (ast.Module, ast.ClassDef)):
-            node.body.sort(key=ast.dump)
-    return ast.dump(tree)
+        _scopes(file, "", ast.parse(before), ast.parse(after))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(file.found)
 
 
 def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
@@ -187,8 +150,6 @@ def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
         for base in new.bases:
             if ast.unparse(base) not in bases_old:
                 file.found.append(Drafted("base-class", at, {"base": ast.unparse(base)}))
-        for gone in sorted(bases_old - {ast.unparse(base) for base in new.bases}):
-            file.left.append(f"{at}: its base {gone} goes, which no edit says: leave it, or by hand.")
     if isinstance(old, _Function) and isinstance(new, _Function):
         had = {arg.arg for arg in _parameters(old.args)}
         before = ""
@@ -201,14 +162,6 @@ def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
                 placed = Drafted("parameter", at, {"code": code, "behind": before}, (), (last,))
                 file.found.append(placed if before else last)
             before = arg.arg
-        if [ast.dump(d) for d in old.decorator_list] != [ast.dump(d) for d in new.decorator_list]:
-            file.left.append(f"{at}: its decorators change: write it by hand.")
-        has = {arg.arg for arg in _parameters(new.args)}
-        for arg in _parameters(old.args):
-            if arg.arg not in has:
-                file.left.append(
-                    f"{at}: its parameter {arg.arg} goes, which no edit says: leave it, or by hand."
-                )
     _scopes(file, path, old, new)
 
 

@@ -139,7 +139,7 @@ def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[Dr
 
 def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list[Drafted], str]:
     """Return the structural edits that change only what the change does, and what they make of the file."""
-    drafts, _ = draft({file: (before, after)})
+    drafts = draft(file, before, after)
     old, new = hunks.Named(file, before), hunks.Named(file, after)
     places: dict[str, list[Drafted]] = {}
     for each in drafts:

@@ -144,6 +144,7 @@ def test_an_import_that_goes_is_drafted_as_a_deletion(tree: CheckoutTree, tmp_pa
         ("\n\nLIMIT", "\n\n\nLIMIT"),
         ("LIMIT = 4\n", "LIMIT = 4"),
         ("LIMIT = 4\n", "LIMIT = 4\nstart(LIMIT)\n"),
+        ("import os\n", "import os\nfrom abc import (\n    two,\n    one,  # of two\n)\n"),
         (
             "            size = total * 2\n",
             "            try:\n                size = total * 2\n            except E:\n                raise\n",
@@ -167,6 +168,7 @@ def test_an_import_that_goes_is_drafted_as_a_deletion(tree: CheckoutTree, tmp_pa
         "blank-line",
         "no-newline-at-the-end",
         "call-of-the-module",
+        "import-in-another-order",
         "try",
         "return",
         "backslash",

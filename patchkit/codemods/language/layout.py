@@ -127,11 +127,8 @@ class _Line:
         if not lines:
             return False
         code = syntax.code_of(self._alone)
-        own = (
-            code if isinstance(self.node, cst.SimpleStatementLine) else code.removesuffix("pass\n")
-        ).splitlines()
-        own[0] = f"el{own[0]}" if self._is_elif else own[0]
-        return all(line.strip() in lines for line in own if line.strip())
+        code = code if isinstance(self.node, cst.SimpleStatementLine) else code.removesuffix("pass\n")
+        return _is_among(f"el{code}" if self._is_elif else code, lines)
 
     def found_in(self, statement: cst.CSTNode) -> cst.CSTNode:
         """Return this line in what ``code`` became."""
@@ -163,7 +160,7 @@ def lay_out(
     """
     if before.default_indent != _INDENT:
         return after
-    after = _with_sorted_imports(before, after, style)
+    after = _with_sorted_imports(before, after, style, verbatim)
     standing = _members(before) & _members(after)
     old, new = ([*_lines(module, (), 0, standing)] for module in (before, after))
     was, now = ({line.key for line in lines} for lines in (old, new))
@@ -202,6 +199,10 @@ class _Parentheses(cst.CSTTransformer):
     ) -> cst.BaseExpression:
         is_long = not original_node.lpar and "\n" in syntax.code_of(original_node)
         return as_operand(updated_node) if is_long else updated_node
+
+
+def _is_among(code: str, lines: Collection[str]) -> bool:
+    return bool(lines) and all(line.strip() in lines for line in code.splitlines() if line.strip())
 
 
 def _members(module: cst.Module) -> set[tuple[int, int]]:
@@ -256,13 +257,18 @@ def _formatted(codes: Sequence[str], width: int) -> Sequence[cst.CSTNode]:
     return [statement.with_changes(leading_lines=()) for statement in statements]
 
 
-def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
-    """Return ``after`` with each run of imports that got new ones sorted, if it was sorted before."""
+def _with_sorted_imports(
+    before: cst.Module, after: cst.Module, style: Style, verbatim: Collection[str]
+) -> cst.Module:
+    """Return ``after`` with each run of imports that got new ones sorted, if it was sorted before.
+
+    Those that are ``verbatim`` stay where they were put.
+    """
     was = {id(statement) for statement in before.body}
     body = list(after.body)
     for start, end in reversed([*_runs_of_imports(body)]):
         run = [syntax.typed(statement, cst.SimpleStatementLine) for statement in body[start:end]]
-        kept = [statement for statement in run if id(statement) in was]
+        kept = [each for each in run if id(each) in was or _is_among(_code_alone(each), verbatim)]
         if len(kept) < len(run):
             body[start:end] = _sorted(kept, run, style)
     return after.with_changes(body=body)
