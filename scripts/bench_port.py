@@ -392,18 +392,18 @@ def compared(
 
 def edited(before: Sequence[str], after: Sequence[str]) -> Counter[str]:
     """Return the lines that come and go, by sign."""
-    one, other = (Counter(line.strip() for line in lines if line.strip()) for lines in (before, after))
+    one, other = (Counter(line for line in lines if line.strip()) for lines in (before, after))
     return Counter({f"+{line}": n for line, n in (other - one).items()}) + Counter(
         {f"-{line}": n for line, n in (one - other).items()}
     )
 
 
-def code(lines: Sequence[str]) -> str:
-    """Return what a definition means, or its lines where these are no Python on their own."""
+def code(lines: Sequence[str]) -> list[str]:
+    """Return what a definition, or statements in any order, mean; their lines where these are no Python alone."""
     try:
-        return ast.dump(ast.parse("\n".join(lines)))
+        return sorted(map(ast.dump, ast.parse("\n".join(lines)).body))
     except SyntaxError:
-        return "\n".join(sorted(line.strip() for line in lines if line.strip()))
+        return sorted(line.strip() for line in lines if line.strip())
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -272,28 +272,38 @@ def ported_left() -> str:
     return _table(["left by patchkit port", *(f"{distance} back" for distance in columns)], rows)
 
 
-def ported_humans() -> str:
-    """Return what ``scripts/bench_port.py humans`` measured, a row a step."""
+def ported_elsewhere() -> str:
+    """Return what was measured against what people made of changes, for each source of which a run is kept."""
+    said = _ported()
+    parts = [_ported_humans(said["humans"])] if "humans" in said else []
+    parts += [_ported_picks(said["picks"])] if "picks" in said else []
+    return "\n\n".join(parts)
+
+
+def _ported_humans(said: dict[str, Any]) -> str:
     rows = []
-    for step in _ported()["humans"]["steps"]:
+    for step in said["steps"]:
         edits = Counter(step["edits"])
         kept = edits["equal"] + edits["different"] + edits["missing"]
         counts = [str(edits[key]) for key in ("equal", "different", "missing", "theirs")]
-        landed = {tool: f"{tally['landed']} of {step['files']}" for tool, tally in step["tools"].items()}
-        rows.append([f"{step['from']} to {step['to']}", str(kept), *counts, *landed.values()])
-    tools = list(_ported()["humans"]["steps"][0]["tools"])
+        landed = [f"{tally['landed']} of {step['files']}" for tally in step["tools"].values()]
+        rows.append([f"{step['from']} to {step['to']}", str(kept), *counts, *landed])
     head = ["step", "kept", "equal", "different", "missing", "changed by people"]
-    return _table([*head, *(f"files: {tool}" for tool in tools)], rows)
+    head += [f"files: {tool}" for tool in said["steps"][0]["tools"]]
+    return (
+        "`humans` takes a project that keeps a patch for each release, and ports each to the next release that it "
+        "has one for. Of the classes and functions that a patch changes, those count as kept of which people made the "
+        f"same change for the later release:\n\n{_table(head, rows)}"
+    )
 
 
-def ported_picks() -> str:
-    """Return what ``scripts/bench_port.py picks`` measured."""
-    said = _ported()["picks"]
+def _ported_picks(said: dict[str, Any]) -> str:
     rows = [[tool, _share(tally, said["files"])] for tool, tally in said["tools"].items()]
     same, other = said["same"], len(said["other"])
     return (
-        f"{said['commits']} picks, {said['files']} files; of {same + other} files that landed, {same} are what the "
-        f"picker made of them:\n\n" + _table(["tool", "landed (wrong)"], rows)
+        "`picks` takes commits that name the commit of which they are a pick, and ports that to what they were made "
+        f"on. {said['commits']} picks, {said['files']} files; of {same + other} files that landed, {same} are what the "
+        f"picker made of them:\n\n{_table(['landed (wrong)', 'share'], rows)}"
     )
 
 

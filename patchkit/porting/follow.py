@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LIKE = 0.5
 """So like another, up to 1, is what may be the same under another name."""
+_COMMON = 20
+"""A name that so many files define tells nothing of where a definition went."""
 _CLOSE = 0.1
 """So much more like another than the next one is what has moved; two as like are not told apart."""
 
@@ -117,8 +119,13 @@ class Trees:
             rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+" + re.escape(name.encode()) + rb"\b", re.M
         )
         found: list[tuple[str, Item]] = []
-        for file, content in self._sources.items():
-            if name.encode() in content and sign.search(content):
+        homes = [
+            file
+            for file, content in self._sources.items()
+            if name.encode() in content and sign.search(content)
+        ]
+        if len(homes) <= _COMMON:
+            for file in homes:
                 whole = self.outline(file, onto=True)
                 inside = whole.definitions() if whole is not None else ()
                 found += [(file, each) for each in inside if each.name == name]
