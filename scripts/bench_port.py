@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 OURS = "patchkit port"
 SERVER = "python/sglang/srt"
 FILES = range(1, 7)
-SINCE, UNTIL = "2026-05-01", "2026-08-01"
+SINCE, UNTIL = "2026-05-01T00:00:00Z", "2026-08-01T00:00:00Z"  # Without a time git takes that of today.
 PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{40})\)")
 
 
