@@ -76,11 +76,11 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Apply patches to TREE, with the patches that they require and those that harden them.
+    """Apply patches to TREE, with the patches that they require.
 
-    A PATCH is a patch's name or a group, such as @speed. Without one, every default patch that fits is applied: one in
-    conflict is left out, with the patches that need it. With --all, or if a named patch or one that it requires is in
-    conflict, nothing is written and the exit code is 3.
+    Patches that harden a PATCH are applied with it. A group, such as @speed, stands for its patches. Without a PATCH
+    every default patch that fits is applied: one in conflict is left out, with the patches that need it. With --all, or
+    if a named patch or one that it requires is in conflict, nothing is written and the exit code is 3.
     """
     if continuing or aborting:
         _end(context, arguments, installed, aborting=aborting, as_json=as_json)

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 @click.command("diff")
 @options.options(options.tree_and_patches, options.installed, options.folders, options.as_json)
 def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
-    """Print what apply would change, as a unified diff, and what does not fit on stderr."""
+    """Print what apply would change, as a unified diff.
+
+    Conflicts, and what is left out because of them, are printed on stderr.
+    """
     from patchkit.cli import console
     from patchkit.commands.diff import conflicts, diff
     from patchkit.findings.printable import printable

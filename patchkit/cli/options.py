@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
+_NOTED = f"{__name__}.noted"
 CONFIDENCES = ("certain", "likely", "possible")
 
 
@@ -65,7 +66,10 @@ def located(tree: str | None) -> Path:
     folder = folder_around(Path())
     if folder != Path():
         folder = open_tree(folder).root
-        click.echo(f"note: using the sglang tree in {printable(str(folder))}", err=True)
+        said = click.get_current_context().meta
+        if _NOTED not in said:
+            said[_NOTED] = True
+            click.echo(f"note: using the sglang tree in {printable(str(folder))}", err=True)
     return folder
 
 

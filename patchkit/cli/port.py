@@ -85,7 +85,7 @@ def command(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Make a change that somebody else wrote on a tree that drifted from the one that it was made on.
+    """Port a change that somebody else wrote to a tree that drifted.
 
     Each edit has landed, was there already, has landed in a changed neighbourhood (which is shown), or could not be
     made: exit code 3, and nothing is written. Exit code 1 if what landed may mean something else there.

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 @click.argument("patch", required=False)
 @options.options(options.folders, options.as_json)
 def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
-    """List the patches or those of a group such as @speed, or show one: what it changes, why, its risk."""
+    """List the patches, or show one: what it changes, why, its risk.
+
+    A group, such as @speed, lists its patches.
+    """
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import runs

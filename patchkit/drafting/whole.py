@@ -20,7 +20,7 @@ from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.patchset import whole
 from patchkit.patchset.examples import FILE as EXAMPLES
 from patchkit.plan.build import make_plan
-from patchkit.plan.marks import SIGN
+from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.rehearse import MemoryTree
 from patchkit.plan.status import State
 from patchkit.tree.limits import MAX_BYTES, is_deep
@@ -94,6 +94,8 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[Drafte
         text is not None and is_deep(text.encode()) for text in (before, after)
     ):
         return "it nests too deep to be followed: it is left out."
+    if signers((after or "").encode()) - signers((before or "").encode()):
+        return "it has comments that an applied patch has left: draft from a change without them; it is left out."
     tried: Iterable[list[Drafted]]
     if after is None:
         keys: dict[str, str | list[str]] = {"names": trial.names()}

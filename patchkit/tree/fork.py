@@ -60,6 +60,8 @@ class DiskFork:
     @property
     def projects(self) -> tuple[str, ...]:
         """The root, and the folder that the package is in."""
+        if not self.package.parent.is_relative_to(self.root):  # The package is the repository.
+            return ("",)
         inside = self.package.parent.relative_to(self.root).as_posix()
         return tuple(dict.fromkeys(("", "" if inside == "." else inside)))
 

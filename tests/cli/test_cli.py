@@ -123,11 +123,11 @@ def test_status_changes_nothing(tree: CheckoutTree) -> None:
 
 
 def test_status_names_the_next_command(tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert f"patchkit apply {tree.root} applies it" in run("status", tree.root).stdout
+    assert f"patchkit apply {tree.root} applies what is pending" in run("status", tree.root).stdout
     monkeypatch.chdir(tree.root)
-    assert "patchkit apply applies it" in run("status").stdout
+    assert "patchkit apply applies what is pending" in run("status").stdout
     run("apply")
-    assert "patchkit revert takes back" in run("status").stdout
+    assert "patchkit revert takes it back" in run("status").stdout
 
 
 def test_check_fails_until_everything_is_applied(tree: CheckoutTree) -> None:
@@ -371,7 +371,7 @@ def test_patch_beside_one_from_a_folder_needs_the_folder(tree: CheckoutTree, con
 def test_conflict_names_the_site_and_writes_nothing(tree: CheckoutTree, conflicting: Path) -> None:
     before = everything(tree.root)
     result = run("apply", tree.root, "x-none", "x-other", "--patches", conflicting, code=3)
-    assert f"{MIRROR}: NoSuchClass: a: " in result.stdout
+    assert f"\nx-none  a: Toy x-none\n  --> {MIRROR}: NoSuchClass\n" in result.stdout
     assert "x-none conflicts with this tree, so nothing was written" in result.stderr
     assert everything(tree.root) == before
 

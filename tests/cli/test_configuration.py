@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,6 @@ def refusal(*arguments: object) -> str:
     result = run(*arguments, code=2)
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
-    assert result.stderr.endswith(".\n")
     return result.stderr
 
 
@@ -99,7 +99,7 @@ def test_what_is_left_out_is_shown_as_such_and_a_check_passes(fork: CheckoutTree
         "t-stop": "it requires t-flag, which patchkit.toml leaves out",
     }
     shown = run("status", fork.root).stdout
-    assert "Left out by the fork's configuration:\n  x t-flag" in shown
+    assert re.search(r"\nleft-out +2  t-flag t-stop\n", shown)
     assert states("apply", fork.root) == {"t-guard": "applied"}
     run("status", fork.root, "--check")
     run("verify", fork.root)
@@ -240,7 +240,7 @@ def test_a_clone_answers_the_same(fork: CheckoutTree, tmp_path: Path) -> None:
             'leftout = ["t-flag"]',
             "key `leftout`: there is none of that name; did you mean `left_out`? the keys are",
         ),
-        ('left_out = ["t-flg"]', "key `left_out`: no patch is called 't-flg'; did you mean t-flag?"),
+        ('left_out = ["t-flg"]', "key `left_out`: no patch is called 't-flg': did you mean t-flag?"),
         ('chosen = ["@sped"]', "key `chosen`: no group is called '@sped'"),
         (
             'chosen = ["t-flag"]\nleft_out = ["@hardening", "t-flag"]',
@@ -271,7 +271,7 @@ def test_what_cannot_be_is_refused_with_file_and_key(fork: CheckoutTree, text: s
     path = configure(fork, text)
     for command in ("status", "apply", "revert"):
         answered = refusal(command, fork.root)
-        assert answered.startswith(f"Error: {path}: ")
+        assert answered.startswith(f"error: {path}: ")
         assert said in answered
 
 

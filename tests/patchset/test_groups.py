@@ -58,7 +58,7 @@ def test_patches_of_ones_own_join_a_group_or_make_one(built_in: Path, tmp_path: 
 
 
 def test_an_unknown_group_is_refused_with_the_nearest(built_in: Path) -> None:
-    with pytest.raises(UsageError, match=r"^no group is called '@sped'; did you mean @speed\? .*@seeds"):
+    with pytest.raises(UsageError, match=r"^no group is called '@sped': did you mean @speed\? .*@seeds"):
         load.patches().select(["@sped"])
 
 
