@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit.plan.rehearse import undefined_names
@@ -143,6 +143,7 @@ class _Landing:
         self._name = name
         self._marked: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
+        self._others: dict[str, set[str]] = {}
 
     def land(self, sources: Sources) -> Landing:
         files = [self._file(name, *versions) for name, versions in sources.items()]
@@ -151,6 +152,8 @@ class _Landing:
         brought = [self._bring(name, sources) for name in self._roots if self._target(name) in self._contents]
         for name in dict.fromkeys(name for names in brought for name in names):
             self._write(name)
+        for file in files:
+            self._know_unchanged(file)
         return Landing(files, self._contents, self._contents | self._marked)
 
     def _write(self, name: str) -> None:
@@ -183,6 +186,16 @@ class _Landing:
         for line in dict.fromkeys(lines):
             self._merging.bring(self._roots[name], line)
         return (name,) if lines else ()
+
+    def _know_unchanged(self, file: LandedFile) -> None:
+        """Say of edits that make nothing new that they are there already."""
+        names = {file.onto, *self._others.get(file.file, ())}
+        if names & self._roots.keys() and not any(self._target(name) in self._contents for name in names):
+            made = {Outcome.LANDED, Outcome.CHANGED}
+            file.edits = [
+                replace(edit, outcome=Outcome.ALREADY, reason="") if edit.outcome in made else edit
+                for edit in file.edits
+            ]
 
     def _target(self, name: str) -> str:
         return self._moves.get(name, name)
@@ -278,6 +291,7 @@ class _Landing:
         if place is None:
             return None
         file, definition = place
+        self._others.setdefault(found.file, set()).add(file)
         found.notes.append(f"{item.site} is {definition.site} in {file} there")
         root = self._trees.outline(file, onto=True)
         assert root is not None  # The definition is in it.

@@ -421,3 +421,11 @@ def test_a_file_that_is_no_python_is_merged_by_lines(main_line: Path, fork: Path
 def test_what_cannot_be_meant_is_refused(main_line: Path, arguments: tuple[str, ...]) -> None:
     words = [str(main_line) if word == "REPO" else word for word in arguments]
     run("port", *words, *(() if "--repo" in words else ("--repo", main_line, "--onto", main_line)), code=2)
+
+
+def test_what_a_drifted_statement_says_already_is_there_already(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, (b"self.today + self.days", b"today() + self.days"))
+    drifted(fork, (b"self.today + self.days", b"today() + self.week"))
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    assert [outcome for _, _, outcome in edits(answer)] == ["already"]
+    assert b"self.week" in (fork / "sglang" / DESK).read_bytes()
