@@ -74,9 +74,14 @@ def _run(
 def _too_old(modules: Modules) -> str:
     """Say that a tree is older than the releases that patches are made for; nothing of another."""
     # The version may be git's to tell, which takes longer than a look at the files.
-    if sglang.is_later(modules.source) or not sglang.is_too_old(version := modules.version()):
+    if sglang.is_later(modules.source):
         return ""
-    return f"sglang {version} is too old: patches fit {sglang.OLDEST} and later"
+    version = modules.version()
+    if version is None and sglang.is_serving(modules.source):
+        return f"sglang is too old, as its files show: patches fit {sglang.OLDEST} and later"
+    if sglang.is_too_old(version):
+        return f"sglang {version} is too old: patches fit {sglang.OLDEST} and later"
+    return ""
 
 
 def _is_there(status: PatchStatus) -> bool:

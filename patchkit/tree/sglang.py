@@ -28,6 +28,8 @@ _SINCE = (
     "srt/speculative/dflash_info.py",
 )
 """Files that no release before it has."""
+_ALWAYS = "srt/managers/schedule_batch.py"
+"""A file that every release has."""
 VENDORED_RUNTIME = "_patchkit"
 """Where in the package folder a tree carries patchkit's runtime, if it does."""
 
@@ -62,6 +64,11 @@ def metadata_version(content: bytes) -> str | None:
 def is_later(read: Callable[[str], bytes | None]) -> bool:
     """Tell whether a tree has files that no release before the first supported one has, whatever its number is."""
     return any(read(file) is not None for file in _SINCE)
+
+
+def is_serving(read: Callable[[str], bytes | None]) -> bool:
+    """Tell whether a tree has what every release has, so that files which it lacks say how old it is."""
+    return read(_ALWAYS) is not None
 
 
 def is_too_old(version: str | None) -> bool:

@@ -681,6 +681,21 @@ def test_a_fork_of_an_old_release_is_too_old_although_its_sites_are_there(
     assert fingerprints(tree.package) == before
 
 
+def test_a_fork_of_an_old_release_that_no_version_tells_is_too_old_by_its_files(
+    releases: Releases, tmp_path: Path
+) -> None:
+    tree = numbered(releases.copy(REFERENCE, tmp_path), "0.5.9", later=False)
+    for file in ("_version.py", "version.py"):
+        (tree.package / file).unlink()
+    for metadata in tree.root.glob("*.dist-info"):
+        shutil.rmtree(metadata)
+    assert open_tree(tree.root).version is None
+    reply = answer("apply", tree.root)
+    said = {patch["reason"] for patch in reply["patches"]}
+    assert said == {"sglang is too old, as its files show: patches fit 0.5.11 and later"}
+    assert reply["changed_files"] == []
+
+
 def test_a_fork_that_numbers_its_releases_itself_is_as_old_as_its_files(
     releases: Releases, tmp_path: Path
 ) -> None:
