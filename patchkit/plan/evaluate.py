@@ -203,8 +203,8 @@ def _shapeless(space: Workspace, patch: Patch) -> str:
     if not there:
         return f"needs a tree with one of {', '.join(places)}, and this one has none of them"
     return (
-        f"needs a tree with a form that it knows of {', '.join(there)}, and here that is the fork's own: if it already "
-        f"does what the patch is for, leave {patch.id} out, otherwise describe it in a variant (docs/authoring.md)"
+        f"expected a known form of {', '.join(there)}, found the fork's own: if it already does what the patch "
+        f"is for, leave {patch.id} out, otherwise describe it in a variant (docs/authoring.md)"
     )
 
 
