@@ -823,9 +823,9 @@ def pictures() -> dict[str, Plot]:
     return drawn
 
 
-def plot(name: str) -> str:
-    """Return the picture as a page shows it."""
-    return f"![{pictures()[name].shows}](benchmarks/{name}.svg)"
+def plot(name: str, folder: str = "benchmarks") -> str:
+    """Return the picture as a page shows it that has the plots in ``folder``."""
+    return f"![{pictures()[name].shows}]({folder}/{name}.svg)"
 
 
 def stale_pictures(*, write: bool) -> list[str]:
