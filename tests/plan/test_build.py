@@ -311,7 +311,7 @@ def test_edit_of_several_shapes_is_for_each() -> None:
 def test_tree_of_no_shape_that_has_to_be_known_is_a_conflict() -> None:
     found = status(library(), patch(FLAG, shapes=HIGH, any_shape_of=["high"]))
     assert found.state is State.CONFLICT
-    assert found.reason.startswith("needs a tree with ")
+    assert found.reason.startswith("expected a known form of ")
 
 
 def test_tree_of_a_shape_that_has_to_be_known_is_fine() -> None:
