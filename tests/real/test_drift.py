@@ -428,7 +428,9 @@ def test_a_site_that_is_gone_is_a_conflict_that_says_what_was_expected(fork: For
         here = [edit for edit in status.edits if edit.file == file and edit.site == site]
         gone = [edit.reason for edit in here if edit.state is State.CONFLICT]
         # What tells the shape of a tree may be what is gone.
-        said = gone or [status.reason] * ("needs a tree with" in status.reason)
+        said = gone or [status.reason] * status.reason.startswith(
+            ("needs a tree with", "expected a known form")
+        )
         optional = [edit for edit in here if edit.state is State.NOT_APPLICABLE]
         is_clear = all(
             ("expected" in reason and "line is" in reason) or (site in reason and file in reason)
