@@ -22,15 +22,7 @@ FORMATS = ("text", "json", *formats.names())
 
 @click.command("audit")
 @options.options(options.tree, options.installed)
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="How the answer is written.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@options.styled(FORMATS)
 @click.option("--explain", is_flag=True, help="Show why each value can be None, and a guard to add.")
 @click.option(
     "--min-confidence",

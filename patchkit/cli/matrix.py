@@ -34,15 +34,7 @@ FORMATS = ("text", "json", "csv", "html")
     help="Refs (refs/heads/release/*, or ** for names with further slashes), revisions or ranges (A..B); several may "
     "follow, or repeat the option.",
 )
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="How the answer is written.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@options.styled(FORMATS)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the answer to FILE."
 )

@@ -107,6 +107,21 @@ baseline = click.option(
 )
 
 
+def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:
+    """Give a command ``--format``, with these formats, and ``--json``, for ``style_of``."""
+    return options(
+        click.option(
+            "--format",
+            "style",
+            type=click.Choice(formats),
+            default="text",
+            show_default=True,
+            help="How the answer is written.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+    )
+
+
 def style_of(style: str, *, as_json: bool) -> str:
     """Return the output format that ``--format`` and ``--json`` name together; UsageError if they differ."""
     if as_json and style not in ("text", "json"):

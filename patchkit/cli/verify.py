@@ -22,15 +22,7 @@ FORMATS = ("text", "json", *formats.names(), "html")
 
 @click.command("verify")
 @options.options(options.tree, options.installed)
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="How the answer is written.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@options.styled(FORMATS)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the answer to FILE."
 )

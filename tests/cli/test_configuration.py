@@ -6,38 +6,27 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from click.testing import CliRunner
+from support.releases import answer as asked
+from support.releases import run, states_in
 from support.toys import ABRUPT, CRLF, MIRROR, add_patch, attribute, everything, git
 
-from patchkit.cli import main, schemas
+from patchkit.cli import schemas
 from patchkit.patchset.configuration import Configuration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from click.testing import Result
 
     from patchkit.tree.tree import CheckoutTree
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
 
 
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, list(map(str, arguments)))
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def asked(*arguments: object, code: int = 0) -> Any:
-    return json.loads(run(*arguments, "--json", code=code).stdout)
-
-
 def states(*arguments: object, code: int = 0) -> dict[str, str]:
-    return {patch["id"]: patch["state"] for patch in asked(*arguments, code=code)["patches"]}
+    return states_in(asked(*arguments, code=code))
 
 
 def left_out(*arguments: object) -> dict[str, str]:
