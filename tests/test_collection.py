@@ -41,6 +41,21 @@ def test_after_it():
 """
 
 
+# Tests are sent to a worker that was there when they were chosen for it.
+LATE = """
+import time
+from xdist.workermanage import WorkerController
+
+send = WorkerController.send_runtest_some
+
+def late(self, indices):
+    time.sleep(0.5)
+    send(self, indices)
+
+WorkerController.send_runtest_some = late
+"""
+
+
 def run_of(
     modules: Mapping[str, str], folder: Path, count: int
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, list[str]]]:
@@ -92,11 +107,14 @@ def test_modules_that_need_no_release_run_first(tmp_path: Path) -> None:
     assert list(found) == ["test_other.py", "test_one.py"]
 
 
+@pytest.mark.parametrize("heard", ["", LATE], ids=["at once", "late"])
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_worker_that_dies_fails_one_test_and_the_rest_run_once(tmp_path: Path, count: int) -> None:
+def test_a_worker_that_dies_fails_one_test_and_the_rest_run_once(
+    tmp_path: Path, count: int, heard: str
+) -> None:
     modules = {"test_done.py": SAYING, "test_lost.py": LOST, "test_other.py": SAYING, "test_last.py": SAYING}
-    done, found = run_of(modules, tmp_path, count)
-    assert done.returncode == 1
+    done, found = run_of({**modules, "conftest.py": heard}, tmp_path, count)
+    assert done.returncode == 1, done.stdout
     assert {module: len(tests) for module, tests in found.items()} == {
         "test_done.py": 5,
         "test_lost.py": 6,

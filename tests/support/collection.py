@@ -7,6 +7,7 @@ times. Of the others those that take longest are handed out first, so that no wo
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from typing import TYPE_CHECKING
 
@@ -84,8 +85,10 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
     def _reschedule(self, node: WorkerController) -> None:
         # A worker runs a test once it knows the one after it: xdist's own gives a worker that replaces a lost one
         # a single group, which may be of one test.
-        while not node.shutting_down and self._pending_of(self.assigned_work[node]) <= 2:
-            super()._reschedule(node)
+        # One that died a moment ago cannot be sent any: they are handed out again once it is known to be lost.
+        with contextlib.suppress(OSError):
+            while not node.shutting_down and self._pending_of(self.assigned_work[node]) <= 2:
+                super()._reschedule(node)
 
 
 def pytest_configure() -> None:
