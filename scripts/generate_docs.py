@@ -572,6 +572,21 @@ def agreement() -> str:
     )
 
 
+def masks_written() -> str:
+    """Return the table of tree masks that ``check_tree_mask.py`` had trees write, by tree and owner."""
+    tally: dict[tuple[str, str], Counter[str]] = {}
+    for outcome in json.loads((BENCHMARKS / "masks.json").read_text(encoding="utf-8"))["outcomes"]:
+        ended = "failed" if outcome["error"] else "over" if outcome["overflow"] else "inside"
+        tally.setdefault((outcome["tree"], outcome["case"]["owner"]), Counter())[ended] += 1
+    return _table(
+        ["tree", "mask of", "batches", "written past the mask's end", "stopped by an error"],
+        [
+            [tree, owner, str(found.total()), str(found["over"]), str(found["failed"])]
+            for (tree, owner), found in tally.items()
+        ],
+    )
+
+
 def spent() -> str:
     """Return where the time of a profiled step goes, by what was aimed at and tree."""
     rows = []

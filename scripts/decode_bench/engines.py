@@ -40,7 +40,11 @@ _ENVIRONMENT = {
 # Ports of an engine and its ranks: those of two that start together must not meet.
 _PORTS, _PORT_STEP = 30000, 400
 # What releases from the given one on import whether they need it or not.
-_IMPORTED_SINCE = {(0, 5, 15): ("cutlass", "deep_gemm")}
+_IMPORTED_SINCE = {
+    (0, 5, 15): ("cutlass", "deep_gemm"),
+    (0, 5, 21): ("cuda.tile",),
+    (0, 5, 23): ("flash_mla",),
+}
 
 
 def stand_ins(version: str | None) -> str:

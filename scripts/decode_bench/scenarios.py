@@ -434,6 +434,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         *(_edge(f"fa3-page-{size}", {**_FA3, "page_size": size}) for size in (16, 64)),
         *(_edge(f"fa3-steps-{count}", {**_FA3, **_steps(count)}) for count in (1, 5)),
         _edge("flashinfer-edges", _FLASHINFER),
+        _edge("flashinfer-mla-edges", _FLASHINFER, "deepseek-mla"),
         _edge("ngram", _NGRAM),
         _edge("standalone-edges", _STANDALONE),
         *_of_models(batches),

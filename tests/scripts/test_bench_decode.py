@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import random
 import subprocess
 import sys
@@ -833,6 +834,20 @@ def test_a_setting_that_a_release_lacks_is_refused_unless_it_is_left_to_sglang()
 def test_a_release_gets_stand_ins_for_what_it_imports_whether_it_needs_it_or_not() -> None:
     assert engines.stand_ins("0.5.14") == engines.stand_ins(None) == ""
     assert "deep_gemm" in engines.stand_ins("0.5.15.post1").split(",")
+    assert {"deep_gemm", "cuda.tile"} < set(engines.stand_ins("0.5.23").split(","))
+
+
+def test_a_part_of_a_package_that_is_there_has_a_stand_in_and_the_package_has_none() -> None:
+    code = (
+        "import bench_stand_ins; bench_stand_ins.install(); import json, json.tile.deep as made;"
+        "print(json.dumps(1), made.Constant[int].__name__)"
+    )
+    startup = Path(engines.__file__).parent / "startup"
+    environment = os.environ | {"PYTHONPATH": str(startup), "PATCHKIT_BENCH_STAND_INS": "other,json.tile"}
+    done = subprocess.run(
+        (sys.executable, "-S", "-c", code), check=False, env=environment, capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == ("1 Constant\n", 0), done.stderr
 
 
 # --- structured output

@@ -6,8 +6,8 @@ Batch launches are recorded beside the settings.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
+import inspect
 import json
 import os
 import platform
@@ -138,7 +138,7 @@ def main() -> None:
     os.environ[PACKAGE] = str(Path(sglang.__file__).parent)
     os.environ[REACHED] = str(settings.with_name("reached"))
     arguments = importlib.import_module("sglang.srt.server_args").ServerArgs
-    known = [field.name for field in dataclasses.fields(arguments)]
+    known = list(inspect.signature(arguments).parameters)
     engine = sglang.Engine(**adapted(json.loads(settings.read_text()), known))
     reply({"sglang": sglang.__file__, "versions": versions(), "step_event": DECODE_EVENT})
     for run, line in enumerate(sys.stdin):

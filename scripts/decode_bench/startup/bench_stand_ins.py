@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import itertools
 import os
 import sys
 from types import ModuleType
@@ -70,7 +71,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition(".")[0] not in self._names:
+        # `cuda.tile` is a package of its own, and `cuda` another that is there.
+        if self._names.isdisjoint(itertools.accumulate(fullname.split("."), "{}.{}".format)):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
