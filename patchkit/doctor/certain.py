@@ -23,6 +23,7 @@ from patchkit.doctor.evaluate import (
     is_plain,
     said,
 )
+from patchkit.tree.index import last_name
 from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ class _UndecidedError(Exception):
     """An expression depends on a condition that nothing decides."""
 
 
+class _IncomparableError(Exception):
+    """A number and nothing at all are put in order."""
+
+
+_ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 _UNEVALUATED = (*STRANGE, RaisedError, _UndecidedError)
 
 
@@ -114,26 +120,48 @@ class Certain(Machine):
                 raise _UndecidedError
             return found is (op is ast.In)
         right = self._worth(right)
+        if op in _ORDERS and _is_unordered(left, right) and not (self._doubts or self._silent):
+            raise _IncomparableError
         if not _tells(left, right):
             return super()._compared(Unknown(said(left)), op, Unknown(said(right)))
         return super()._compared(left, op, right)
 
     def _condition(self, node: ast.expr, frame: Frame) -> bool | None:
         if isinstance(node, ast.BoolOp):
-            ends = isinstance(node.op, ast.Or)
-            undecided = False
-            for each in node.values:
-                held = self._condition(each, frame)
-                if held is ends:
-                    return ends
-                undecided |= held is None
-            return None if undecided else not ends
+            return self._of_several(node, frame)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             held = self._condition(node.operand, frame)
             return None if held is None else not held
         return self._held(self._eval(node, frame))
 
+    def _of_several(self, node: ast.BoolOp, frame: Frame) -> bool | None:
+        ends = isinstance(node.op, ast.Or)
+        undecided = 0
+        try:
+            for each in node.values:
+                held = self._condition(each, frame)
+                if held is ends:
+                    return ends
+                if held is None:
+                    # Whether the others are asked at all nobody knows.
+                    undecided += 1
+                    self._doubt(frame, 1)
+            return None if undecided else not ends
+        finally:
+            self._doubt(frame, -undecided)
+
+    def _doubt(self, frame: Frame, more: int) -> None:
+        self._doubts += more
+        frame.doubts += more
+
     # Expressions.
+
+    def _eval_compare(self, node: ast.Compare, frame: Frame) -> Any:
+        try:
+            return super()._eval_compare(node, frame)
+        except _IncomparableError:
+            why = f"TypeError: None is no number: {ast.unparse(node)}"
+            raise RefusedError(why, f"{frame.module.file}:{node.lineno}") from None
 
     def _values(self, value: Any) -> list[Any]:
         if isinstance(value, (dict, frozenset, list, range, set, str, tuple)) and len(value) <= _LONG:
@@ -155,7 +183,10 @@ class Certain(Machine):
     def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
         held = self._condition(node.test, frame)
         if held is None:
-            return _merged(self._eval(node.body, frame), self._eval(node.orelse, frame))
+            self._doubt(frame, 1)
+            either = _merged(self._eval(node.body, frame), self._eval(node.orelse, frame))
+            self._doubt(frame, -1)
+            return either
         return self._eval(node.body if held else node.orelse, frame)
 
     def _worth(self, value: Any) -> Any:
@@ -227,8 +258,7 @@ class Certain(Machine):
             value = self._eval(statement.value, frame) if statement.value is not None else None
             if frame.doubts:
                 frame.returns.append(value)
-                self._doubts += 1
-                frame.doubts += 1
+                self._doubt(frame, 1)
             return Returned(value)
         if isinstance(statement, ast.For):
             return self._for(statement, frame)
@@ -245,6 +275,9 @@ class Certain(Machine):
             for item in statement.items:
                 if item.optional_vars is not None:
                     self._assign(item.optional_vars, Unknown("with"), frame)
+            if any(last_name(item.context_expr) == "suppress" for item in statement.items):
+                self._in_doubt(frame, statement.body)
+                return None
         if isinstance(statement, ast.Expr) and _logs(statement.value):
             return None
         return super()._statement(statement, frame)
@@ -257,12 +290,10 @@ class Certain(Machine):
     def _in_doubt(self, frame: Frame, *blocks: Sequence[ast.stmt]) -> None:
         """Evaluate blocks none of which certainly runs."""
         for block in blocks:
-            self._doubts += 1
-            frame.doubts += 1
+            self._doubt(frame, 1)
             # A block that returns in doubt leaves the rest of the function in doubt too.
             self._block(block, frame)
-            self._doubts -= 1
-            frame.doubts -= 1
+            self._doubt(frame, -1)
 
     def _for(self, statement: ast.For, frame: Frame) -> Returned | None:
         values = self._eval(statement.iter, frame)
@@ -437,6 +468,13 @@ def _tells(one: Any, other: Any) -> bool:
         return False
     same = isinstance(one, Member) and isinstance(other, Member) and one.cls is other.cls
     return same or one is None or other is None or (is_plain(one) and is_plain(other))
+
+
+def _is_unordered(one: Any, other: Any) -> bool:
+    """Say whether one of two values is a number and the other is None."""
+    return (one is None and isinstance(other, (int, float))) or (
+        other is None and isinstance(one, (int, float))
+    )
 
 
 def _logs(node: ast.expr) -> bool:

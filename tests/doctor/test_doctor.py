@@ -870,6 +870,14 @@ def test_an_option_that_a_server_would_start_without_is_named(fork: Path) -> Non
         except ValueError:
             pass
 """,
+        b"""
+        with suppress(ValueError):
+            check(self)
+""",
+        b"""
+        if is_out_of_memory() and self.tp_size > self.prefill_attention_backend:
+            return
+""",
     ],
 )
 def test_a_refusal_that_depends_on_what_nobody_can_tell_is_not_said(fork: Path, handler: bytes) -> None:
@@ -888,6 +896,15 @@ def check(settings):
     _checking(fork, handler)
     file = fork / "srt" / "server_args.py"
     file.write_bytes(file.read_bytes() + helpers)
+    assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
+
+
+def test_a_number_that_is_missing_where_the_server_compares_it_is_a_refusal(fork: Path) -> None:
+    _checking(fork, b"        if self.speculative_eagle_topk > 1:\n            self.tp_size = 1\n")
+    words = ("--attention-backend", "free", *EAGLE, "--json")
+    refused = json.loads(run(fork, *words).stdout)["refused"]
+    assert refused["why"] == "TypeError: None is no number: self.speculative_eagle_topk > 1"
+    assert refused["remedies"] == ["--speculative-eagle-topk 1"]
     assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
 
 

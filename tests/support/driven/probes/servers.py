@@ -404,11 +404,13 @@ def _on(gpu: tuple[int, int]) -> None:
 
 
 def _refused_at(error: BaseException) -> str:
-    """Return the file and line of the tree's own ``raise`` or ``assert``, nothing where another error ended it."""
+    """Return the line of the tree's own ``raise`` or ``assert``, or of a comparison with None, that ended it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     package = Path(importlib.import_module("sglang").__path__[0])
     if not Path(place.filename).is_relative_to(package):
         return ""
+    if isinstance(error, TypeError) and "NoneType" in str(error) and "between instances" in str(error):
+        return f"{Path(place.filename).relative_to(package)}:{place.lineno}"
     raising = [
         node.lineno
         for node in ast.walk(ast.parse(Path(place.filename).read_text()))
