@@ -63,7 +63,17 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
-    console.say(f"[{'yellow' if diagnosis.kept else 'green'}]{escaped(diagnosis.verdict)}[/]")
+    colour = "red" if diagnosis.refused else "yellow" if diagnosis.kept else "green"
+    console.say(f"[{colour}]{escaped(diagnosis.verdict)}[/]")
+    if diagnosis.refused:
+        where = f" ({diagnosis.refused.where})" if diagnosis.refused.where else ""
+        console.say(f"\n{escaped(diagnosis.refused.why)}{escaped(where)}")
+        for way in diagnosis.refused.remedies:
+            console.say(
+                f"  starts with: {escaped(way)}"
+                if way.startswith("--")
+                else f"  starts if you {escaped(way)}"
+            )
     depends = " depends " in diagnosis.verdict
     if diagnosis.keepers:
         console.say(f"\n{'Where the mirror is kept, it is' if depends else 'The mirror is'} kept by:")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Found = list[tuple[dict[str, bool], Outcome]]
 
 _MIRROR = "The CPU mirror of sequence lengths"
+_REFUSED = "The server refuses to start with these options."
 _NOTHING = (
     "There is nothing to free: no step of a server without speculation copies sequence lengths to the host."
 )
@@ -45,6 +46,14 @@ _NAMES_OF_BACKENDS = (
     "speculative_draft_attention_backend",
 )
 _TOP_K = "speculative_eagle_topk"
+# What no server of its kind does without, what sglang takes all of or none, and what it chooses by the GPU if left out.
+_KEPT = frozenset(
+    {
+        *("model_path", "speculative_algorithm", "speculative_draft_model_path"),
+        *(_TOP_K, "speculative_num_steps", "speculative_num_draft_tokens"),
+        *("attention_backend", *_NAMES_OF_BACKENDS),
+    }
+)
 _V2 = "SGLANG_ENABLE_SPEC_V2"
 _FALSE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False")
 _TRUE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = True")
@@ -78,6 +87,14 @@ class Keeper(msgspec.Struct, frozen=True):
     why: str
     remedies: tuple[str, ...] = ()
     where: str = ""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Why a server does not start, the file and line that say so, and each option with which it would."""
+
+    why: str
+    where: str
+    remedies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,7 +139,10 @@ class _Server:
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """``kept`` if any keeper keeps the mirror; ``worth`` is what freeing it was measured to be, where it can be."""
+    """``kept`` if any keeper keeps the mirror; ``worth`` is what freeing it was measured to be, where it can be.
+
+    A server that is ``refused`` comes to nothing else.
+    """
 
     kept: bool
     verdict: str
@@ -130,6 +150,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     keepers: tuple[Keeper, ...]
     worth: tuple[Worth, ...]
     notes: tuple[str, ...]
+    refused: Refused | None = None
 
 
 def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]) -> Diagnosis:
@@ -141,10 +162,9 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
     found = server.found
     usual = found[0][1]
     notes = [_ASSUMPTION] if _unnamed(launch) else []
-    if usual.refused:
-        instead = server.freed_by_one_branch(lambda outcome: bool(outcome.refused))
-        starts = f"; it would with {instead[0]}" if instead else ""
-        notes.append(f"A server that is started so would not start: {usual.refused}{starts}.")
+    if usual.refused is not None:
+        refused = Refused(usual.refused.why, usual.refused.where, tuple(_starting(server)))
+        return Diagnosis(False, _REFUSED, (), (), (), tuple(notes), refused)
     keepers = tuple(_keepers(server, statuses))
     if usual.kept:
         notes += _instead(server)
@@ -178,6 +198,15 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
     )
 
 
+def _starting(server: _Server) -> Iterator[str]:
+    """Yield what a server that is refused would start with, instead of one of its options."""
+    yield from server.freed_by_one_branch(lambda outcome: outcome.refused is not None)
+    launch = server.launch
+    for name in sorted(launch.given.keys() - _KEPT):
+        if outcomes(server.program, launch.without(name), server.memory)[0][1].refused is None:
+            yield f"leave out {_option(name)}"
+
+
 def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
     """Yield which keepers the options for one branch would free the mirror from."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -195,7 +224,7 @@ def _instead(server: _Server) -> Iterator[str]:
     for name in sorted(makers(server.program)):
         launch = server.launch.with_settings({**dict.fromkeys(_NAMES_OF_BACKENDS), "attention_backend": name})
         usual = outcomes(server.program, launch, server.memory)[0][1]
-        if not usual.kept and not usual.refused and usual.roles and all(one.cls for one in usual.roles):
+        if not usual.kept and usual.refused is None and usual.roles and all(one.cls for one in usual.roles):
             free.append(name)
     if free:
         yield (

@@ -44,11 +44,15 @@ _OPPOSITE = {ast.NotEq: ast.Eq, ast.NotIn: ast.In, ast.IsNot: ast.Is}
 _NAMED = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.Is: "is"}
 
 
-_STRANGE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+STRANGE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
 
 
 class RaisedError(Exception):
-    """The evaluated code raises: a server that is started so does not start."""
+    """The evaluated code raises: a server that is started so does not start; ``where`` is the file and line."""
+
+    def __init__(self, why: str, where: str = "") -> None:
+        super().__init__(why)
+        self.where = where
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Bound:
 @dataclass(frozen=True, repr=False)
 class _Lambda:
     node: ast.Lambda
-    frame: _Frame
+    frame: Frame
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,21 +100,32 @@ class _Nested:
     """A function that another one defines; it sees what that one has."""
 
     function: Function
-    frame: _Frame
+    frame: Frame
 
 
 @dataclass(eq=False)
-class _Frame:
+class Frame:
+    """A function while it is evaluated.
+
+    Where no answers are taken for granted, ``doubts`` counts the undecided conditions that its statement stands under,
+    and ``returns`` has what it may have returned there.
+    """
+
     module: Module
     owner: Class | None
     names: dict[str, Any]
     yielded: list[Any]
     itself: str = ""
     wanted: frozenset[str] | None = None
+    function: Function | None = None
+    doubts: int = 0
+    returns: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class _Returned:
+class Returned:
+    """How a block ends that returns."""
+
     value: Any
 
 
@@ -168,7 +183,7 @@ class Machine:
                 return known(self, *args, **named)
             received = args if called.receiver is None else (called.receiver, *args)
             return self._run(called.function, received, named)
-        return called(self, *args, **named) if callable(called) else Unknown(f"{_said(called)}()")
+        return called(self, *args, **named) if callable(called) else Unknown(f"{said(called)}()")
 
     def attribute(self, owner: Any, name: str) -> Any:
         """Return an attribute; AttributeError where there is none."""
@@ -194,6 +209,10 @@ class Machine:
         found = self.program.method(cls, name) if cls is not None else None
         return Bound(found, receiver) if found is not None else None
 
+    def listed(self, value: Any) -> list[Any]:
+        """Return what a value has in it, of an unknown one something unknown."""
+        return self._values(value)
+
     def settle(self, function: Function, receiver: Any, wanted: frozenset[str]) -> None:
         """Run what in a function assigns attributes of its first argument that are ``wanted``.
 
@@ -214,7 +233,7 @@ class Machine:
                 if self.program.is_enum(cls):
                     return Member(cls, name)
                 if value is not None:
-                    return self._eval(value, _Frame(known.module, known, {}, []))
+                    return self._eval(value, Frame(known.module, known, {}, []))
             if name in known.methods:
                 method = known.methods[name]
                 return Bound(method, cls if "classmethod" in method.decorators else None)
@@ -259,7 +278,7 @@ class Machine:
             return self._run(method, (receiver,), {})
         return Bound(method, cls if "classmethod" in method.decorators else receiver)
 
-    def _name(self, name: str, frame: _Frame) -> Any:
+    def _name(self, name: str, frame: Frame) -> Any:
         return frame.names[name] if name in frame.names else self._global(frame.module, name)
 
     def _global(self, module: Module, name: str, depth: int = 5) -> Any:
@@ -271,7 +290,7 @@ class Machine:
             return Bound(module.functions[name])
         value = self.remembered(("constants", module), lambda: _constants(module)).get(name)
         if value is not None:
-            return self._eval(value, _Frame(module, None, {}, []))
+            return self._eval(value, Frame(module, None, {}, []))
         found = self.program.resolve(module, name)
         if isinstance(found, Function):
             return Bound(found)
@@ -298,11 +317,13 @@ class Machine:
         if self._depth > _DEPTH:
             return Unknown(f"{function.qualname}()")
         names = {**within, **self._bound(function, args, named)}
-        frame = _Frame(function.module, function.owner, names, [], itself or _first(function), wanted)
+        frame = Frame(
+            function.module, function.owner, names, [], itself or _first(function), wanted, function
+        )
         body = function.node.body if wanted is None else self._sliced(function, frame)
         self._depth += 1
         try:
-            returned = self._block(body, frame)
+            returned = self._body(body, frame)
         finally:
             self._depth -= 1
         if self.remembered(("yields", function), lambda: _yields(function)):
@@ -312,7 +333,7 @@ class Machine:
     def _bound(self, function: Function, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         said = function.node.args
         positional = [arg.arg for arg in (*said.posonlyargs, *said.args)]
-        module = _Frame(function.module, function.owner, {}, [])
+        module = Frame(function.module, function.owner, {}, [])
         names: dict[str, Any] = {}
         for name, default in zip(reversed(positional), reversed(said.defaults), strict=False):
             names[name] = self._eval(default, module)
@@ -325,6 +346,9 @@ class Machine:
             names.setdefault(name, Unknown(name))
         if said.vararg is not None:
             names[said.vararg.arg] = tuple(args[len(positional) :])
+        if said.kwarg is not None:
+            taken = {*positional, *(only.arg for only in said.kwonlyargs)}
+            names[said.kwarg.arg] = {name: value for name, value in named.items() if name not in taken}
         return names
 
     def remembered(self, asked: Any, make: Callable[[], Any]) -> Any:
@@ -333,14 +357,14 @@ class Machine:
             self._memory[asked] = make()
         return self._memory[asked]
 
-    def _sliced(self, function: Function, frame: _Frame) -> list[ast.stmt]:
+    def _sliced(self, function: Function, frame: Frame) -> list[ast.stmt]:
         cls = getattr(frame.names.get(frame.itself), "cls", None)
         found: list[ast.stmt] = self.remembered(
             ("slice", function, frame.itself, frame.wanted, cls), lambda: self._slice(function, frame)
         )
         return found
 
-    def _slice(self, function: Function, frame: _Frame) -> list[ast.stmt]:
+    def _slice(self, function: Function, frame: Frame) -> list[ast.stmt]:
         """Return the statements that what is wanted of the first argument depends on."""
         body = function.node.body
         locals_needed: set[str] = set()
@@ -356,7 +380,7 @@ class Machine:
                 return chosen
             locals_needed |= read
 
-    def _is_needed(self, statement: ast.stmt, frame: _Frame, locals_needed: set[str]) -> bool:
+    def _is_needed(self, statement: ast.stmt, frame: Frame, locals_needed: set[str]) -> bool:
         assert frame.wanted is not None
         if isinstance(statement, ast.FunctionDef):
             return statement.name in locals_needed
@@ -394,7 +418,7 @@ class Machine:
         if isinstance(func, ast.Attribute):
             cls = getattr(names.get(itself), "cls", None) or owner
             method = None
-            if _is_named(func.value, itself):
+            if is_named(func.value, itself):
                 method = self.program.method(cls, func.attr) if cls is not None else None
                 return [(method, _first(method))] if method is not None else []
             if isinstance(func.value, ast.Call) and getattr(func.value.func, "id", "") == "super":
@@ -464,11 +488,14 @@ class Machine:
 
     # Statements.
 
-    def _block(self, body: Sequence[ast.stmt], frame: _Frame) -> _Returned | None:
+    def _body(self, body: Sequence[ast.stmt], frame: Frame) -> Returned | None:
+        return self._block(body, frame)
+
+    def _block(self, body: Sequence[ast.stmt], frame: Frame) -> Returned | None:
         for statement in body:
             try:
                 returned = self._statement(statement, frame)
-            except (*_STRANGE, RaisedError):
+            except (*STRANGE, RaisedError):
                 # A part of a function meets what the rest of it would have made.
                 if frame.wanted is None:
                     raise
@@ -478,23 +505,23 @@ class Machine:
                 return returned
         return None
 
-    def _leave_open(self, statement: ast.stmt, frame: _Frame) -> None:
+    def _leave_open(self, statement: ast.stmt, frame: Frame) -> None:
         """Let what a statement would have set, had it been evaluated to its end, be unknown."""
         for name in frame.wanted or ():
             if any(_sets(node, frame.itself, (name,)) for node in walk(statement)):
                 target = ast.Attribute(ast.Name(frame.itself, ast.Load()), name, ast.Store())
                 self._assign(target, Unknown(name), frame)
 
-    def _statement(self, statement: ast.stmt, frame: _Frame) -> _Returned | None:
+    def _statement(self, statement: ast.stmt, frame: Frame) -> Returned | None:
         if isinstance(statement, ast.Return):
-            return _Returned(self._eval(statement.value, frame) if statement.value is not None else None)
+            return Returned(self._eval(statement.value, frame) if statement.value is not None else None)
         if isinstance(statement, ast.If):
             return self._block(
                 statement.body if self.truth(self._eval(statement.test, frame)) else statement.orelse, frame
             )
         if isinstance(statement, ast.Raise):
             if frame.wanted is None:
-                raise RaisedError(ast.unparse(statement))
+                raise self._raised(statement, frame)
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
             if statement.value is not None:
                 value = self._eval(statement.value, frame)
@@ -520,7 +547,26 @@ class Machine:
             frame.names[statement.name] = _Nested(Function(frame.module, statement, frame.owner), frame)
         return None
 
-    def _try(self, statement: ast.Try, frame: _Frame) -> _Returned | None:
+    def _raised(self, statement: ast.Raise, frame: Frame) -> RaisedError:
+        raised = statement.exc
+        kind, said = ast.unparse(raised) if raised is not None else "raise", ""
+        if isinstance(raised, ast.Call):
+            kind, said = ast.unparse(raised.func), " ".join(self._text(arg, frame) for arg in raised.args)
+        return RaisedError(f"{kind}: {said}" if said else kind, f"{frame.module.file}:{statement.lineno}")
+
+    def _text(self, node: ast.expr, frame: Frame) -> str:
+        """Return what a message says, with the expression where a value is not known."""
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self._text(part, frame) for part in node.values)
+        if isinstance(node, ast.FormattedValue):
+            value = self._eval(node.value, frame)
+            shown = repr(value) if node.conversion == ord("r") else str(value)
+            return shown if is_plain(value) else f"{{{ast.unparse(node.value)}}}"
+        if isinstance(node, ast.Constant):
+            return str(node.value)
+        return ast.unparse(node)
+
+    def _try(self, statement: ast.Try, frame: Frame) -> Returned | None:
         try:
             return self._block(statement.body, frame)
         except (RaisedError, KeyError, AttributeError):
@@ -528,13 +574,13 @@ class Machine:
                 return self._block(handler.body, frame)
             raise
 
-    def _assign(self, target: ast.expr, value: Any, frame: _Frame) -> None:
+    def _assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
         if isinstance(target, ast.Name):
             frame.names[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
             plain = isinstance(value, (tuple, list)) and len(value) == len(target.elts)
             for place, one in enumerate(target.elts):
-                name = f"{_said(value)}[{place}]"
+                name = f"{said(value)}[{place}]"
                 self._assign(one, value[place] if plain else Unknown(name), frame)
         elif isinstance(target, ast.Attribute):
             owner = self._eval(target.value, frame)
@@ -545,20 +591,20 @@ class Machine:
 
     # Expressions.
 
-    def _eval(self, node: ast.expr, frame: _Frame) -> Any:
+    def _eval(self, node: ast.expr, frame: Frame) -> Any:
         evaluate = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
         return evaluate(node, frame) if evaluate is not None else Unknown(ast.unparse(node))
 
-    def _eval_constant(self, node: ast.Constant, _: _Frame) -> Any:
+    def _eval_constant(self, node: ast.Constant, _: Frame) -> Any:
         return node.value
 
-    def _eval_name(self, node: ast.Name, frame: _Frame) -> Any:
+    def _eval_name(self, node: ast.Name, frame: Frame) -> Any:
         return self._name(node.id, frame)
 
-    def _eval_attribute(self, node: ast.Attribute, frame: _Frame) -> Any:
+    def _eval_attribute(self, node: ast.Attribute, frame: Frame) -> Any:
         return self.attribute(self._eval(node.value, frame), node.attr)
 
-    def _eval_boolop(self, node: ast.BoolOp, frame: _Frame) -> Any:
+    def _eval_boolop(self, node: ast.BoolOp, frame: Frame) -> Any:
         value: Any = None
         for each in node.values:
             value = self._eval(each, frame)
@@ -566,13 +612,13 @@ class Machine:
                 break
         return value
 
-    def _eval_unaryop(self, node: ast.UnaryOp, frame: _Frame) -> Any:
+    def _eval_unaryop(self, node: ast.UnaryOp, frame: Frame) -> Any:
         value = self._eval(node.operand, frame)
         if isinstance(node.op, ast.Not):
             return not self.truth(value)
         return -value if isinstance(node.op, ast.USub) and isinstance(value, (int, float)) else value
 
-    def _eval_compare(self, node: ast.Compare, frame: _Frame) -> Any:
+    def _eval_compare(self, node: ast.Compare, frame: Frame) -> Any:
         left = self._eval(node.left, frame)
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             right = self._eval(right_node, frame)
@@ -590,13 +636,13 @@ class Machine:
         if op is ast.In and not isinstance(left, Unknown) and isinstance(right, (tuple, list, set, dict)):
             return left in right
         if isinstance(left, Unknown) or isinstance(right, Unknown):
-            return Unknown(f"{_said(left)} {_NAMED[op]} {_said(right)}")
+            return Unknown(f"{said(left)} {_NAMED[op]} {said(right)}")
         try:
             return _COMPARED[op](left, right)
         except TypeError:
-            return Unknown(f"{_said(left)} {_NAMED[op]} {_said(right)}")
+            return Unknown(f"{said(left)} {_NAMED[op]} {said(right)}")
 
-    def _eval_binop(self, node: ast.BinOp, frame: _Frame) -> Any:
+    def _eval_binop(self, node: ast.BinOp, frame: Frame) -> Any:
         left, right = self._eval(node.left, frame), self._eval(node.right, frame)
         if isinstance(node.op, ast.BitOr) and (isinstance(left, bool) or isinstance(right, bool)):
             return self.truth(left) or self.truth(right)
@@ -605,40 +651,40 @@ class Machine:
         except (KeyError, TypeError):
             return Unknown(ast.unparse(node))
 
-    def _eval_ifexp(self, node: ast.IfExp, frame: _Frame) -> Any:
+    def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
         return self._eval(node.body if self.truth(self._eval(node.test, frame)) else node.orelse, frame)
 
-    def _eval_namedexpr(self, node: ast.NamedExpr, frame: _Frame) -> Any:
+    def _eval_namedexpr(self, node: ast.NamedExpr, frame: Frame) -> Any:
         value = self._eval(node.value, frame)
         self._assign(node.target, value, frame)
         return value
 
-    def _eval_lambda(self, node: ast.Lambda, frame: _Frame) -> Any:
+    def _eval_lambda(self, node: ast.Lambda, frame: Frame) -> Any:
         return _Lambda(node, frame)
 
-    def _eval_starred(self, node: ast.Starred, frame: _Frame) -> Any:
+    def _eval_starred(self, node: ast.Starred, frame: Frame) -> Any:
         return self._eval(node.value, frame)
 
-    def _eval_tuple(self, node: ast.Tuple | ast.List | ast.Set, frame: _Frame) -> tuple[Any, ...]:
+    def _eval_tuple(self, node: ast.Tuple | ast.List | ast.Set, frame: Frame) -> tuple[Any, ...]:
         found: list[Any] = []
         for each in node.elts:
             value = self._eval(each, frame)
             found += self._values(value) if isinstance(each, ast.Starred) else [value]
         return tuple(found)
 
-    def _eval_list(self, node: ast.List, frame: _Frame) -> list[Any]:
+    def _eval_list(self, node: ast.List, frame: Frame) -> list[Any]:
         return list(self._eval_tuple(node, frame))
 
     _eval_set = _eval_tuple
 
-    def _eval_dict(self, node: ast.Dict, frame: _Frame) -> dict[Any, Any]:
+    def _eval_dict(self, node: ast.Dict, frame: Frame) -> dict[Any, Any]:
         return {
             self._eval(key, frame): self._eval(value, frame)
             for key, value in zip(node.keys, node.values, strict=True)
             if key is not None
         }
 
-    def _eval_subscript(self, node: ast.Subscript, frame: _Frame) -> Any:
+    def _eval_subscript(self, node: ast.Subscript, frame: Frame) -> Any:
         owner, index = self._eval(node.value, frame), self._eval(node.slice, frame)
         if isinstance(owner, Class) and isinstance(index, str):
             if index not in owner.fields:
@@ -646,10 +692,10 @@ class Machine:
             return self._of_class(owner, index)
         if isinstance(owner, (tuple, list, dict, str)) and not isinstance(index, Unknown):
             return owner[index]
-        return Unknown(f"{_said(owner)}[{_said(index)}]")
+        return Unknown(f"{said(owner)}[{said(index)}]")
 
-    def _eval_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: _Frame) -> list[Any]:
-        inner = _Frame(frame.module, frame.owner, dict(frame.names), [], frame.itself)
+    def _eval_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: Frame) -> list[Any]:
+        inner = Frame(frame.module, frame.owner, dict(frame.names), [], frame.itself)
         return list(self._comprehended(node, node.generators, inner))
 
     _eval_generatorexp = _eval_setcomp = _eval_listcomp
@@ -658,7 +704,7 @@ class Machine:
         self,
         node: ast.ListComp | ast.GeneratorExp | ast.SetComp,
         generators: Sequence[ast.comprehension],
-        frame: _Frame,
+        frame: Frame,
     ) -> Iterator[Any]:
         if not generators:
             yield self._eval(node.elt, frame)
@@ -669,13 +715,13 @@ class Machine:
             if all(self.truth(self._eval(test, frame)) for test in first.ifs):
                 yield from self._comprehended(node, others, frame)
 
-    def _eval_yield(self, node: ast.Yield, frame: _Frame) -> None:
+    def _eval_yield(self, node: ast.Yield, frame: Frame) -> None:
         frame.yielded.append(self._eval(node.value, frame) if node.value is not None else None)
 
-    def _eval_yieldfrom(self, node: ast.YieldFrom, frame: _Frame) -> None:
+    def _eval_yieldfrom(self, node: ast.YieldFrom, frame: Frame) -> None:
         frame.yielded += self._values(self._eval(node.value, frame))
 
-    def _eval_call(self, node: ast.Call, frame: _Frame) -> Any:
+    def _eval_call(self, node: ast.Call, frame: Frame) -> Any:
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
             inner = node.func.value.func
             if isinstance(inner, ast.Name) and inner.id == "super":
@@ -686,7 +732,7 @@ class Machine:
         args, named = self._given(node, frame)
         return self.call(called, args, named)
 
-    def _is_settled_by(self, node: ast.Call, frame: _Frame) -> bool:
+    def _is_settled_by(self, node: ast.Call, frame: Frame) -> bool:
         """Run what of a call sets an attribute that is wanted; tell whether anything does."""
         assert frame.wanted is not None
         if self._declares(node, frame.module, frame.itself, frame.wanted):
@@ -704,7 +750,7 @@ class Machine:
             return False
         args, named = self._given(node, frame)
         places = dict(settling)
-        if isinstance(node.func, ast.Attribute) and _is_named(node.func.value, frame.itself):
+        if isinstance(node.func, ast.Attribute) and is_named(node.func.value, frame.itself):
             runs = [(settling[0][0], (frame.names[frame.itself], *args), named)]
         else:
             called = self._eval(node.func, frame)
@@ -721,11 +767,11 @@ class Machine:
             self._run(function, received, words, frame.wanted, places[function])
         return bool(runs)
 
-    def _given(self, node: ast.Call, frame: _Frame) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _given(self, node: ast.Call, frame: Frame) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args = self._eval_tuple(ast.Tuple(node.args, ast.Load()), frame)
         return args, {word.arg: self._eval(word.value, frame) for word in node.keywords if word.arg}
 
-    def _super(self, node: ast.Call, name: str, frame: _Frame) -> Any:
+    def _super(self, node: ast.Call, name: str, frame: Frame) -> Any:
         receiver = frame.names.get(frame.itself)
         cls = getattr(receiver, "cls", None)
         found = self.program.method(cls, name, frame.owner) if cls is not None else None
@@ -744,7 +790,10 @@ class Machine:
 
 
 _OF_PLAIN = frozenset(
-    {"append", "get", "items", "keys", "lower", "removeprefix", "startswith", "upper", "values"}
+    {
+        *("append", "endswith", "get", "items", "keys", "lower", "removeprefix", "split", "startswith"),
+        *("strip", "upper", "values"),
+    }
 )
 
 
@@ -768,10 +817,11 @@ def _sets(node: ast.AST, itself: str, wanted: Iterable[str]) -> bool:
         node = node.func.value  # type: ignore[attr-defined]
     elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
         return False
-    return isinstance(node, ast.Attribute) and node.attr in wanted and _is_named(node.value, itself)
+    return isinstance(node, ast.Attribute) and node.attr in wanted and is_named(node.value, itself)
 
 
-def _is_named(node: ast.expr, name: str) -> bool:
+def is_named(node: ast.expr, name: str) -> bool:
+    """Tell whether an expression is a name and no more."""
     return isinstance(node, ast.Name) and node.id == name
 
 
@@ -782,9 +832,9 @@ def _first(function: Function) -> str:
 def _place(call: ast.Call, itself: str) -> int | str | None:
     """Return where among a call's arguments ``itself`` stands: its position or its keyword."""
     for place, arg in enumerate(call.args):
-        if _is_named(arg, itself):
+        if is_named(arg, itself):
             return place
-    return next((word.arg for word in call.keywords if word.arg and _is_named(word.value, itself)), None)
+    return next((word.arg for word in call.keywords if word.arg and is_named(word.value, itself)), None)
 
 
 def _parameter(function: Function, handed: int | str, skip: int = 0) -> str:
@@ -796,16 +846,24 @@ def _parameter(function: Function, handed: int | str, skip: int = 0) -> str:
     return positional[handed + skip].arg if handed + skip < len(positional) else ""
 
 
+def is_plain(value: Any) -> bool:
+    """Tell whether a value is one of a language's own, as are those in it."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(is_plain, value))
+    return isinstance(value, (str, int, float, type(None)))
+
+
 def _loaded(target: ast.expr) -> ast.expr:
     loaded = ast.parse(ast.unparse(target), mode="eval").body
     assert isinstance(loaded, ast.expr)
     return loaded
 
 
-def _said(value: Any) -> str:
+def said(value: Any) -> str:
+    """Return how a value is named in a question."""
     if isinstance(value, Unknown):
         return value.name
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_said, value))}]"
+        return f"[{', '.join(map(said, value))}]"
     plain = isinstance(value, (str, int, float, type(None)))
     return getattr(value, "name", "") or (repr(value) if plain else type(value).__name__)

@@ -54,6 +54,11 @@ class Launch:
         known = {name: value for name, value in settings.items() if name in self.defaults}
         return Launch({**self.given, **known}, self.defaults, self.environment)
 
+    def without(self, name: str) -> Launch:
+        """Return the same start with one setting left to its default."""
+        given = {each: value for each, value in self.given.items() if each != name}
+        return Launch(given, self.defaults, self.environment)
+
 
 @dataclass(frozen=True)
 class _Option:
@@ -214,7 +219,9 @@ def _serving(tree: Tree) -> Iterator[tuple[str, bytes]]:
 def _plain(text: str) -> Value:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else text
+    if re.fullmatch("-?[0-9]{1,18}", text):
+        return int(text)
+    return float(text) if re.fullmatch(r"-?[0-9]{0,18}\.[0-9]{1,18}", text) else text
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from patchkit.doctor.certain import Certain, RefusedError, UnendingError
 from patchkit.doctor.declared import declared
-from patchkit.doctor.evaluate import Bound, Machine, RaisedError, Thing, Unknown, explore
+from patchkit.doctor.evaluate import STRANGE, Bound, Machine, Member, RaisedError, Thing, Unknown, explore
 from patchkit.tree import mirror
 from patchkit.tree.index import Class
 from patchkit.tree.nodes import walk
@@ -43,9 +44,18 @@ _SETTLED = frozenset(
 _ASKED = _SETTLED - {"speculative_algorithm", "speculative_eagle_topk", "speculative_num_steps"}
 """Those whose value alone may free or keep the mirror."""
 
+_MLA = "multi-head latent attention (MLA)"
+_LLAMA = "the architecture LlamaForCausalLM"
+_LLAMA_FOR_CAUSAL_LM = "LlamaForCausalLM"
+# An architecture that no tree names, and a path that nobody gave.
+_NO_SUCH = "NoSuchForCausalLM"
+_ANY_MODEL = "model"
+# A setting that takes several values, of which a launch has the first.
+_SEVERAL = re.compile(r"(?i)\b(list|tuple|dict|sequence|json)")
+
 # What a condition asks of a model, how it is said, and which answer to the condition means that it is so.
 _FACTS = (
-    (re.compile(r"attention_arch == .*MLA|use_mla_backend"), "multi-head latent attention (MLA)", True),
+    (re.compile(r"attention_arch == .*MLA|use_mla_backend"), _MLA, True),
     (re.compile(r"sliding_window_size is None"), "sliding-window layers", False),
     (re.compile(r"(?i)swa|sliding"), "sliding-window layers", True),
     (re.compile(r"is_local_attention_model"), "local attention", True),
@@ -55,7 +65,7 @@ _FACTS = (
         "an architecture that sglang runs without piecewise CUDA graphs",
         True,
     ),
-    (re.compile(r"architectures\[0\] .*LlamaForCausalLM"), "the architecture LlamaForCausalLM", True),
+    (re.compile(r"architectures\[0\] .*LlamaForCausalLM"), _LLAMA, True),
 )
 # Of the conditions that nobody can answer, whether the machine has another GPU than NVIDIA's is taken for granted.
 _ON = ("1", "true", "yes", "y", "on")
@@ -82,6 +92,14 @@ class Role:
     reads: bool
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """What the tree raises instead of starting a server, and the file and line where it does."""
+
+    why: str
+    where: str
+
+
 @dataclass
 class Outcome:
     """What a server with one kind of model comes to; ``refused`` says why it would not start.
@@ -95,7 +113,7 @@ class Outcome:
     forced: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
     unnamed: bool = False
-    refused: str = ""
+    refused: Refusal | None = None
     answer: bool | None = None
 
 
@@ -108,7 +126,7 @@ def outcomes(
     """
     shared = {} if memory is None else memory
     found = explore(lambda answers: _Server(program, launch, answers, shared).outcome())
-    starting = [(answers, outcome) for answers, outcome in found if not outcome.refused]
+    starting = [(answers, outcome) for answers, outcome in found if outcome.refused is None]
     return starting or found
 
 
@@ -141,6 +159,7 @@ class _Settings:
     strict: bool = True
     settle: Callable[[str], None] = lambda _: None
     derived: Mapping[str, Function] = field(default_factory=dict)
+    model: Any = field(default_factory=lambda: Unknown("model_config"))
     name: str = "server_args"
 
     def attribute_of(self, machine: Machine, name: str) -> Any:
@@ -149,9 +168,9 @@ class _Settings:
             self.read.add(name)
             return self.values[name]
         if name == "get_model_config":
-            return lambda _: Unknown("model_config")
+            return lambda _: self.model
         if name == "model_config":
-            return Unknown(name)
+            return self.model
         if name == "use_mla_backend":
             return Unknown("model.use_mla_backend")
         method = machine.method_of(self.cls, name, self)
@@ -275,16 +294,29 @@ class _Server:
 
     def outcome(self) -> Outcome:
         """Return what the server comes to."""
+        try:
+            found = self._outcome()
+        except STRANGE:
+            # Of a server that does not start nobody can tell the rest.
+            refused = self._refusal()
+            if refused is None:
+                raise
+            return Outcome(kept=True, refused=refused)
+        # Settings are settled before backends are made.
+        found.refused = self._refusal() or found.refused
+        return found
+
+    def _outcome(self) -> Outcome:
         overlap = not self._setting("disable_overlap_schedule")
         try:
             decision, args, named = self._asked()
         except RaisedError as error:
-            return Outcome(kept=True, overlap=overlap, refused=str(error))
+            return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where))
         except _NotAskedError:
             return self._unasked(overlap)
         try:
             self._settings.read.clear()
-            backends = tuple(args[-1])
+            backends = tuple(self._machine.listed(args[-1]))
             kept = self._decide(decision, (*args[:-1], backends), named)
             self._free = self._neutral(decision, args, named)
             forced = tuple(self._forced(decision, args, named))
@@ -294,13 +326,14 @@ class _Server:
             ) and self._reads(decision, args, named, next(e for e in backends if not isinstance(e, Thing)))
             return Outcome(kept or not overlap, overlap, True, forced, roles, unnamed, answer=kept)
         except RaisedError as error:
-            return Outcome(kept=True, overlap=overlap, refused=str(error))
+            return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where))
 
     def _unasked(self, overlap: bool) -> Outcome:
         try:
             roles = tuple(self._roles(self._flag))
         except RaisedError as error:
-            return Outcome(kept=True, overlap=overlap, decided=False, refused=str(error))
+            refused = Refusal(str(error), error.where)
+            return Outcome(kept=True, overlap=overlap, decided=False, refused=refused)
         return Outcome(kept=True, overlap=overlap, decided=False, roles=roles)
 
     def _flag(self, backend: Any) -> bool:
@@ -388,6 +421,73 @@ class _Server:
             return self._decide(decision, (*args[:-1], (backend,)), named)
         finally:
             values.update(actual)
+
+    # What it refuses as it starts.
+
+    def _refusal(self) -> Refusal | None:
+        launch = self._launch
+        asked = {fact: so for fact, so in self._answers.items() if fact in (_MLA, _LLAMA)}
+        start = tuple(map(frozenset, (launch.given.items(), launch.environment.items(), asked.items())))
+        found: Refusal | None = self._machine.remembered(("refused", start), self._refused)
+        return found
+
+    def _refused(self) -> Refusal | None:
+        """Return what certainly stops the server while it settles its settings."""
+        architecture = _LLAMA_FOR_CAUSAL_LM if self._answers.get(_LLAMA) else _NO_SUCH
+        model, draft = (
+            Thing(
+                None,
+                {"hf_config": Thing(None, {"architectures": [architecture]}, name=f"{name}.hf_config")},
+                name=name,
+            )
+            for name, architecture in (("model_config", architecture), ("draft_config", _NO_SUCH))
+        )
+        settings = _Settings(self._settings.cls, {}, derived=self._settings.derived, model=model)
+        known = {
+            **self._known,
+            **{name: Unknown(name) for name in self._contexts()},
+            "ResolvedView": lambda _, shown, **__: shown,
+            "get_config": lambda *_, **__: draft.attributes["hf_config"],
+            "get_global_server_args": lambda _: settings,
+            "is_blackwell": Unknown("is_blackwell"),
+            "model_config_of": lambda *_: model,
+            "parse_connector_type": lambda *_: str(self._launch.get("model_path") or "").rpartition("://")[0],
+        }
+        machine = Certain(self._program, known, self._decided, {}, settings)
+        settings.values |= self._raw(machine)
+        try:
+            for start in _STARTS:
+                method = machine.method_of(settings.cls, start, settings)
+                if method is not None:
+                    machine.call(method)
+        except RefusedError as error:
+            return Refusal(str(error), error.where)
+        except UnendingError:
+            return None
+        return None
+
+    def _decided(self, question: str) -> bool | None:
+        """Answer a question about the model if it was asked before: as it was answered then."""
+        for pattern, fact, so in _FACTS:
+            if fact == _MLA and fact in self._answers and pattern.search(question):
+                return self._answers[fact] is so
+        return None
+
+    def _raw(self, machine: Certain) -> dict[str, Any]:
+        """Return the settings as they are given, the others with their defaults."""
+        said = self._machine.remembered("declared", lambda: None)
+        found: dict[str, Any] = {}
+        for name, item in said.fields.items():
+            several = _SEVERAL.search(ast.unparse(item.annotation)) is not None
+            if name in self._launch.given:
+                found[name] = Unknown(name) if several else self._launch.given[name]
+            elif item.value is not None:
+                found[name] = machine.value(item.value, said.cls)
+            else:
+                found[name] = _ANY_MODEL if name == "model_path" else Unknown(name)
+        if not found.get("device"):
+            found["device"] = "cuda"
+        return found
 
     # What the server is made of.
 
@@ -531,14 +631,8 @@ class _Server:
 
     def _natives(self) -> dict[str, Any]:
         off = {each.strip() for each in self._launch.environment.get(DISABLE, "").split(",")}
-        context = self._program.module("srt/runtime_context.py")
-        contexts = {
-            name: lambda _: self._settings.view()
-            for name in (context.functions if context is not None else ())
-            if name.startswith("get_")
-        }
         return (
-            contexts
+            dict.fromkeys(self._contexts(), self._context)
             | dict.fromkeys(_FALSE, lambda *_: False)
             | _BUILTINS
             | {
@@ -555,6 +649,16 @@ class _Server:
                 ),
             }
         )
+
+    def _context(self, _: Machine, *args: Any) -> Any:
+        # Another function may have the name of one: none of them takes anything.
+        return self._settings.view() if not args else Unknown("get()")
+
+    def _contexts(self) -> list[str]:
+        context = self._program.module("srt/runtime_context.py")
+        return [
+            name for name in (context.functions if context is not None else ()) if name.startswith("get_")
+        ]
 
     def _defaults(self) -> dict[str, Any]:
         module = self._program.module("srt/environ.py")
@@ -592,7 +696,7 @@ def _hasattr(machine: Machine, owner: Any, name: str) -> Any:
 def _isinstance(machine: Machine, value: Any, classes: Any) -> Any:
     asked = classes if isinstance(classes, tuple) else (classes,)
     names = [getattr(each, "name", "") for each in asked]
-    if isinstance(value, Thing) and value.cls is not None:
+    if isinstance(value, (Member, Thing)) and value.cls is not None:
         return not machine.program.ancestors(value.cls).isdisjoint(names)
     return Unknown(f"isinstance({getattr(value, 'name', '')}, {', '.join(names)})")
 

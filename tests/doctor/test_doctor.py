@@ -750,9 +750,168 @@ def test_one_branch_is_named_where_a_server_would_not_start_with_several(fork: P
     )
     (fork / "srt" / "server_args.py").write_bytes(arguments)
     words = ("--attention-backend", "free", *EAGLE, "--speculative-eagle-topk", "4", "--json")
-    (note, *_) = json.loads(run(fork, *words).stdout)["notes"]
-    assert "would not start" in note
-    assert note.endswith("it would with --speculative-eagle-topk 1.")
+    answer: Any = json.loads(run(fork, *words).stdout)
+    assert answer["verdict"] == "The server refuses to start with these options."
+    assert answer["refused"]["where"].startswith("srt/speculative/draft_utils.py:")
+    assert answer["refused"]["remedies"] == ["--speculative-eagle-topk 1"]
+
+
+def _checking(fork: Path, handler: bytes) -> None:
+    """Let a server of the tree check its settings, apart from what it settles."""
+    called = b"        self._handle_speculation()\n"
+    checked = called + b"        self._check()\n\n    def _check(self):\n" + handler
+    (fork / "srt" / "server_args.py").write_bytes(ARGUMENTS.replace(called, checked))
+
+
+TOO_MANY = b"""
+        if self.attention_backend == "free" and self.speculative_eagle_topk > 1:
+            raise ValueError(f"free takes one branch, not {self.speculative_eagle_topk}")
+"""
+SEVERAL = ("--attention-backend", "free", "--speculative-eagle-topk", "4", *EAGLE)
+
+
+def test_a_server_that_its_settings_refuse_is_said_to_be_refused_before_anything_else(fork: Path) -> None:
+    _checking(fork, TOO_MANY)
+    line = (fork / "srt" / "server_args.py").read_text().split("raise ValueError")[0].count("\n") + 1
+    verdict, _, why, way = run(fork, *SEVERAL).stdout.splitlines()[:4]
+    assert verdict == "The server refuses to start with these options."
+    assert why == f"ValueError: free takes one branch, not 4 (srt/server_args.py:{line})"
+    assert way.strip() == "starts with: --speculative-eagle-topk 1"
+    answer: Any = json.loads(run(fork, *SEVERAL, "--json").stdout)
+    assert (answer["kept"], answer["keepers"], answer["worth"]) == (False, [], [])
+    assert (
+        json.loads(run(fork, *SEVERAL[2:], "--attention-backend", "held", "--json").stdout)["refused"] is None
+    )
+
+
+def test_an_option_that_a_server_would_start_without_is_named(fork: Path) -> None:
+    check = b"""
+        assert not self.enable_two_batch_overlap, "two batches do not overlap here"
+"""
+    _checking(fork, check)
+    words = (*SEVERAL, "--enable-two-batch-overlap", "--json")
+    refused = json.loads(run(fork, *words).stdout)["refused"]
+    assert refused["why"] == "AssertionError: two batches do not overlap here"
+    assert refused["remedies"] == ["leave out --enable-two-batch-overlap"]
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        b"""
+        if is_out_of_memory() or self.tp_size == 1:
+            return
+        raise ValueError
+""",
+        b"""
+        if is_out_of_memory():
+            raise ValueError
+""",
+        b"""
+        if is_out_of_memory():
+            self.tp_size = 2
+        if self.tp_size == 1:
+            raise ValueError
+""",
+        b"""
+        if is_out_of_memory():
+            return
+        raise ValueError
+""",
+        b"""
+        for device in all_devices():
+            if device.is_good:
+                return
+        raise ValueError
+""",
+        b"""
+        try:
+            import of_something
+        except ImportError:
+            raise ValueError
+""",
+        b"""
+        for name in all_names():
+            setattr(self, name, 3)
+        if self.tp_size == 1:
+            raise ValueError
+""",
+        b"""
+        found = []
+        if is_out_of_memory():
+            found.append(1)
+        if not found:
+            raise ValueError
+""",
+        b"""
+        sizes = [one for one in all_devices() if one.size > 2]
+        if not sizes:
+            raise ValueError
+""",
+        b"""
+        while is_out_of_memory():
+            self.tp_size += 1
+        assert self.tp_size > 1
+""",
+        b"""
+        if Backend("other") == self.attention_backend or Backend.FREE != self.attention_backend:
+            return
+        if name_of(self) != "free":
+            raise ValueError
+""",
+        b"""
+        size = self.tp_size if is_out_of_memory() else 2
+        if size != self.tp_size and 2 not in (size, self.ep_size):
+            raise ValueError
+""",
+        b"""
+        try:
+            check(self)
+        except ValueError:
+            pass
+""",
+        b"""
+        with suppress(ValueError):
+            check(self)
+""",
+        b"""
+        if is_out_of_memory() and self.tp_size > self.prefill_attention_backend:
+            return
+""",
+    ],
+)
+def test_a_refusal_that_depends_on_what_nobody_can_tell_is_not_said(fork: Path, handler: bytes) -> None:
+    helpers = b"""
+
+import enum
+
+
+class Backend(enum.Enum):
+    FREE = "free"
+
+
+def check(settings):
+    raise ValueError
+"""
+    _checking(fork, handler)
+    file = fork / "srt" / "server_args.py"
+    file.write_bytes(file.read_bytes() + helpers)
+    assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
+
+
+def test_a_number_that_is_missing_where_the_server_compares_it_is_a_refusal(fork: Path) -> None:
+    _checking(fork, b"        if self.speculative_eagle_topk > 1:\n            self.tp_size = 1\n")
+    words = ("--attention-backend", "free", *EAGLE, "--json")
+    refused = json.loads(run(fork, *words).stdout)["refused"]
+    assert refused["why"] == "TypeError: None is no number: self.speculative_eagle_topk > 1"
+    assert refused["remedies"] == ["--speculative-eagle-topk 1"]
+    assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
+
+
+def test_settings_whose_check_does_not_end_are_not_said_to_be_refused(fork: Path) -> None:
+    calls = b"\n".join(b"        if maybe():\n            self._check()" for _ in range(4))
+    _checking(fork, b"\n" + calls + b"\n        raise ValueError\n")
+    assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
 
 
 def test_nothing_that_was_measured_is_said_where_nothing_is_freed(fork: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from patchkit.cli.answers.base import Answer, TreeAnswer
-from patchkit.doctor.diagnosis import Keeper, Touched  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.diagnosis import Keeper, Refused, Touched  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.worth import Worth  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class Doctor(Answer, frozen=True, kw_only=True):
     keepers: tuple[Keeper, ...]
     worth: tuple[Worth, ...]
     notes: tuple[str, ...]
+    refused: Refused | None
 
     @classmethod
     def of(cls, tree: CheckoutTree, diagnosis: Diagnosis) -> Doctor:

@@ -1,0 +1,486 @@
+"""Evaluate what a server does as it starts, and tell of a ``raise`` or ``assert`` only if it is certainly reached.
+
+A condition that nothing decides is taken both ways: what either way sets is unknown from there on, and what either way
+raises is not told.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from patchkit.doctor.evaluate import (
+    STRANGE,
+    Bound,
+    Frame,
+    Machine,
+    Member,
+    RaisedError,
+    Returned,
+    Thing,
+    Unknown,
+    is_named,
+    is_plain,
+    said,
+)
+from patchkit.tree.index import last_name
+from patchkit.tree.nodes import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from patchkit.tree.index import Class, Program
+
+_MISSING = object()
+# More statements than this no server settles its settings with.
+_STEPS = 100_000
+# How often a loop is gone through whose end is not known: what it sets is unknown after the first time, and what
+# depends on that after the second.
+_ROUNDS = 2
+_LONG = 64
+_PLAIN_ENUMS = frozenset({"IntEnum", "StrEnum", "int", "str"})
+_MUTATES = frozenset(
+    {"add", "append", "clear", "discard", "extend", "insert", "pop", "remove", "setdefault", "sort", "update"}
+)
+
+
+class RefusedError(Exception):
+    """What is evaluated certainly raises; ``where`` is the file and line."""
+
+    def __init__(self, why: str, where: str) -> None:
+        super().__init__(why)
+        self.where = where
+
+
+class UnendingError(Exception):
+    """What is evaluated takes more steps than anything that was foreseen."""
+
+
+class _UndecidedError(Exception):
+    """An expression depends on a condition that nothing decides."""
+
+
+class _IncomparableError(Exception):
+    """A number and nothing at all are put in order."""
+
+
+_ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+_UNEVALUATED = (*STRANGE, RaisedError, _UndecidedError)
+
+
+class Certain(Machine):
+    """Evaluates functions whole; ``decide`` answers a question, None where nothing does."""
+
+    def __init__(
+        self,
+        program: Program,
+        known: Mapping[str, Callable[..., Any]],
+        decide: Callable[[str], bool | None],
+        memory: dict[Any, Any],
+        settings: Any,
+    ) -> None:
+        native: dict[str, Callable[..., Any]] = {
+            "setattr": self._setattr,
+            "run_post_process_pass": self._declared_by,
+        }
+        super().__init__(program, {**known, **native}, lambda _: False, memory)
+        self._decide = decide
+        self._settings = settings
+        self._doubts = 0
+        self._silent = 0
+        self._steps = 0
+
+    def value(self, node: ast.expr, cls: Class) -> Any:
+        """Return what an expression in a class's body is worth."""
+        return self._eval(node, Frame(cls.module, cls, {}, []))
+
+    # Conditions.
+
+    def truth(self, value: Any) -> bool:
+        """Tell whether a value counts as true; what depends on an undecided one is unknown."""
+        held = self._held(value)
+        if held is None:
+            raise _UndecidedError
+        return held
+
+    def _held(self, value: Any) -> bool | None:
+        if isinstance(value, Unknown):
+            return self._decide(value.name)
+        cls = value.cls if isinstance(value, (Member, Thing)) else None
+        counts = cls is not None and any(self.method_of(cls, name, value) for name in ("__bool__", "__len__"))
+        return None if counts or isinstance(value, Member) else bool(value)
+
+    def _compared(self, left: Any, op: type[ast.cmpop], right: Any) -> Any:
+        left = self._worth(left)
+        if op in (ast.In, ast.NotIn) and isinstance(right, (dict, frozenset, list, set, tuple)):
+            each = [self._worth(one) for one in right]
+            told = [_tells(left, one) for one in each]
+            found = any(tells and left == one for tells, one in zip(told, each, strict=True))
+            if not found and not all(told):
+                raise _UndecidedError
+            return found is (op is ast.In)
+        right = self._worth(right)
+        if op in _ORDERS and _is_unordered(left, right) and not (self._doubts or self._silent):
+            raise _IncomparableError
+        if not _tells(left, right):
+            return super()._compared(Unknown(said(left)), op, Unknown(said(right)))
+        return super()._compared(left, op, right)
+
+    def _condition(self, node: ast.expr, frame: Frame) -> bool | None:
+        if isinstance(node, ast.BoolOp):
+            return self._of_several(node, frame)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            held = self._condition(node.operand, frame)
+            return None if held is None else not held
+        return self._held(self._eval(node, frame))
+
+    def _of_several(self, node: ast.BoolOp, frame: Frame) -> bool | None:
+        ends = isinstance(node.op, ast.Or)
+        undecided = 0
+        try:
+            for each in node.values:
+                held = self._condition(each, frame)
+                if held is ends:
+                    return ends
+                if held is None:
+                    # Whether the others are asked at all nobody knows.
+                    undecided += 1
+                    self._doubt(frame, 1)
+            return None if undecided else not ends
+        finally:
+            self._doubt(frame, -undecided)
+
+    def _doubt(self, frame: Frame, more: int) -> None:
+        self._doubts += more
+        frame.doubts += more
+
+    # Expressions.
+
+    def _eval_compare(self, node: ast.Compare, frame: Frame) -> Any:
+        try:
+            return super()._eval_compare(node, frame)
+        except _IncomparableError:
+            why = f"TypeError: None is no number: {ast.unparse(node)}"
+            raise RefusedError(why, f"{frame.module.file}:{node.lineno}") from None
+
+    def _values(self, value: Any) -> list[Any]:
+        if isinstance(value, (dict, frozenset, list, range, set, str, tuple)) and len(value) <= _LONG:
+            return list(value)
+        raise _UndecidedError
+
+    def _eval(self, node: ast.expr, frame: Frame) -> Any:
+        self._steps += 1
+        if self._steps > _STEPS:
+            raise UnendingError
+        try:
+            return super()._eval(node, frame)
+        except _UNEVALUATED:
+            return Unknown(ast.unparse(node))
+
+    def _eval_joinedstr(self, node: ast.JoinedStr, _: Frame) -> Any:
+        return Unknown(ast.unparse(node))
+
+    def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
+        held = self._condition(node.test, frame)
+        if held is None:
+            self._doubt(frame, 1)
+            either = _merged(self._eval(node.body, frame), self._eval(node.orelse, frame))
+            self._doubt(frame, -1)
+            return either
+        return self._eval(node.body if held else node.orelse, frame)
+
+    def _worth(self, value: Any) -> Any:
+        """Return the text or the number that a member of an enum of such is."""
+        if isinstance(value, Member) and self.program.ancestors(value.cls) & _PLAIN_ENUMS:
+            said = value.cls.fields.get(value.name)
+            return said.value if isinstance(said, ast.Constant) else Unknown(value.name)
+        return value
+
+    # Functions.
+
+    def _run(
+        self,
+        run: Any,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+        wanted: frozenset[str] | None = None,
+        itself: str = "",
+    ) -> Any:
+        node = getattr(run, "function", run).node
+        if any(isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom)) for each in walk(node)):
+            return Unknown(f"{node.name}()")
+        return super()._run(run, args, named, wanted, itself)
+
+    def _in_init(self, owner: Thing, name: str) -> bool:
+        # Only a part of a constructor is evaluated.
+        self._silent += 1
+        try:
+            return super()._in_init(owner, name)
+        finally:
+            self._silent -= 1
+
+    # Statements.
+
+    def _body(self, body: Sequence[ast.stmt], frame: Frame) -> Returned | None:
+        outer = self._doubts
+        try:
+            ended = self._block(body, frame)
+        finally:
+            self._doubts = outer
+        last = ended.value if isinstance(ended, Returned) else None
+        for value in frame.returns:
+            last = _merged(last, value)
+        return Returned(last)
+
+    def _block(self, body: Sequence[ast.stmt], frame: Frame) -> Returned | None:
+        for statement in body:
+            ended = self._statement(statement, frame)
+            if ended is not None:
+                return ended
+        return None
+
+    def _statement(self, statement: ast.stmt, frame: Frame) -> Returned | None:
+        if isinstance(statement, ast.If):
+            held = self._condition(statement.test, frame)
+            if held is not None:
+                return self._block(statement.body if held else statement.orelse, frame)
+            self._in_doubt(frame, statement.body, statement.orelse)
+            return None
+        if isinstance(statement, ast.Raise):
+            if self._doubts or self._silent:
+                return Returned(None)
+            raised = self._raised(statement, frame)
+            raise RefusedError(str(raised), raised.where)
+        if isinstance(statement, ast.Assert):
+            self._assert(statement, frame)
+            return None
+        if isinstance(statement, ast.Return):
+            value = self._eval(statement.value, frame) if statement.value is not None else None
+            if frame.doubts:
+                frame.returns.append(value)
+                self._doubt(frame, 1)
+            return Returned(value)
+        if isinstance(statement, ast.For):
+            return self._for(statement, frame)
+        if isinstance(statement, (ast.While, ast.Match)):
+            blocks = (
+                [case.body for case in statement.cases]
+                if isinstance(statement, ast.Match)
+                else [statement.body]
+            )
+            for _ in range(_ROUNDS):
+                self._in_doubt(frame, *blocks)
+            return None
+        if isinstance(statement, ast.With):
+            for item in statement.items:
+                if item.optional_vars is not None:
+                    self._assign(item.optional_vars, Unknown("with"), frame)
+            if any(last_name(item.context_expr) == "suppress" for item in statement.items):
+                self._in_doubt(frame, statement.body)
+                return None
+        if isinstance(statement, ast.Expr) and _logs(statement.value):
+            return None
+        return super()._statement(statement, frame)
+
+    def _assert(self, statement: ast.Assert, frame: Frame) -> None:
+        if self._condition(statement.test, frame) is False and not (self._doubts or self._silent):
+            said = self._text(statement.msg or statement.test, frame)
+            raise RefusedError(f"AssertionError: {said}", f"{frame.module.file}:{statement.lineno}")
+
+    def _in_doubt(self, frame: Frame, *blocks: Sequence[ast.stmt]) -> None:
+        """Evaluate blocks none of which certainly runs."""
+        for block in blocks:
+            self._doubt(frame, 1)
+            # A block that returns in doubt leaves the rest of the function in doubt too.
+            self._block(block, frame)
+            self._doubt(frame, -1)
+
+    def _for(self, statement: ast.For, frame: Frame) -> Returned | None:
+        values = self._eval(statement.iter, frame)
+        leaves = any(isinstance(node, (ast.Break, ast.Continue)) for node in walk(statement))
+        try:
+            each = None if leaves else self._values(values)
+        except _UndecidedError:
+            each = None
+        if each is not None:
+            for value in each:
+                self._assign(statement.target, value, frame)
+                ended = self._block(statement.body, frame)
+                if ended is not None:
+                    return ended
+            return self._block(statement.orelse, frame)
+        self._assign(statement.target, Unknown(ast.unparse(statement.target)), frame)
+        for _ in range(_ROUNDS):
+            self._in_doubt(frame, statement.body)
+        self._in_doubt(frame, statement.orelse)
+        return None
+
+    def _try(self, statement: ast.Try, frame: Frame) -> Returned | None:
+        raises = [bool(each.body) and isinstance(each.body[-1], ast.Raise) for each in statement.handlers]
+        ended = None
+        if all(raises) or self._is_evaluated(statement.body, frame):
+            ended = self._block(statement.body, frame)
+        else:
+            # Where it is left off nobody knows, or which of the handlers runs.
+            self._in_doubt(frame, statement.body, *(each.body for each in statement.handlers))
+        if ended is None:
+            ended = self._block(statement.orelse, frame)
+        return self._block(statement.finalbody, frame) or ended
+
+    def _is_evaluated(self, body: Sequence[ast.stmt], frame: Frame) -> bool:
+        """Tell whether a block is one statement that calls nothing and whose value is known: it raises nothing."""
+        (only, *others) = body
+        value = only.value if isinstance(only, (ast.Assign, ast.Return)) and not others else None
+        calls = value is None or any(isinstance(node, ast.Call) for node in walk(value))
+        return not calls and value is not None and not isinstance(self._eval(value, frame), Unknown)
+
+    # What is set.
+
+    def _assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
+        if isinstance(target, ast.Name):
+            if frame.doubts:
+                value = _merged(frame.names.get(target.id, _MISSING), value)
+            frame.names[target.id] = value
+        elif isinstance(target, ast.Attribute):
+            self._set(self._eval(target.value, frame), target.attr, value)
+        elif isinstance(target, ast.Subscript):
+            owner, index = self._eval(target.value, frame), self._eval(target.slice, frame)
+            if isinstance(owner, dict) and not isinstance(index, Unknown) and not self._doubts:
+                owner[index] = value
+            elif isinstance(target.value, (ast.Name, ast.Attribute)):
+                self._assign(target.value, Unknown(ast.unparse(target.value)), frame)
+        elif isinstance(target, ast.Starred):
+            self._assign(target.value, Unknown(ast.unparse(target.value)), frame)
+        else:
+            super()._assign(target, value, frame)
+
+    def _set(self, owner: Any, name: str, value: Any) -> None:
+        if self._doubts:
+            value = _merged(self._present(owner, name), value)
+        if isinstance(owner, Thing):
+            owner.attributes[name] = value
+        elif hasattr(owner, "assign"):
+            owner.assign(name, value)
+
+    def _present(self, owner: Any, name: str) -> Any:
+        try:
+            return self.attribute(owner, name)
+        except _UNEVALUATED:
+            return _MISSING
+
+    def _setattr(self, _: Machine, owner: Any, name: Any, value: Any) -> None:
+        if isinstance(name, str):
+            self._set(owner, name, value)
+        elif owner is self._settings:
+            self._forget(tuple(self._settings.values))
+
+    def _forget(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._settings.assign(name, Unknown(name))
+
+    def _named_in(self, node: ast.AST | None) -> list[str]:
+        """Return the settings that code names: in words or, of a call, by keyword."""
+        said = walk(node) if node is not None else ()
+        words = {
+            each.value for each in said if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        }
+        words |= {each.arg for each in said if isinstance(each, ast.keyword) and each.arg}
+        return [name for name in self._settings.values if name in words]
+
+    # Calls.
+
+    def _eval_call(self, node: ast.Call, frame: Frame) -> Any:
+        func = node.func
+        inner = getattr(func, "value", None)
+        if frame.wanted is not None or (isinstance(inner, ast.Call) and is_named(inner.func, "super")):
+            return super()._eval_call(node, frame)
+        owner = self._eval(func.value, frame) if isinstance(func, ast.Attribute) else None
+        args, named = self._given(node, frame)
+        if isinstance(func, ast.Attribute):
+            if func.attr == "__setattr__":
+                return self._setattr(self, *args)
+            if func.attr in _MUTATES and isinstance(owner, (dict, list, set, tuple)):
+                return self._mutated(owner, func, args, frame)
+            called = self.attribute(owner, func.attr)
+        else:
+            called = self._eval(func, frame)
+        if (
+            isinstance(called, Bound)
+            and called.function.node.args.kwarg is not None
+            and args
+            and args[0] is self._settings
+            and self._declares_all(node, named, frame)
+        ):
+            return None
+        return self.call(called, args, named)
+
+    def _mutated(self, owner: Any, func: ast.Attribute, args: Sequence[Any], frame: Frame) -> Any:
+        if isinstance(owner, list) and func.attr == "append" and not self._doubts:
+            owner.append(*args)
+        elif isinstance(owner, dict) and func.attr == "update" and not self._doubts and _dicts(args):
+            owner.update(*args)
+        else:
+            self._assign(func.value, Unknown(ast.unparse(func.value)), frame)
+        return Unknown(ast.unparse(func))
+
+    def _declares_all(self, node: ast.Call, named: Mapping[str, Any], frame: Frame) -> bool:
+        """Set what a call declares of the settings by keyword; tell whether it declares them."""
+        if any(name not in self._settings.values for name in named) or not any(
+            word.arg is None or word.arg in named for word in node.keywords
+        ):
+            return False
+        for name, value in named.items():
+            self._set(self._settings, name, value)
+        if any(
+            word.arg is None and not isinstance(self._eval(word.value, frame), dict) for word in node.keywords
+        ):
+            self._forget(self._named_in(frame.function.node if frame.function is not None else None))
+        return True
+
+    def _declared_by(self, _: Machine, settings: Any, function: Any) -> None:
+        """Set what a function declares of the settings that it is shown: it returns them by name."""
+        declared = self.call(function, (settings,))
+        if isinstance(declared, dict) and all(isinstance(name, str) for name in declared):
+            for name, value in declared.items():
+                self._set(self._settings, name, value)
+        elif isinstance(function, Bound):
+            self._forget(self._named_in(function.function.node))
+
+    def _given(self, node: ast.Call, frame: Frame) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args, named = super()._given(node, frame)
+        for word in node.keywords:
+            value = self._eval(word.value, frame) if word.arg is None else None
+            if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+                named |= value
+        return args, named
+
+
+def _merged(one: Any, other: Any) -> Any:
+    """Return what is certain of a value that is one or the other."""
+    if one is other or (type(one) is type(other) and not isinstance(one, Unknown) and one == other):
+        return one
+    return Unknown("one of several")
+
+
+def _tells(one: Any, other: Any) -> bool:
+    """Say whether it is known if two values are equal: what an object of a class equals is for the class to say."""
+    if isinstance(one, Unknown) or isinstance(other, Unknown):
+        return False
+    same = isinstance(one, Member) and isinstance(other, Member) and one.cls is other.cls
+    return same or one is None or other is None or (is_plain(one) and is_plain(other))
+
+
+def _is_unordered(one: Any, other: Any) -> bool:
+    """Say whether one of two values is a number and the other is None."""
+    return (one is None and isinstance(other, (int, float))) or (
+        other is None and isinstance(one, (int, float))
+    )
+
+
+def _logs(node: ast.expr) -> bool:
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(called, ast.Attribute) and getattr(called.value, "id", "") == "logger"
+
+
+def _dicts(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, dict) for value in values)

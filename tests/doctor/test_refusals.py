@@ -1,0 +1,104 @@
+"""Doctor refuses the servers that a tree refuses as it settles their settings, executed: these, at the same line."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.driven.trees import DEFAULT, DrivenTree, with_patches
+from support.releases import PATCHES, after
+
+from patchkit.doctor.options import Arguments, Launch
+from patchkit.doctor.server import outcomes
+from patchkit.plan.build import make_plan
+from patchkit.tree.index import Program, read_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.releases import Releases
+
+CHOICES: dict[str, list[Any]] = {
+    "attention_backend": [
+        *("triton", "fa3", "flashinfer", "trtllm_mha", "trtllm_mla", "flashmla", "cutlass_mla", None)
+    ],
+    "prefill_attention_backend": [*[None] * 9, "fa3", "trtllm_mha"],
+    "decode_attention_backend": [*[None] * 9, "triton", "trtllm_mha"],
+    "speculative_draft_attention_backend": [*[None] * 9, "triton"],
+    "speculative_algorithm": [
+        *("EAGLE", "EAGLE3", "EAGLE3", "STANDALONE", "NEXTN", "NGRAM", "DFLASH", "FROZEN_KV_MTP")
+    ],
+    "speculative_eagle_topk": [None, 1, 1, 4, 4],
+    "speculative_num_steps": [None, 1, 3, 3, 3],
+    "speculative_num_draft_tokens": [None, 4, 8],
+    "page_size": [None, None, 1, 16, 64],
+    "disable_overlap_schedule": [*[False] * 5, True],
+    "disable_radix_cache": [*[False] * 5, True],
+    "enable_dp_attention": [*[False] * 7, True],
+    "enable_two_batch_overlap": [*[False] * 8, True],
+    "speculative_use_rejection_sampling": [*[False] * 6, True],
+    "speculative_adaptive": [*[False] * 8, True],
+    "speculative_draft_window_size": [*[None] * 8, -1, 512],
+    "mamba_scheduler_strategy": [*[None] * 5, "no_buffer", "extra_buffer"],
+    "mamba_radix_cache_strategy": [*[None] * 5, "no_buffer", "extra_buffer_lazy"],
+    "disaggregation_mode": [*["null"] * 4, "prefill", "decode"],
+    "pp_size": [*[1] * 6, 2],
+    "chunked_prefill_size": [*[None] * 6, 100],
+    "speculative_draft_model_path": [None, *["y"] * 5],
+}
+EACH = 30
+BACKENDS = ("srt/layers/", "srt/speculative/draft_utils.py")
+
+
+def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+    """Yield servers, drawn at random, with those of the tree's settings that they are given."""
+    draw = random.Random(seed)
+    known = Arguments(tree).defaults
+    for _ in range(EACH):
+        drawn = {name: draw.choice(values) for name, values in CHOICES.items()}
+        given = {name: value for name, value in drawn.items() if name in known and value is not None}
+        yield given, {"SGLANG_ENABLE_SPEC_V2": draw.choice("01")} if draw.random() < 0.2 else {}
+
+
+@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14", "0.5.17", "0.5.20"])
+@pytest.mark.parametrize("patched", [False, True])
+def test_doctor_refuses_what_the_tree_refuses_as_it_starts(
+    releases: Releases, tmp_path: Any, version: str, patched: bool
+) -> None:
+    tree: Any = releases.tree(version)
+    driven = DrivenTree("plain", lambda: releases.copy(version, tmp_path / "plain").root)
+    if patched:
+        tree = after(make_plan(tree, [patch for patch in PATCHES if patch.default]))
+        driven = with_patches(releases, "patched", DEFAULT, version)
+    program = Program(read_sources(tree))
+    defaults = Arguments(tree).defaults
+    asked = list(servers(tree, seed=len(version) + patched))
+    try:
+        executed = driven.ask("servers.refusals", asked)
+    finally:
+        driven.stop()
+    memory: dict[Any, Any] = {}
+    wrong: list[str] = []
+    told: set[str] = set()
+    for (given, environment), places in zip(asked, executed, strict=True):
+        found = outcomes(program, Launch(given, defaults, environment), memory)
+        # The model that is executed is none of those that make a difference; its backends are not made.
+        refused = {
+            answered.refused.where
+            for facts, answered in found
+            if not any(facts.values()) and answered.refused
+        }
+        said = {place for place in refused if not place.startswith(BACKENDS)}
+        if said and not (all(places) and said <= set(places)):
+            wrong.append(f"{given} {environment}: starts or ends at {places}, and doctor says {said}")
+        (first, *others) = places
+        # Without a backend, sglang takes one by the GPU.
+        if given.get("attention_backend") and first.startswith("srt/") and {*others} == {first}:
+            told.add(first)
+            if said != {first}:
+                wrong.append(f"{given} {environment}: is refused at {first}, and doctor says {said}")
+    assert not wrong, f"{len(wrong)} of {len(asked)}:\n" + "\n".join(wrong[:8])
+    started = sum("" in places for places in executed)
+    assert started, executed
+    assert len(told) > 2, "one refusal is no comparison"
