@@ -53,6 +53,7 @@ from .sparse_attention import (
     sparse_columns,
     sparse_extend_lens,
 )
+from .stops import length_at_stop, mark_accepted, tail_of_step
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
 from .tree_mask import has_full_mask, preallocated_mask, verify_mask
@@ -84,11 +85,13 @@ __all__ = [
     "in_place",
     "init_draft_steps",
     "last_accepted",
+    "length_at_stop",
     "lens_on_device",
     "lens_sum",
     "lens_to_device",
     "longest",
     "longest_or_bound",
+    "mark_accepted",
     "mark_neighbours",
     "mirror_uniform_extend_lens",
     "neighbours",
@@ -117,6 +120,7 @@ __all__ = [
     "sparse_columns",
     "sparse_extend_lens",
     "spec_v2_backends",
+    "tail_of_step",
     "total_or_bound",
     "tree_mask_total",
     "verify_mask",

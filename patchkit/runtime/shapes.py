@@ -227,3 +227,21 @@ class PlanStream(Protocol):
 
     def wait_stream(self, stream: torch.Stream, /) -> object:
         """Have this stream wait for another one."""
+
+
+class _Stops(Protocol):
+    stop_str_max_len: int
+    stop_regex_max_len: int
+
+
+class _Tokenizer(Protocol):
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the text of tokens."""
+
+
+class GeneratedRequest(Protocol):
+    """A request with the tokens that it has so far, and the most tokens that a stop of each kind takes."""
+
+    output_ids: Sequence[int]
+    sampling_params: _Stops
+    tokenizer: _Tokenizer
