@@ -45,7 +45,7 @@ TOO_OLD = ("0.5.4", "0.5.10")
 """Releases before those that patches are made for."""
 LATEST = "0.5.23"
 REFERENCE = "0.5.12.post1"
-UPSTREAM = ("25002", "25925", "26128", "26241", "26738", "26824")
+UPSTREAM = ("25002", "25925", "26128", "26241", "26738", "26824", "27338")
 OWN = (
     "25980",
     "26397",
