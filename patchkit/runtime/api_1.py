@@ -46,6 +46,7 @@ from .lengths import (
 )
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook, require_overlap_hook_to_verify
+from .prefills import tokens_after_prefill
 from .replays import padded_replay, replay_padding
 from .sparse_attention import (
     has_no_requests,
@@ -121,6 +122,7 @@ __all__ = [
     "sparse_extend_lens",
     "spec_v2_backends",
     "tail_of_step",
+    "tokens_after_prefill",
     "total_or_bound",
     "tree_mask_total",
     "verify_mask",

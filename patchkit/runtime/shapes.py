@@ -245,3 +245,11 @@ class GeneratedRequest(Protocol):
     output_ids: Sequence[int]
     sampling_params: _Stops
     tokenizer: _Tokenizer
+
+
+class ChunkedRequest(Protocol):
+    """A request of which a chunk of the prompt, or the last of it, is prefilled: ``fill_ids`` ends where that ends."""
+
+    fill_ids: Sequence[int]
+    origin_input_ids: Sequence[int]
+    vocab_size: int
