@@ -27,6 +27,7 @@ from .flashinfer import (
     plan_verify_from_host,
     replay_flashinfer_draft_extend,
 )
+from .hidden_states import hidden_states_of
 from .known_rows import last_accepted, mark_neighbours, neighbours
 from .lengths import (
     draft_extend_lens,
@@ -81,6 +82,7 @@ __all__ = [
     "graphs_draft_extend",
     "has_full_mask",
     "has_no_requests",
+    "hidden_states_of",
     "host_lens",
     "host_total",
     "in_place",

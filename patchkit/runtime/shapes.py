@@ -253,3 +253,13 @@ class ChunkedRequest(Protocol):
     fill_ids: Sequence[int]
     origin_input_ids: Sequence[int]
     vocab_size: int
+
+
+class _Drafts(Protocol):
+    speculative_num_draft_tokens: int
+
+
+class ResultProcessor(Protocol):
+    """What takes a forward's results apart, with the worker that drafts."""
+
+    draft_worker: _Drafts
