@@ -55,7 +55,7 @@ from .sparse_attention import (
     sparse_columns,
     sparse_extend_lens,
 )
-from .stops import length_at_stop, mark_accepted, tail_of_step
+from .stops import length_at_stop, mark_accepted, meets_stop, tail_of_step
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
 from .tree_mask import has_full_mask, preallocated_mask, verify_mask
@@ -96,6 +96,7 @@ __all__ = [
     "longest_or_bound",
     "mark_accepted",
     "mark_neighbours",
+    "meets_stop",
     "mirror_uniform_extend_lens",
     "neighbours",
     "order_plan_stream",

@@ -230,6 +230,8 @@ class PlanStream(Protocol):
 
 
 class _Stops(Protocol):
+    stop_strs: Sequence[str]
+    stop_regex_strs: Sequence[str]
     stop_str_max_len: int
     stop_regex_max_len: int
 
@@ -240,9 +242,10 @@ class _Tokenizer(Protocol):
 
 
 class GeneratedRequest(Protocol):
-    """A request with the tokens that it has so far, and the most tokens that a stop of each kind takes."""
+    """A request with the tokens that it has so far, and, once it ends, how many of them its answer has."""
 
     output_ids: Sequence[int]
+    finished_len: int
     sampling_params: _Stops
     tokenizer: _Tokenizer
 

@@ -46,3 +46,15 @@ def length_at_stop(request: GeneratedRequest, *, text: str = "", regex: str = ""
         if text in decoded if text else re.search(regex, decoded):
             return end
     return None
+
+
+def meets_stop(request: GeneratedRequest, tokens: int) -> bool:
+    """Tell whether a stop that is text lies ahead of the token at which ``request`` is about to end.
+
+    Its step accepted the last ``tokens`` tokens. Source: pull request 28802.
+    """
+    mark_accepted(request, tokens)
+    params, end = request.sampling_params, request.finished_len
+    lengths = [length_at_stop(request, text=text) for text in params.stop_strs]
+    lengths += [length_at_stop(request, regex=regex) for regex in params.stop_regex_strs]
+    return any(length is not None and length <= end for length in lengths)

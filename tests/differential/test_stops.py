@@ -53,6 +53,27 @@ def test_a_stop_far_ahead_of_a_steps_last_token_ends_the_request_in_that_step(
     assert (told["tokens"], told["steps"]) == ([10, 12, 13], 1)
 
 
+@pytest.mark.parametrize("stop", [STOP, REGEX], ids=["string", "regex"])
+def test_a_stop_string_goes_before_a_stop_token_of_the_same_step(
+    before_and_after: tuple[DrivenTree, DrivenTree], stop: dict[str, Any]
+) -> None:
+    before, after = before_and_after
+    steps = [[10], [12, 13, 14, EOS]]
+    assert before.ask("stops.finish", PIECES, steps, **stop)["tokens"] == [10, 12, 13, 14, EOS]
+    assert after.ask("stops.finish", PIECES, steps, **stop)["tokens"] == [10, 12, 13]
+
+
+@pytest.mark.parametrize("stop", [STOP, REGEX, {}], ids=["string", "regex", "none"])
+def test_a_stop_token_without_a_stop_string_ends_the_answer_where_it_did(
+    before_and_after: tuple[DrivenTree, DrivenTree], stop: dict[str, Any]
+) -> None:
+    before, after = before_and_after
+    steps = [[10], [11, EOS, 12, 13]]
+    told = after.ask("stops.finish", PIECES, steps, **stop)
+    assert told == before.ask("stops.finish", PIECES, steps, **stop)
+    assert (told["tokens"], told["reason"]["matched"]) == ([10, 11, EOS], EOS)
+
+
 def test_a_regex_that_matches_only_at_an_earlier_token_of_the_step_ends_the_request_there(
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:

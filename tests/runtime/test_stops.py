@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.runtime.stops import length_at_stop, mark_accepted, tail_of_step
+from patchkit.runtime.stops import length_at_stop, mark_accepted, meets_stop, tail_of_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,3 +60,17 @@ def test_a_step_that_accepts_no_token_ends_nothing() -> None:
 
 def test_a_request_without_stops_is_not_decoded() -> None:
     assert tail_of_step(request_of("ab", 2), "") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "end", "met"),
+    [("ccab", 1, 4, True), ("cabc", 2, 4, True), ("cabc", 2, 2, False), ("cccc", 4, 4, False)],
+)
+def test_a_stop_of_either_kind_is_met_within_the_step_and_the_answer(
+    text: str, tokens: int, end: int, *, met: bool
+) -> None:
+    request = request_of(text, 1)
+    request.finished_len = end
+    for strings, regexes in ((["ab"], []), ([], ["ab"])):
+        request.sampling_params.stop_strs, request.sampling_params.stop_regex_strs = strings, regexes
+        assert meets_stop(request, tokens) is met
