@@ -119,3 +119,53 @@ def test_what_else_the_detokenizer_takes_off_is_as_it_was(
 ) -> None:  # fmt: skip
     for tree in before_and_after:
         assert tree.ask("stops.trimmed", output, matched, untrimmed=untrimmed) == left
+
+
+# ---- a grammar that ends in the same step --------------------------------------------------------------------
+
+GRAMMAR_AT_END = {"grammar": EOS, "stop_token_ids": [12]}
+
+
+@pytest.fixture(scope="module", params=("0.5.11", "0.5.12.post1", "0.5.14", "0.5.16"))
+def ended_by_grammar(
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+    """A release that lacks the patch as it is, and with it."""
+    folder = tmp_path_factory.mktemp("driven")
+    with without_and_with(releases, folder, request.param, "31738") as both:
+        yield both
+
+
+def test_a_stop_token_ahead_of_the_token_that_ends_the_grammar_ends_the_answer(
+    ended_by_grammar: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = ended_by_grammar
+    steps = [[10], [11, 12, 13, EOS]]
+    told = before.ask("stops.finish", PIECES, steps, **GRAMMAR_AT_END)
+    assert (told["tokens"], told["reason"]["matched"]) == ([10, 11, 12, 13, EOS], EOS)
+    told = after.ask("stops.finish", PIECES, steps, **GRAMMAR_AT_END)
+    assert (told["tokens"], told["reason"]["matched"]) == ([10, 11, 12], 12)
+
+
+@pytest.mark.parametrize(
+    ("step", "grammar"),
+    [([11, 13], 13), ([11, EOS], EOS), ([11, 13], None), ([12, 11], None)],
+    ids=["no-stop", "both", "neither", "no-grammar"],
+)
+def test_a_grammar_whose_end_no_stop_comes_before_ends_the_answer_as_it_did(
+    ended_by_grammar: tuple[DrivenTree, DrivenTree], step: list[int], grammar: int | None
+) -> None:
+    before, after = ended_by_grammar
+    asked = {"grammar": grammar, "stop_token_ids": [12]}
+    told = after.ask("stops.finish", PIECES, [[10], step], **asked)
+    assert told == before.ask("stops.finish", PIECES, [[10], step], **asked)
+
+
+def test_a_constrained_answer_at_its_limit_ends_by_length_as_it_did(
+    ended_by_grammar: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = ended_by_grammar
+    asked = GRAMMAR_AT_END | {"max_new_tokens": 2}
+    told = after.ask("stops.finish", PIECES, [[10], [11, 13, EOS]], **asked)
+    assert told == before.ask("stops.finish", PIECES, [[10], [11, 13, EOS]], **asked)
+    assert (told["tokens"], told["reason"]["type"]) == ([10, 11], "length")
