@@ -27,6 +27,7 @@ from .flashinfer import (
     plan_verify_from_host,
     replay_flashinfer_draft_extend,
 )
+from .hidden_states import hidden_states_of
 from .known_rows import last_accepted, mark_neighbours, neighbours
 from .lengths import (
     draft_extend_lens,
@@ -46,6 +47,7 @@ from .lengths import (
 )
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook, require_overlap_hook_to_verify
+from .prefills import tokens_after_prefill
 from .replays import padded_replay, replay_padding
 from .sparse_attention import (
     has_no_requests,
@@ -53,6 +55,7 @@ from .sparse_attention import (
     sparse_columns,
     sparse_extend_lens,
 )
+from .stops import length_at_stop, mark_accepted, meets_stop, tail_of_step
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
 from .tree_mask import has_full_mask, preallocated_mask, verify_mask
@@ -79,17 +82,21 @@ __all__ = [
     "graphs_draft_extend",
     "has_full_mask",
     "has_no_requests",
+    "hidden_states_of",
     "host_lens",
     "host_total",
     "in_place",
     "init_draft_steps",
     "last_accepted",
+    "length_at_stop",
     "lens_on_device",
     "lens_sum",
     "lens_to_device",
     "longest",
     "longest_or_bound",
+    "mark_accepted",
     "mark_neighbours",
+    "meets_stop",
     "mirror_uniform_extend_lens",
     "neighbours",
     "order_plan_stream",
@@ -117,6 +124,8 @@ __all__ = [
     "sparse_columns",
     "sparse_extend_lens",
     "spec_v2_backends",
+    "tail_of_step",
+    "tokens_after_prefill",
     "total_or_bound",
     "tree_mask_total",
     "verify_mask",

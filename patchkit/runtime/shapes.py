@@ -227,3 +227,42 @@ class PlanStream(Protocol):
 
     def wait_stream(self, stream: torch.Stream, /) -> object:
         """Have this stream wait for another one."""
+
+
+class _Stops(Protocol):
+    stop_strs: Sequence[str]
+    stop_regex_strs: Sequence[str]
+    stop_str_max_len: int
+    stop_regex_max_len: int
+
+
+class _Tokenizer(Protocol):
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the text of tokens."""
+
+
+class GeneratedRequest(Protocol):
+    """A request with the tokens that it has so far, and, once it ends, how many of them its answer has."""
+
+    output_ids: Sequence[int]
+    finished_len: int
+    sampling_params: _Stops
+    tokenizer: _Tokenizer
+
+
+class ChunkedRequest(Protocol):
+    """A request of which a chunk of the prompt, or the last of it, is prefilled: ``fill_ids`` ends where that ends."""
+
+    fill_ids: Sequence[int]
+    origin_input_ids: Sequence[int]
+    vocab_size: int
+
+
+class _Drafts(Protocol):
+    speculative_num_draft_tokens: int
+
+
+class ResultProcessor(Protocol):
+    """What takes a forward's results apart, with the worker that drafts."""
+
+    draft_worker: _Drafts

@@ -1,0 +1,36 @@
+"""A request is returned its own rows of a verify's hidden states, one for each token that it accepted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from .shapes import ResultProcessor
+
+
+def hidden_states_of(
+    states: torch.Tensor,
+    request: int,
+    accepted: int | Sequence[int],
+    result: object,
+    processor: ResultProcessor,
+) -> list[list[float]]:
+    """Return the states of the tokens that the batch's ``request``-th request ``accepted``, one for each.
+
+    ``states``: shape [batch, hidden] for a decode, where ``accepted`` is a token; [batch x draft tokens, hidden] for a
+    verify, where it is several. ``result`` says how many draft tokens a request has, or ``processor``'s worker does.
+    Source: pull request 28496.
+    """
+    if isinstance(accepted, int):
+        rows = slice(request, request + 1)
+    else:
+        stride = getattr(result, "speculative_num_draft_tokens", None)
+        if stride is None:
+            stride = processor.draft_worker.speculative_num_draft_tokens
+        rows = slice(request * stride, request * stride + len(accepted))
+    found: list[list[float]] = states[rows].cpu().tolist()
+    return found

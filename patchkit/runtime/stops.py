@@ -1,0 +1,60 @@
+"""An answer ends at the first token with which its text meets a stop, however many tokens a step accepts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .shapes import GeneratedRequest
+
+_ACCEPTED = "patchkit_accepted"
+
+
+def mark_accepted(request: GeneratedRequest, tokens: int) -> None:
+    """Note on ``request`` that its step accepted its last ``tokens`` tokens. Source: pull request 23802."""
+    setattr(request, _ACCEPTED, tokens)
+
+
+def _window(request: GeneratedRequest) -> tuple[int, int]:
+    """Return the first token in which a stop that the step met can begin, and the first that the step accepted."""
+    params, count = request.sampling_params, len(request.output_ids)
+    accepted: int = getattr(request, _ACCEPTED, 1)
+    longest = max(params.stop_str_max_len, params.stop_regex_max_len)
+    return max(count - accepted - longest, 0), max(count - accepted, 0)
+
+
+def tail_of_step(request: GeneratedRequest, tail: str) -> str:
+    """Return the text in which a stop of the step is, which ``tail`` is for a step of one token.
+
+    Source: pull request 23802.
+    """
+    first, accepted = _window(request)
+    if not tail or len(request.output_ids) - accepted <= 1:
+        return tail
+    return request.tokenizer.decode(request.output_ids[first:])
+
+
+def length_at_stop(request: GeneratedRequest, *, text: str = "", regex: str = "") -> int | None:
+    """Return how many of a request's output tokens its answer has if it ends at ``text`` or ``regex``.
+
+    That is the first token of the step with which the stop is there; None if there is none. Source: pull request 25980.
+    """
+    first, accepted = _window(request)
+    for end in range(accepted + 1, len(request.output_ids) + 1):
+        decoded = request.tokenizer.decode(request.output_ids[first:end])
+        if text in decoded if text else re.search(regex, decoded):
+            return end
+    return None
+
+
+def meets_stop(request: GeneratedRequest, tokens: int) -> bool:
+    """Tell whether a stop that is text lies ahead of the token at which ``request`` is about to end.
+
+    Its step accepted the last ``tokens`` tokens. Source: pull request 28802.
+    """
+    mark_accepted(request, tokens)
+    params, end = request.sampling_params, request.finished_len
+    lengths = [length_at_stop(request, text=text) for text in params.stop_strs]
+    lengths += [length_at_stop(request, regex=regex) for regex in params.stop_regex_strs]
+    return any(length is not None and length <= end for length in lengths)

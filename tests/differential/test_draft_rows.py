@@ -1,0 +1,64 @@
+"""The graphs of a draft of several branches have room for the prefix of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.driven.fixtures import without_and_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.driven.trees import DrivenTree
+    from support.releases import Releases
+
+STEPS, CONTEXT = 3, 32
+KINDS = ("mha", "mla")
+
+
+@pytest.fixture(scope="module", params=["0.5.11", "0.5.12.post1"])
+def before_and_after(
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+    """A release that lacks the patch as it is, and with it."""
+    folder = tmp_path_factory.mktemp("driven")
+    with without_and_with(releases, folder, request.param, "27338") as both:
+        yield both
+
+
+def prefixes(lens: list[int], topk: int) -> list[list[int]]:
+    """The slots that each request's branches read before their own tokens, in the order in which they are read."""
+    return [
+        [*range(row * CONTEXT, row * CONTEXT + length)]
+        for row, length in enumerate(lens)
+        for _ in range(topk)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_requests_of_several_branches_stay_in_the_graphs_buffer(
+    before_and_after: tuple[DrivenTree, DrivenTree], kind: str
+) -> None:
+    before, after = before_and_after
+    lens = [CONTEXT - STEPS, CONTEXT - STEPS]
+    told = before.ask("draft_rows.drafted", kind, lens, topk=4, steps=STEPS, context=CONTEXT)
+    assert told["behind"] > 0
+    told = after.ask("draft_rows.drafted", kind, lens, topk=4, steps=STEPS, context=CONTEXT)
+    assert told["behind"] == 0
+    for step, read in enumerate(told["read"]):
+        rows = [len(prefix) + step + 1 for prefix in prefixes(lens, 4)]
+        starts = [sum(rows[:row]) for row in range(len(rows))]
+        assert len(read) == sum(rows)
+        assert [read[start : start + CONTEXT - STEPS] for start in starts] == prefixes(lens, 4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_single_chain_has_the_buffer_that_it_had(
+    before_and_after: tuple[DrivenTree, DrivenTree], kind: str
+) -> None:
+    before, after = before_and_after
+    case = {"topk": 1, "steps": STEPS, "context": CONTEXT}
+    told = after.ask("draft_rows.drafted", kind, [CONTEXT - STEPS, 5], **case)
+    assert told == before.ask("draft_rows.drafted", kind, [CONTEXT - STEPS, 5], **case)
+    assert told["behind"] == 0

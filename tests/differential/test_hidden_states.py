@@ -1,0 +1,57 @@
+"""A request is returned its own hidden states, one for each of its tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.driven.fixtures import without_and_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.driven.trees import DrivenTree
+    from support.releases import Releases
+
+STRIDE = 4
+
+
+@pytest.fixture(scope="module", params=["0.5.11", "0.5.12.post1", "0.5.13.post1"])
+def before_and_after(
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+    """A release that lacks the patch as it is, and with it."""
+    folder = tmp_path_factory.mktemp("driven")
+    with without_and_with(releases, folder, request.param, "28496") as both:
+        yield both
+
+
+def test_a_request_gets_the_states_of_the_tokens_that_it_accepted(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = before_and_after
+    prefill = ["prefill"]
+    assert before.ask("hidden_states.kept", [3, 1, 2], STRIDE) == [[prefill, [row]] for row in range(3)]
+    assert after.ask("hidden_states.kept", [3, 1, 2], STRIDE) == [
+        [prefill, [0], [1], [2]],
+        [prefill, [STRIDE]],
+        [prefill, [2 * STRIDE], [2 * STRIDE + 1]],
+    ]
+
+
+def test_a_decode_of_one_token_keeps_the_states_that_it_kept(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = before_and_after
+    told = after.ask("hidden_states.kept", None, 3)
+    assert told == before.ask("hidden_states.kept", None, 3) == [[["prefill"], [row]] for row in range(3)]
+
+
+def test_states_of_tokens_behind_the_end_are_not_returned(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = before_and_after
+    states = [["prefill"], [1], [2], [3]]
+    assert before.ask("hidden_states.returned", states, ends_after=2) == states
+    assert after.ask("hidden_states.returned", states, ends_after=2) == states[:2]
+    assert after.ask("hidden_states.returned", states, ends_after=4) == states
