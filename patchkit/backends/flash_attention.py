@@ -12,11 +12,20 @@ if TYPE_CHECKING:
 
     import torch
 
-    from .shapes import FlashAttention, FlashAttentionDraft, FlashAttentionStep, Mode, SpecInfo
+    from .shapes import (
+        FlashAttention,
+        FlashAttentionDraft,
+        FlashAttentionStep,
+        Mode,
+        SpecInfo,
+        WindowMetadata,
+    )
 
 _SHARED = "patchkit_steps"
 # The size of the graph that a step need not fill any more.
 _PLANNED = "patchkit_planned"
+# Of trees whose graphs read from a buffer where the keys of a window's pool are written (27617).
+_WRITTEN = "swa_out_cache_loc_buf"
 
 
 class _Shared(NamedTuple):
@@ -36,6 +45,7 @@ def fill_flash_attention(
     forward_mode: Mode,
     spec_info: SpecInfo,
     adds_written: bool = False,
+    out_cache_loc: torch.Tensor | None = None,
 ) -> None:
     """Fill and make current the metadata that a FlashAttention backend keeps for graphs of ``bs`` requests.
 
@@ -47,7 +57,12 @@ def fill_flash_attention(
     does reach the kernel, which recorded the capture's tokens per request; it stays that, and a v2 draft-extend may
     name its own stride. With ``adds_written`` a v2 draft-extend's requests attend to as many tokens more, as they do
     in a tree of which it is so (26512).
+
+    A sliding window's pages are filled beside the others where the capture bound a table for them. What a batch writes,
+    ``out_cache_loc`` (integer, shape [tokens], on the device), is translated for that pool where the tree's graphs
+    read that from a buffer.
     """
+    _translate_written(backend, out_cache_loc)
     queries = accepted = None
     planned = False
     if forward_mode.is_decode_or_idle():
@@ -78,11 +93,29 @@ def fill_flash_attention(
                 query_stride=metadata.max_seq_len_q,
                 accepted=accepted,
             ),
-            PageTables(backend.req_to_token, backend.page_size, metadata.page_table),
+            _tables(backend, metadata),
         )
     metadata.max_seq_len_k = backend.max_context_len
     backend.forward_metadata = metadata
     backend.forward_metadata_spec_decode_expand = None
+
+
+def _tables(backend: FlashAttention, metadata: WindowMetadata) -> PageTables:
+    """Return where a graph's pages go, and those of a sliding window's pool where it has one."""
+    swa_pages = metadata.swa_page_table
+    full_to_swa = None if swa_pages is None else backend.token_to_kv_pool.full_to_swa_index_mapping
+    return PageTables(backend.req_to_token, backend.page_size, metadata.page_table, full_to_swa, swa_pages)
+
+
+def _translate_written(backend: FlashAttention, out_cache_loc: torch.Tensor | None) -> None:
+    """Write where a window's pool has what a batch writes to the buffer that graphs read it from, if there is one."""
+    buffer: torch.Tensor | None = getattr(backend, _WRITTEN, None)
+    if buffer is None or out_cache_loc is None:
+        return
+    count = out_cache_loc.shape[0]
+    buffer[:count].copy_(backend.token_to_kv_pool.translate_loc_from_full_to_swa(out_cache_loc))
+    # Padding writes where nothing is read.
+    buffer[count:].zero_()
 
 
 def _steps(draft: FlashAttentionDraft) -> Sequence[FlashAttentionStep]:
@@ -114,6 +147,7 @@ def share_flash_attention_steps(draft: FlashAttentionDraft, bs: int) -> None:
         own.cache_seqlens_int32 = shared.keys[row, :bs].copy_(own.cache_seqlens_int32)
         own.cu_seqlens_k = shared.offsets[row, : bs + 1].copy_(own.cu_seqlens_k)
         own.page_table = metadata[0].page_table
+        own.swa_page_table = metadata[0].swa_page_table
     shared.sizes.add(bs)
 
 
@@ -133,7 +167,7 @@ def fill_flash_attention_steps(
     fill(
         Batch(seq_lens, req_pool_indices, bs, first.speculative_step_id + 1),
         Lengths(keys=shared.keys, key_offsets=shared.offsets, steps=len(steps)),
-        PageTables(first.req_to_token, first.page_size, first.decode_cuda_graph_metadata[bs].page_table),
+        _tables(first, first.decode_cuda_graph_metadata[bs]),
     )
     for step in steps:
         setattr(step, _PLANNED, bs)

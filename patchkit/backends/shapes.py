@@ -68,11 +68,19 @@ class _PagedBackend(Protocol[_Metadata]):
     draft_extend_metadata: Mapping[int, _Metadata]
 
 
-class FlashAttention(_PagedBackend[Metadata], Protocol):
-    """sglang's FlashAttention backend."""
+class _WindowPool(Protocol):
+    full_to_swa_index_mapping: torch.Tensor
+
+    def translate_loc_from_full_to_swa(self, kv_indices: torch.Tensor, /) -> torch.Tensor:
+        """Return the counterparts of slots in the window's pool."""
+
+
+class FlashAttention(_PagedBackend[WindowMetadata], Protocol):
+    """sglang's FlashAttention backend; its pool is asked for only where the metadata has a window's pages."""
 
     forward_metadata_spec_decode_expand: Metadata | None
     speculative_num_draft_tokens: int
+    token_to_kv_pool: _WindowPool
 
 
 class FlashAttentionStep(FlashAttention, Protocol):
@@ -86,10 +94,6 @@ class FlashAttentionDraft(Protocol):
 
     speculative_num_steps: int
     attn_backends: Sequence[FlashAttentionStep]
-
-
-class _WindowPool(Protocol):
-    full_to_swa_index_mapping: torch.Tensor
 
 
 class TRTLLMBackend(_PagedBackend[WindowMetadata], Protocol):

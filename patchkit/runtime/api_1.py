@@ -20,7 +20,11 @@ from .decision import (
 )
 from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
 from .draft_extend_graphs import graphs_draft_extend
-from .flash_attention import flash_attention_needs_mirror, flash_attention_steps_need_mirror
+from .flash_attention import (
+    flash_attention_needs_mirror,
+    flash_attention_steps_need_mirror,
+    flash_attention_whole_needs_mirror,
+)
 from .flashinfer import (
     capture_flashinfer_draft_extend,
     plan_extend_from_host,
@@ -76,6 +80,7 @@ __all__ = [
     "fill_trtllm_mha",
     "flash_attention_needs_mirror",
     "flash_attention_steps_need_mirror",
+    "flash_attention_whole_needs_mirror",
     "graphs_draft_extend",
     "has_full_mask",
     "has_no_requests",

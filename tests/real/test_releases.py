@@ -195,10 +195,10 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
     tree = releases.copy(REFERENCE, tmp_path)
     run("apply", tree.root)
     unnamed = states_in(answer("status", tree.root, "--check"))
-    off = {"27689", "29413", "pk-trtllm-mha-opt-out"}
+    off = {"27689", "29343", "29413", "pk-trtllm-mha-opt-out"}
     assert {name for name, state in unnamed.items() if state == "pending"} == off
     said = run("status", tree.root).stdout
-    assert re.search(r"\nopt-in +3  27689 29413 pk-trtllm-mha-opt-out\n", said)
+    assert re.search(r"\nopt-in +4  27689 29343 29413 pk-trtllm-mha-opt-out\n", said)
     assert "Next: patchkit revert" in said
     run("apply", tree.root, *sorted(off))
     assert set(states_in(answer("status", tree.root, "--check")).values()) == {"applied"}

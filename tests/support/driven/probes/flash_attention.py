@@ -26,7 +26,10 @@ FIELDS = (
     "cu_seqlens_q",
     "cu_seqlens_k",
     "page_table",
+    "swa_page_table",
 )
+# What a chunk of local attention attends to.
+LOCAL = ("local_query_start_loc", "local_seqused_k", "local_block_table", "local_max_query_len")
 # What a buffer holds that nobody filled: no length of a batch.
 STALE = 3
 
@@ -60,12 +63,19 @@ def _runner(server: dict[str, Any], **more: Any) -> Any:
 
 def _backend(server: dict[str, Any], step: int = 0, **more: Any) -> Any:
     with backends.OnCpu():
-        return FlashAttentionBackend(
-            _runner(server, **more),
+        made = FlashAttentionBackend(
+            _runner(_of_runner(server), **{"is_local_attention_model": server.get("local", False), **more}),
             speculative_step_id=step,
             topk=server.get("topk", 1),
             speculative_num_steps=server.get("steps", 3),
         )
+    made.fa_impl_ver = server.get("version", 3)
+    return made
+
+
+def _of_runner(server: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what a backend is told otherwise."""
+    return {name: value for name, value in server.items() if name not in {"local", "version"}}
 
 
 def _disable(patches: str) -> None:
@@ -94,8 +104,13 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str
         accepted = [*batch["accepted"], *[1] * (bs - len(batch["accepted"]))]
         spec = backends.spec_info(mode, accepted=accepted, stride=batch["stride"])
         lens = {"true": state.lens_cpu, "none": None, "stale": torch.full_like(state.lens_cpu, STALE)}
-        reads = backends.reads_of_replay(backend, mode, bs, state, spec, lens_cpu=lens[mirror])
-        told.append(made.replayed(bs, backend.forward_metadata, reads))
+        written = torch.arange(len(batch["lens"]) * stride) % (server["context"] // 2)
+        reads = backends.reads_of_replay(
+            backend, mode, bs, state, spec, lens_cpu=lens[mirror], written=written
+        )
+        replayed = made.replayed(bs, backend.forward_metadata, reads)
+        buffer = getattr(backend, "swa_out_cache_loc_buf", None)
+        told.append(replayed | {"written": backends.plain(buffer)})
     return {"captured": made.captured, "replayed": told}
 
 
@@ -107,7 +122,7 @@ def steps(session: dict[str, Any], count: int, mirror: str, disable: str = "") -
     _disable(disable)
     server, graphs = session["server"], session["graphs"]
     with backends.OnCpu():
-        draft = FlashAttentionMultiStepBackend(_runner(server), 1, count)
+        draft = FlashAttentionMultiStepBackend(_runner(_of_runner(server)), 1, count)
         draft.init_cuda_graph_state(max(graphs), max(graphs))
     made = draft.attn_backends[: count - 1]
     captured = {}
@@ -153,7 +168,11 @@ def eager(
     with backends.OnCpu(), reads:
         backend.init_forward_metadata(planned)
     planned_fields: dict[str, Any] = backends.fields_of(backend.forward_metadata, FIELDS)
-    return planned_fields | {"host_reads": reads.count}
+    chunks = getattr(backend.forward_metadata, "local_attn_metadata", None)
+    return planned_fields | {
+        "host_reads": reads.count,
+        "local": None if chunks is None else backends.fields_of(chunks, LOCAL),
+    }
 
 
 def layers(
@@ -274,15 +293,16 @@ def made(kind: str, server: dict[str, Any]) -> Any:
     if kind == "two pools":
         return _backend(server | {"swa": True})
     if kind == "local":
-        return _backend(server, is_local_attention_model=True)
+        return _backend(server | {"local": True})
     if kind == "cross":
         return _backend(server, is_encoder_decoder=True)
     if kind == "fork":
         return Fork(_runner(server))
-    backend = _backend(server)
     if kind == "version 4":
-        backend.fa_impl_ver = 4
-    return backend
+        return _backend(server | {"version": 4})
+    if kind == "latent, version 4":
+        return _backend(server | {"version": 4, "mla": True})
+    return _backend(server)
 
 
 def _made(kind: str) -> Any:
