@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from .flash_branches import plan_draft_branches, plan_verify_branches
 from .metadata import Batch, Lengths, PageTables
 from .paged import fill
 
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
 
     from .shapes import (
         FlashAttention,
+        FlashAttentionBranches,
         FlashAttentionDraft,
         FlashAttentionStep,
         Mode,
         SpecInfo,
+        TreeInput,
         WindowMetadata,
     )
 
@@ -61,8 +64,22 @@ def fill_flash_attention(
     A sliding window's pages are filled beside the others where the capture bound a table for them. What a batch writes,
     ``out_cache_loc`` (integer, shape [tokens], on the device), is translated for that pool where the tree's graphs
     read that from a buffer.
+
+    With a top-k above 1 a draft's decode and a verify have metadata of their branches as well, which
+    ``flash_branches`` makes; a decode's are the slots that it writes.
     """
     _translate_written(backend, out_cache_loc)
+    if backend.topk > 1 and (forward_mode.is_decode_or_idle() or forward_mode.is_target_verify()):
+        branching = cast("FlashAttentionBranches", backend)
+        if forward_mode.is_target_verify():
+            tree = cast("TreeInput", spec_info)
+            metadata, branches = plan_verify_branches(branching, bs, req_pool_indices, seq_lens, tree)
+        else:
+            slots = cast("torch.Tensor", out_cache_loc)
+            metadata, branches = plan_draft_branches(branching, bs, req_pool_indices, seq_lens, slots)
+        metadata.max_seq_len_k = backend.max_context_len
+        backend.forward_metadata, backend.forward_metadata_spec_decode_expand = metadata, branches
+        return
     queries = accepted = None
     planned = False
     if forward_mode.is_decode_or_idle():
@@ -127,12 +144,14 @@ def share_flash_attention_steps(draft: FlashAttentionDraft, bs: int) -> None:
     """Have all steps of a draft's graph of ``bs`` requests, which is about to be captured, read common buffers.
 
     Their page tables are equal up to a step's own length, at which it ends, and lie in the first step's buffer then.
-    Does nothing where a step reads the mirror, or is not the one that follows the step before it. Source: 31364.
+    Does nothing where a step reads the mirror, is not the one that follows the step before it, or has several branches.
+    Source: 31364.
     """
     steps = _steps(draft)
     ids = [step.speculative_step_id for step in steps]
     if (
         len(steps) < 2
+        or steps[0].topk > 1
         or any(step.needs_cpu_seq_lens for step in steps)
         or ids != list(range(ids[0], ids[0] + len(ids)))
     ):

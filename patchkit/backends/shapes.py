@@ -33,6 +33,13 @@ class SpecInfo(Protocol):
     num_accept_tokens: torch.Tensor
 
 
+class TreeInput(Protocol):
+    """What a verify carries of its tree: a position for each token of the batch, and the mask."""
+
+    positions: torch.Tensor
+    custom_mask: torch.Tensor
+
+
 class QueryMetadata(Protocol):
     """The part of a graph's metadata that is about its queries."""
 
@@ -81,6 +88,19 @@ class FlashAttention(_PagedBackend[WindowMetadata], Protocol):
     forward_metadata_spec_decode_expand: Metadata | None
     speculative_num_draft_tokens: int
     token_to_kv_pool: _WindowPool
+    topk: int
+
+
+class FlashAttentionBranches(_PagedBackend[WindowMetadata], Protocol):
+    """The same with a top-k above 1: what attends to the prefix, and what attends to a token's own branch."""
+
+    topk: int
+    speculative_num_steps: int
+    speculative_num_draft_tokens: int
+    draft_decode_metadata_topk_normal: Mapping[int, WindowMetadata]
+    draft_decode_metadata_topk_expand: Mapping[int, Metadata]
+    target_verify_metadata_topk_normal: Mapping[int, WindowMetadata]
+    target_verify_metadata_topk_expand: Mapping[int, Metadata]
 
 
 class FlashAttentionStep(FlashAttention, Protocol):

@@ -59,7 +59,7 @@ from .sparse_attention import (
 )
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
-from .tree_mask import has_full_mask, preallocated_mask, verify_mask
+from .tree_mask import has_full_mask, preallocated_mask, tree_rows, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_verify
 
 __all__ = [
@@ -124,6 +124,7 @@ __all__ = [
     "spec_v2_backends",
     "total_or_bound",
     "tree_mask_total",
+    "tree_rows",
     "verify_mask",
 ]
 

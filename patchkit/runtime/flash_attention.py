@@ -56,9 +56,9 @@ def flash_attention_needs_mirror(backend: object) -> bool:
 def flash_attention_whole_needs_mirror(backend: object) -> bool:
     """Tell the same in a tree that has 29343 as well.
 
-    There multi-latent, sliding-window and local attention and the version 4 kernels go without it too. Cross attention,
-    a window that knows its prefill, a top-k above 1, version 4 on multi-latent attention, which no kernel has, and a
-    subclass keep it. Source: pull requests 29343 and 29589.
+    There multi-latent, sliding-window and local attention, the version 4 kernels and a top-k above 1 go without it too.
+    Cross attention, a window that knows its prefill, version 4 on multi-latent attention, which no kernel has, a
+    top-k above 1 with windows, chunks or version 4, and a subclass keep it. Source: pull requests 29343 and 29589.
     """
     if disabled(_WHOLE):
         return flash_attention_needs_mirror(backend)
@@ -69,10 +69,28 @@ def _is_filled(backend: object) -> bool:
     """Tell whether ``backends.flash_attention`` fills the metadata of a backend's graphs."""
     return (
         is_flash_attention(backend)
-        and backend.topk <= 1
         and getattr(backend, "fa_impl_ver", None) in {3, 4}
         and not (getattr(backend, "fa_impl_ver", None) == 4 and getattr(backend, "use_mla", False))
+        and (backend.topk <= 1 or _attends_to_branches(backend))
         and not any(getattr(backend, name, False) for name in _SIZED_BY_HOST)
+    )
+
+
+def _attends_to_branches(backend: object) -> bool:
+    """Tell whether a backend's branches are planned by ``backends.flash_branches``, windows of which nothing knows."""
+    windows = ("has_swa", "use_sliding_window_kv_pool", "has_local_attention")
+    return getattr(backend, "fa_impl_ver", None) == _VERSION and not any(
+        getattr(backend, name, False) for name in windows
+    )
+
+
+def reads_tree_alone(backend: object) -> bool:
+    """Tell whether a verify of a top-k above 1 reads of its mask only what is over the draft tokens. Source: 29343."""
+    return (
+        is_flash_attention(backend)
+        and backend.topk > 1
+        and not disabled(_WHOLE)
+        and not getattr(backend, "needs_cpu_seq_lens", True)
     )
 
 
@@ -86,7 +104,14 @@ def graphs_flash_draft_extend(backend: object) -> bool:
         return True
     freed = is_flash_attention(backend) and not getattr(backend, "needs_cpu_seq_lens", True)
     single = not getattr(backend, "use_sliding_window_kv_pool", True)
-    return freed and single and getattr(backend, "fa_impl_ver", None) == _VERSION and not disabled(_WHOLE)
+    chain = is_flash_attention(backend) and backend.topk <= 1
+    return (
+        freed
+        and single
+        and chain
+        and getattr(backend, "fa_impl_ver", None) == _VERSION
+        and not disabled(_WHOLE)
+    )
 
 
 def flash_attention_steps_need_mirror(draft: MultiStepDraft) -> bool:

@@ -29,7 +29,16 @@ FREED: dict[str, dict[str, Any]] = {
     "version 4": {"version": 4},
     "version 4, two pools": {"version": 4, "swa": True, "window": 16},
 }
-KEEPING = ["top-k 4", "cross", "fork", "latent, version 4"]
+KINDS = ["plain", "latent", "window", "two pools", "local", "version 4", "top-k 4", "latent, top-k 4"]
+KEEPING = [
+    "cross",
+    "fork",
+    "latent, version 4",
+    "window, top-k 4",
+    "two pools, top-k 4",
+    "local, top-k 4",
+    "version 4, top-k 4",
+]
 # As many tokens of chunked attention as the probe's models have.
 CHUNK = 64
 
@@ -239,28 +248,170 @@ def assert_same_chunks(actual: dict[str, Any], expected: dict[str, Any]) -> None
 def test_each_kind_but_those_that_the_host_sizes_goes_without_the_mirror(
     patched: DrivenTree, whole: DrivenTree, later: DrivenTree
 ) -> None:
-    kinds = ["plain", "latent", "window", "two pools", "local", "version 4", *KEEPING]
-    ask = "flash_attention.keeps_mirror"
-    drafts = {
-        "draft of 3 steps, top-k 1": False,
-        "draft of 3 steps, top-k 4": True,
-        "draft of 1 steps, top-k 1": False,
-    }
+    kinds, ask = [*KINDS, *KEEPING], "flash_attention.keeps_mirror"
+    drafts = ["draft of 3 steps, top-k 1", "draft of 3 steps, top-k 4", "draft of 1 steps, top-k 1"]
     for tree in (whole, later):
-        assert tree.ask(ask, kinds) == {kind: kind in KEEPING for kind in kinds} | drafts
-    off = whole.ask(ask, kinds, disable=WHOLE)
-    assert off == patched.ask(ask, kinds)
-    assert set(whole.ask(ask, kinds, disable="31364").values()) - {False} == {True}
+        assert tree.ask(ask, kinds) == {kind: kind in KEEPING for kind in (*kinds, *drafts)}
+    assert whole.ask(ask, kinds, disable=WHOLE) == patched.ask(ask, kinds)
+    assert {kind for kind, keeps in whole.ask(ask, kinds, disable="31364").items() if not keeps} == {
+        drafts[2]
+    }
 
 
 def test_a_draft_extend_has_a_graph_where_its_keys_lie_in_one_pool(
     patched: DrivenTree, whole: DrivenTree
 ) -> None:
-    kinds = ["plain", "latent", "window", "two pools", "local", "version 4", *KEEPING]
-    ask = "flash_attention.captures_draft_extend"
+    kinds, ask = [*KINDS, *KEEPING], "flash_attention.captures_draft_extend"
     graphs = whole.ask(ask, kinds, cuda=True, environment={})
     assert [kind for kind, has in graphs.items() if has] == ["plain", "latent", "window", "local"]
     off = {"PATCHKIT_DISABLE": WHOLE}
     assert whole.ask(ask, kinds, cuda=True, environment=off) == patched.ask(
         ask, kinds, cuda=True, environment={}
     )
+
+
+# ---- several branches ------------------------------------------------------------------------------------------
+
+TOPK = {"topk": 4, "steps": 5}
+
+
+def with_branches(mode: str, page_sizes: tuple[int, ...]) -> st.SearchStrategy[Sessions]:
+    """Return lists of sessions of a server with several branches, on latent attention or not."""
+    drawn = sessions([mode], page_sizes, named=True, mla=st.booleans(), topk=st.just(4), steps=st.just(5))
+    return st.lists(drawn, min_size=5)
+
+
+def planned(tree: DrivenTree, drawn: Sessions, mirror: str, **more: Any) -> list[Any]:
+    """Return what each session's replays planned, each where its graph was captured."""
+    told = [tree.ask("flash_attention.branches", session, mirror, **more) for session in drawn]
+    assert all(each["in_place"] for session in told for each in session)
+    return told
+
+
+def assert_branches_same(drawn: Sessions, ours: list[Any], theirs: list[Any]) -> None:
+    """Assert that what kernels read of plans for prefixes and branches is the same, and the host read nothing."""
+    for session, actual, expected in zip(drawn, ours, theirs, strict=True):
+        page_size = session["server"]["page_size"]
+        for one, other in zip(actual, expected, strict=True):
+            assert one["host_reads"] == 0
+            lens = other["cache_seqlens_int32"]
+            assert one["cache_seqlens_int32"] == lens
+            assert own(one["page_table"], lens[1], page_size) == own(other["page_table"], lens[1], page_size)
+            verifies = session["mode"] == "verify"
+            # A draft's kernels are not given the prefixes' offsets, nor what lies behind a branch's end.
+            for name in ("max_seq_len_q", "cu_seqlens_q", *(["cu_seqlens_k"] if verifies else [])):
+                assert one[name] == other[name], name
+            branches, its = one["own"], other["own"]
+            for name in ("cache_seqlens_int32", "max_seq_len_q", "cu_seqlens_q", "cu_seqlens_k"):
+                assert branches[name] == its[name], name
+            reach = its["cache_seqlens_int32"][1], 1 if verifies else page_size
+            assert branches["page_table"][0] == its["page_table"][0]
+            assert own(branches["page_table"], *reach) == own(its["page_table"], *reach)
+
+
+@EXAMPLES
+@given(drawn=with_branches("draft decode", PAGE_SIZES), mirror=st.sampled_from(["true", "none"]))
+def test_a_drafts_branches_are_planned_as_the_successor_does(
+    upstream: DrivenTree, later: DrivenTree, drawn: Sessions, mirror: str
+) -> None:
+    assert_branches_same(drawn, planned(later, drawn, mirror), planned(upstream, drawn, "true"))
+
+
+@EXAMPLES
+@given(drawn=with_branches("draft decode", (1,)), mirror=st.sampled_from(["true", "none"]))
+def test_a_drafts_branches_are_planned_as_the_unpatched_tree_does(
+    unpatched: DrivenTree, whole: DrivenTree, drawn: Sessions, mirror: str
+) -> None:
+    assert_branches_same(drawn, planned(whole, drawn, mirror), planned(unpatched, drawn, "true"))
+
+
+@EXAMPLES
+@given(
+    drawn=with_branches("verify", PAGE_SIZES),
+    mirror=st.sampled_from(["true", "none"]),
+    small=st.booleans(),
+)
+def test_a_tree_is_planned_as_before_from_either_mask(
+    unpatched: DrivenTree,
+    whole: DrivenTree,
+    upstream: DrivenTree,
+    later: DrivenTree,
+    *,
+    drawn: Sessions,
+    mirror: str,
+    small: bool,
+) -> None:
+    for theirs, ours in ((unpatched, whole), (upstream, later)):
+        expected = planned(theirs, drawn, "true")
+        assert_branches_same(drawn, planned(ours, drawn, mirror, small=small), expected)
+
+
+@pytest.mark.parametrize("mode", ["draft decode", "verify"])
+def test_branches_may_end_where_the_context_does_and_a_graph_may_be_full_or_padded(
+    upstream: DrivenTree, later: DrivenTree, mode: str
+) -> None:
+    batches = [
+        {"graph": 4, "rows": [3, 9, 5, 7], "lens": [CONTEXT - 5] * 4},
+        {"graph": 4, "rows": [2], "lens": [CONTEXT - 5]},
+        {"graph": 2, "rows": [8, 1], "lens": [64, 63]},
+        {"graph": 4, "rows": [8, 1, 4], "lens": [1, 128, 16]},
+    ]
+    server = {"context": CONTEXT, "requests": REQUESTS, "draft_tokens": 5} | TOPK
+    drawn = [
+        {
+            "server": server | {"page_size": size, "mla": mla},
+            "mode": mode,
+            "graphs": [2, 4],
+            "batches": batches,
+            "step": step,
+        }
+        for size in PAGE_SIZES
+        for mla in (False, True)
+        for step in (0, 3)
+    ]
+    expected = planned(upstream, drawn, "true")
+    assert_branches_same(drawn, planned(later, drawn, "none"), expected)
+    if mode == "verify":
+        assert_branches_same(drawn, planned(later, drawn, "none", small=True), expected)
+
+
+@pytest.mark.parametrize("mode", ["draft decode", "verify"])
+def test_switched_off_branches_are_planned_as_before(
+    upstream: DrivenTree, later: DrivenTree, mode: str
+) -> None:
+    batches = [{"graph": 4, "rows": [8, 1, 4], "lens": [1, 128, 16]}]
+    server = {"context": CONTEXT, "requests": REQUESTS, "draft_tokens": 5, "page_size": 16} | TOPK
+    drawn = [{"server": server, "mode": mode, "graphs": [4], "batches": batches, "step": 1}]
+    assert planned(later, drawn, "true", disable=WHOLE) == planned(upstream, drawn, "true")
+
+
+@pytest.mark.parametrize("mla", [False, True])
+def test_a_tree_without_a_graph_is_planned_from_either_mask(
+    unpatched: DrivenTree, whole: DrivenTree, upstream: DrivenTree, later: DrivenTree, mla: bool
+) -> None:
+    batch = {"rows": [3, 9, 5], "lens": [40, 65, CONTEXT - 5], "accepted": [4, 4, 4]}
+    for size in PAGE_SIZES:
+        server = {"context": CONTEXT, "page_size": size, "draft_tokens": 5, "mla": mla} | TOPK
+        for before, after in ((unpatched, whole), (upstream, later)):
+            expected = before.ask("flash_attention.eager_tree", server, batch, mirror=True, small=False)
+            ask = "flash_attention.eager_tree"
+            assert after.ask(ask, server, batch, mirror=True, small=False) == expected
+            for small in (False, True):
+                actual = after.ask(ask, server, batch, mirror=False, small=small)
+                assert actual["host_reads"] == 0
+                assert actual["own"] == expected["own"]
+                lens = expected["cache_seqlens_int32"]
+                assert actual["cache_seqlens_int32"] == lens
+                assert own(actual["page_table"], lens[1], size) == own(expected["page_table"], lens[1], size)
+
+
+def test_branches_have_a_mask_over_the_draft_tokens_where_nothing_else_of_it_is_read(
+    patched: DrivenTree, whole: DrivenTree, later: DrivenTree
+) -> None:
+    server = {"context": CONTEXT, "page_size": 1, "draft_tokens": 4, "steps": 3}
+    ask = "verify_mask.chosen"
+    for tree in (whole, later):
+        assert tree.ask(ask, "flash top-k 4", server | {"topk": 4}) == "QLEN_ONLY"
+        for kind in ("flash window, top-k 4", "flash version 4, top-k 4", "triton"):
+            assert tree.ask(ask, kind, server | {"topk": 4}) == "FULL_MASK"
+    assert patched.ask(ask, "flash top-k 4", server | {"topk": 4}) == "FULL_MASK"
