@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from .flash_branches import plan_draft_branches, plan_verify_branches
 from .metadata import Batch, Lengths, PageTables
 from .paged import fill
 
@@ -12,11 +13,22 @@ if TYPE_CHECKING:
 
     import torch
 
-    from .shapes import FlashAttention, FlashAttentionDraft, FlashAttentionStep, Mode, SpecInfo
+    from .shapes import (
+        FlashAttention,
+        FlashAttentionBranches,
+        FlashAttentionDraft,
+        FlashAttentionStep,
+        Mode,
+        SpecInfo,
+        TreeInput,
+        WindowMetadata,
+    )
 
 _SHARED = "patchkit_steps"
 # The size of the graph that a step need not fill any more.
 _PLANNED = "patchkit_planned"
+# Of trees whose graphs read from a buffer where the keys of a window's pool are written (27617).
+_WRITTEN = "swa_out_cache_loc_buf"
 
 
 class _Shared(NamedTuple):
@@ -36,6 +48,7 @@ def fill_flash_attention(
     forward_mode: Mode,
     spec_info: SpecInfo,
     adds_written: bool = False,
+    out_cache_loc: torch.Tensor | None = None,
 ) -> None:
     """Fill and make current the metadata that a FlashAttention backend keeps for graphs of ``bs`` requests.
 
@@ -47,7 +60,26 @@ def fill_flash_attention(
     does reach the kernel, which recorded the capture's tokens per request; it stays that, and a v2 draft-extend may
     name its own stride. With ``adds_written`` a v2 draft-extend's requests attend to as many tokens more, as they do
     in a tree of which it is so (26512).
+
+    A sliding window's pages are filled beside the others where the capture bound a table for them. What a batch writes,
+    ``out_cache_loc`` (integer, shape [tokens], on the device), is translated for that pool where the tree's graphs
+    read that from a buffer.
+
+    With a top-k above 1 a draft's decode and a verify have metadata of their branches as well, which
+    ``flash_branches`` makes; a decode's are the slots that it writes.
     """
+    _translate_written(backend, out_cache_loc)
+    if backend.topk > 1 and (forward_mode.is_decode_or_idle() or forward_mode.is_target_verify()):
+        branching = cast("FlashAttentionBranches", backend)
+        if forward_mode.is_target_verify():
+            tree = cast("TreeInput", spec_info)
+            metadata, branches = plan_verify_branches(branching, bs, req_pool_indices, seq_lens, tree)
+        else:
+            slots = cast("torch.Tensor", out_cache_loc)
+            metadata, branches = plan_draft_branches(branching, bs, req_pool_indices, seq_lens, slots)
+        metadata.max_seq_len_k = backend.max_context_len
+        backend.forward_metadata, backend.forward_metadata_spec_decode_expand = metadata, branches
+        return
     queries = accepted = None
     planned = False
     if forward_mode.is_decode_or_idle():
@@ -78,11 +110,29 @@ def fill_flash_attention(
                 query_stride=metadata.max_seq_len_q,
                 accepted=accepted,
             ),
-            PageTables(backend.req_to_token, backend.page_size, metadata.page_table),
+            _tables(backend, metadata),
         )
     metadata.max_seq_len_k = backend.max_context_len
     backend.forward_metadata = metadata
     backend.forward_metadata_spec_decode_expand = None
+
+
+def _tables(backend: FlashAttention, metadata: WindowMetadata) -> PageTables:
+    """Return where a graph's pages go, and those of a sliding window's pool where it has one."""
+    swa_pages = metadata.swa_page_table
+    full_to_swa = None if swa_pages is None else backend.token_to_kv_pool.full_to_swa_index_mapping
+    return PageTables(backend.req_to_token, backend.page_size, metadata.page_table, full_to_swa, swa_pages)
+
+
+def _translate_written(backend: FlashAttention, out_cache_loc: torch.Tensor | None) -> None:
+    """Write where a window's pool has what a batch writes to the buffer that graphs read it from, if there is one."""
+    buffer: torch.Tensor | None = getattr(backend, _WRITTEN, None)
+    if buffer is None or out_cache_loc is None:
+        return
+    count = out_cache_loc.shape[0]
+    buffer[:count].copy_(backend.token_to_kv_pool.translate_loc_from_full_to_swa(out_cache_loc))
+    # Padding writes where nothing is read.
+    buffer[count:].zero_()
 
 
 def _steps(draft: FlashAttentionDraft) -> Sequence[FlashAttentionStep]:
@@ -94,12 +144,14 @@ def share_flash_attention_steps(draft: FlashAttentionDraft, bs: int) -> None:
     """Have all steps of a draft's graph of ``bs`` requests, which is about to be captured, read common buffers.
 
     Their page tables are equal up to a step's own length, at which it ends, and lie in the first step's buffer then.
-    Does nothing where a step reads the mirror, or is not the one that follows the step before it. Source: 31364.
+    Does nothing where a step reads the mirror, is not the one that follows the step before it, or has several branches.
+    Source: 31364.
     """
     steps = _steps(draft)
     ids = [step.speculative_step_id for step in steps]
     if (
         len(steps) < 2
+        or steps[0].topk > 1
         or any(step.needs_cpu_seq_lens for step in steps)
         or ids != list(range(ids[0], ids[0] + len(ids)))
     ):
@@ -114,6 +166,7 @@ def share_flash_attention_steps(draft: FlashAttentionDraft, bs: int) -> None:
         own.cache_seqlens_int32 = shared.keys[row, :bs].copy_(own.cache_seqlens_int32)
         own.cu_seqlens_k = shared.offsets[row, : bs + 1].copy_(own.cu_seqlens_k)
         own.page_table = metadata[0].page_table
+        own.swa_page_table = metadata[0].swa_page_table
     shared.sizes.add(bs)
 
 
@@ -133,7 +186,7 @@ def fill_flash_attention_steps(
     fill(
         Batch(seq_lens, req_pool_indices, bs, first.speculative_step_id + 1),
         Lengths(keys=shared.keys, key_offsets=shared.offsets, steps=len(steps)),
-        PageTables(first.req_to_token, first.page_size, first.decode_cuda_graph_metadata[bs].page_table),
+        _tables(first, first.decode_cuda_graph_metadata[bs]),
     )
     for step in steps:
         setattr(step, _PLANNED, bs)

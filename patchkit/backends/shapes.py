@@ -33,6 +33,13 @@ class SpecInfo(Protocol):
     num_accept_tokens: torch.Tensor
 
 
+class TreeInput(Protocol):
+    """What a verify carries of its tree: a position for each token of the batch, and the mask."""
+
+    positions: torch.Tensor
+    custom_mask: torch.Tensor
+
+
 class QueryMetadata(Protocol):
     """The part of a graph's metadata that is about its queries."""
 
@@ -68,11 +75,32 @@ class _PagedBackend(Protocol[_Metadata]):
     draft_extend_metadata: Mapping[int, _Metadata]
 
 
-class FlashAttention(_PagedBackend[Metadata], Protocol):
-    """sglang's FlashAttention backend."""
+class _WindowPool(Protocol):
+    full_to_swa_index_mapping: torch.Tensor
+
+    def translate_loc_from_full_to_swa(self, kv_indices: torch.Tensor, /) -> torch.Tensor:
+        """Return the counterparts of slots in the window's pool."""
+
+
+class FlashAttention(_PagedBackend[WindowMetadata], Protocol):
+    """sglang's FlashAttention backend; its pool is asked for only where the metadata has a window's pages."""
 
     forward_metadata_spec_decode_expand: Metadata | None
     speculative_num_draft_tokens: int
+    token_to_kv_pool: _WindowPool
+    topk: int
+
+
+class FlashAttentionBranches(_PagedBackend[WindowMetadata], Protocol):
+    """The same with a top-k above 1: what attends to the prefix, and what attends to a token's own branch."""
+
+    topk: int
+    speculative_num_steps: int
+    speculative_num_draft_tokens: int
+    draft_decode_metadata_topk_normal: Mapping[int, WindowMetadata]
+    draft_decode_metadata_topk_expand: Mapping[int, Metadata]
+    target_verify_metadata_topk_normal: Mapping[int, WindowMetadata]
+    target_verify_metadata_topk_expand: Mapping[int, Metadata]
 
 
 class FlashAttentionStep(FlashAttention, Protocol):
@@ -86,10 +114,6 @@ class FlashAttentionDraft(Protocol):
 
     speculative_num_steps: int
     attn_backends: Sequence[FlashAttentionStep]
-
-
-class _WindowPool(Protocol):
-    full_to_swa_index_mapping: torch.Tensor
 
 
 class TRTLLMBackend(_PagedBackend[WindowMetadata], Protocol):

@@ -20,7 +20,11 @@ from .decision import (
 )
 from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
 from .draft_extend_graphs import graphs_draft_extend
-from .flash_attention import flash_attention_needs_mirror, flash_attention_steps_need_mirror
+from .flash_attention import (
+    flash_attention_needs_mirror,
+    flash_attention_steps_need_mirror,
+    flash_attention_whole_needs_mirror,
+)
 from .flashinfer import (
     capture_flashinfer_draft_extend,
     plan_extend_from_host,
@@ -58,7 +62,7 @@ from .sparse_attention import (
 from .stops import length_at_stop, mark_accepted, meets_stop, tail_of_step
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
-from .tree_mask import has_full_mask, preallocated_mask, verify_mask
+from .tree_mask import has_full_mask, preallocated_mask, tree_rows, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_verify
 
 __all__ = [
@@ -79,6 +83,7 @@ __all__ = [
     "fill_trtllm_mha",
     "flash_attention_needs_mirror",
     "flash_attention_steps_need_mirror",
+    "flash_attention_whole_needs_mirror",
     "graphs_draft_extend",
     "has_full_mask",
     "has_no_requests",
@@ -128,6 +133,7 @@ __all__ = [
     "tokens_after_prefill",
     "total_or_bound",
     "tree_mask_total",
+    "tree_rows",
     "verify_mask",
 ]
 

@@ -34,7 +34,7 @@ def graphs_draft_extend(
     if not on_cuda or getattr(worker.server_args, "speculative_token_map", None) is not None:
         return False
     backend = worker.draft_extend_attn_backend
-    if not disabled("pk-fa3-draft-extend-graph") and flash_attention.is_plain(backend):
+    if not disabled("pk-fa3-draft-extend-graph") and flash_attention.graphs_flash_draft_extend(backend):
         return True
     if sparse_attention.graphs_sparse_draft_extend(backend):
         return True

@@ -61,11 +61,25 @@ def verify_mask(
     ``mode`` is a member of upstream's ``TreeMaskMode``. A full mask that nobody reads becomes one over the draft
     tokens, [requests, tokens, tokens], which is made anew: filling the large buffer is what it saves. A tree with
     branches, of a ``top_k`` above 1, keeps its mask on every backend: a chain is what all of them attend to without
-    one. Source: pull requests 32886, 32920 and 33127.
+    one. FlashAttention-3 in a tree that has 29343 reads of it what is over the draft tokens, and has that alone.
+    Source: pull requests 32886, 32920 and 33127.
     """
-    if mode.name != "FULL_MASK" or top_k > 1 or has_full_mask(backend):
+    if top_k > 1:
+        small = not disabled("32886") and flash_attention.reads_tree_alone(backend)
+    else:
+        small = not has_full_mask(backend)
+    if mode.name != "FULL_MASK" or not small:
         return mode, buffer
     return type(mode)["QLEN_ONLY"], None
+
+
+def tree_rows(mask: torch.Tensor, indices: torch.Tensor, tokens: int) -> torch.Tensor:
+    """Return which draft tokens each one of a batch sees, [requests x tokens, tokens].
+
+    ``indices`` (integer) are where a mask over the whole context has that; a mask that is no larger is over the draft
+    tokens alone. Source: 29343.
+    """
+    return (mask if mask.numel() == indices.numel() else mask[indices]).view(-1, tokens)
 
 
 def preallocated_mask(

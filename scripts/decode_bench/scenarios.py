@@ -276,7 +276,7 @@ _FA3_PREFILL: Mapping[str, Option] = {
     "prefill_attention_backend": "fa3",
     "decode_attention_backend": "triton",
 }
-# A larger top-k is spec v1's in the releases that are compared.
+# A larger top-k is spec v1's before 0.5.13.
 _TOP_K_4: Mapping[str, Option] = {"speculative_eagle_topk": 4, "speculative_num_draft_tokens": 8}
 # The target drafts for itself, so that every guess is right unless an engine errs.
 _STANDALONE: Mapping[str, Option] = {
@@ -325,18 +325,17 @@ def _edge(
     return Scenario(name, _edges(name, grammar), server)
 
 
-def _of_models(batches: Sequence[int]) -> list[Scenario]:
-    """Return what every other family of models is asked: a straight line, and the edges, of one server."""
-    found = []
-    for name in MODELS:
-        edges = _edge(f"{name}-edges", {}, name)
-        found += [
-            replace(_straight(batch), name=f"{name}-straight", server=edges.server)
+def _of_model(model: str, batches: Sequence[int], on: str = "", **options: Option) -> list[Scenario]:
+    """Return what a family of models is asked, a straight line and the edges; the names begin with ``on``."""
+    edges = _edge(f"{on}{model}-edges", options, model)
+    return [
+        *(
+            replace(_straight(batch), name=f"{on}{model}-straight", server=edges.server)
             for batch in batches
             if batch <= _RUNNING
-        ]
-        found.append(edges)
-    return found
+        ),
+        edges,
+    ]
 
 
 def _straight_on(name: str, options: Mapping[str, Option], batches: Sequence[int]) -> list[Scenario]:
@@ -437,7 +436,14 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         _edge("flashinfer-mla-edges", _FLASHINFER, "deepseek-mla"),
         _edge("ngram", _NGRAM),
         _edge("standalone-edges", _STANDALONE),
-        *_of_models(batches),
+        *(scenario for model in MODELS for scenario in _of_model(model, batches)),
+        # Families whose own servers run on another backend.
+        *(
+            scenario
+            for model in ("deepseek-mla", "gpt-oss")
+            for scenario in _of_model(model, batches, "fa3-", **_FA3)
+        ),
+        *_straight_on("fa3-top-k-4-straight", {**_FA3, **_TOP_K_4}, batches),
         _edge("qwen3-next-buffer", _MAMBA_BUFFER, "qwen3-next"),
         # Neither a batch above the graph nor sums by which tokens that are as good as each other part.
         _edge("nemotron-h-graph", {"cuda_graph_max_bs": _RUNNING}, "nemotron-h"),

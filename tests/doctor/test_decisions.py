@@ -53,6 +53,7 @@ CHOICES: dict[str, list[Any]] = {
     "plan stream": [*[False] * 8, True],
 }
 EACH = 30
+RELEASES = ("0.5.12.post1", "0.5.13", "0.5.14", "0.5.17", "0.5.20", "0.5.23")
 
 
 def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
@@ -87,16 +88,24 @@ def _by_settings(outcome: Outcome) -> bool:
     )
 
 
-@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.13", "0.5.14", "0.5.17", "0.5.20", "0.5.23"])
-@pytest.mark.parametrize("patched", [False, True])
+# What a patch that takes naming frees, in releases that have none of upstream's opt-outs.
+TREES = [
+    *((version, how) for version in RELEASES for how in ("plain", "default")),
+    *((version, "29343") for version in RELEASES[:3]),
+]
+
+
+@pytest.mark.parametrize(("version", "how"), TREES)
 def test_doctor_says_of_each_server_what_the_trees_own_decision_returns(
-    releases: Releases, tmp_path: Any, version: str, patched: bool
+    releases: Releases, tmp_path: Any, version: str, how: str
 ) -> None:
+    patches = {"plain": (), "default": DEFAULT, "29343": (*DEFAULT, "29343")}[how]
+    patched = bool(patches)
     tree: Any = releases.tree(version)
     driven = DrivenTree("plain", lambda: releases.copy(version, tmp_path / "plain").root)
     if patched:
-        tree = after(make_plan(tree, [patch for patch in PATCHES if patch.default]))
-        driven = with_patches(releases, "patched", DEFAULT, version)
+        tree = after(make_plan(tree, [patch for patch in PATCHES if patch.id in patches]))
+        driven = with_patches(releases, "patched", patches, version)
     program = Program(read_sources(tree))
     arguments = Arguments(tree)
     asked = list(servers(tree, seed=len(version) + patched))

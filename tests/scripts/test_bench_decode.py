@@ -660,6 +660,22 @@ def test_a_server_without_speculation_and_one_that_drafts_for_itself_are_setting
     ]
 
 
+def test_every_kind_of_flash_attention_is_timed_and_brought_to_its_edges() -> None:
+    drawn = scenarios.scenarios([1, 8])
+    for family in ("deepseek-mla", "gpt-oss"):
+        named = [scenario for scenario in drawn if scenario.name.startswith(f"fa3-{family}-")]
+        assert [scenario.label.removeprefix(f"fa3-{family}-") for scenario in named] == [
+            "straight 1",
+            "straight 8",
+            "edges",
+        ]
+        assert {(scenario.server.backend, scenario.server.model) for scenario in named} == {("fa3", family)}
+    branches = [scenario.server for scenario in drawn if scenario.name == "fa3-top-k-4-straight"]
+    assert [server.settings("t", "d")["speculative_eagle_topk"] for server in branches] == [4, 4]
+    windows = {scenario.name for scenario in drawn if scenario.server.backend == "fa3"}
+    assert {f"{family}-straight" for family in ("gemma3", "mimo-v2", "olmo3")} <= windows
+
+
 def test_scenarios_share_engines_where_their_server_is_the_same_and_timed_ones_come_first() -> None:
     chosen = [s for s in scenarios.scenarios([1, 8]) if s.name in ("metrics", "straight", "late", "no-graph")]
     groups = bench_decode.grouped(chosen[::-1], [32, 8])

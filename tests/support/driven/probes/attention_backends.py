@@ -383,20 +383,32 @@ def replay(
     lens_cpu: torch.Tensor | None,
     total: int | None,
     spec: Any,
+    written: torch.Tensor | None = None,
 ) -> None:
-    """Let a backend prepare the replay of a graph of ``bs`` requests, with or without the host mirror."""
+    """Let a backend prepare the replay of a graph of ``bs`` requests, with or without the host mirror.
+
+    ``written`` are the slots that the batch writes, for backends that ask.
+    """
     if hasattr(backend, "init_forward_metadata_replay_cuda_graph"):
+        more = {} if written is None else {"out_cache_loc": written}
         backend.init_forward_metadata_replay_cuda_graph(
-            bs, rows, lens, total, None, MODES[mode], spec, seq_lens_cpu=lens_cpu
+            bs, rows, lens, total, None, MODES[mode], spec, seq_lens_cpu=lens_cpu, **more
         )
     else:
         backend.init_forward_metadata_out_graph(
-            graph_view(mode, bs, rows, lens, spec, lens_cpu=lens_cpu, total=total)
+            graph_view(mode, bs, rows, lens, spec, lens_cpu=lens_cpu, total=total, written=written)
         )
 
 
 def reads_of_replay(
-    backend: Any, mode: str, bs: int, state: GraphInputs, spec: Any, *, lens_cpu: torch.Tensor | None
+    backend: Any,
+    mode: str,
+    bs: int,
+    state: GraphInputs,
+    spec: Any,
+    *,
+    lens_cpu: torch.Tensor | None,
+    written: torch.Tensor | None = None,
 ) -> HostReads:
     """Replay a graph from its input buffers, and return what the host read; the sum is known where ``lens_cpu`` is."""
     reads = HostReads()
@@ -410,6 +422,7 @@ def reads_of_replay(
             lens_cpu=lens_cpu,
             total=None if lens_cpu is None else state.total,
             spec=spec,
+            written=written,
         )
     return reads
 
@@ -424,6 +437,7 @@ def graph_view(
     lens_cpu: torch.Tensor | None = None,
     total: int | None = None,
     num_tokens: int = 0,
+    written: torch.Tensor | None = None,
 ) -> Any:
     """Return a graph's buffers as the runners hand them to a backend."""
     return SimpleNamespace(
@@ -437,7 +451,7 @@ def graph_view(
         seq_lens_sum=total,
         seq_lens_cpu=lens_cpu,
         encoder_lens=None,
-        out_cache_loc=None,
+        out_cache_loc=written,
         spec_info=spec,
     )
 

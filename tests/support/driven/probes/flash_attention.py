@@ -26,7 +26,10 @@ FIELDS = (
     "cu_seqlens_q",
     "cu_seqlens_k",
     "page_table",
+    "swa_page_table",
 )
+# What a chunk of local attention attends to.
+LOCAL = ("local_query_start_loc", "local_seqused_k", "local_block_table", "local_max_query_len")
 # What a buffer holds that nobody filled: no length of a batch.
 STALE = 3
 
@@ -60,12 +63,19 @@ def _runner(server: dict[str, Any], **more: Any) -> Any:
 
 def _backend(server: dict[str, Any], step: int = 0, **more: Any) -> Any:
     with backends.OnCpu():
-        return FlashAttentionBackend(
-            _runner(server, **more),
+        made = FlashAttentionBackend(
+            _runner(_of_runner(server), **{"is_local_attention_model": server.get("local", False), **more}),
             speculative_step_id=step,
             topk=server.get("topk", 1),
             speculative_num_steps=server.get("steps", 3),
         )
+    made.fa_impl_ver = server.get("version", 3)
+    return made
+
+
+def _of_runner(server: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what a backend is told otherwise."""
+    return {name: value for name, value in server.items() if name not in {"local", "version"}}
 
 
 def _disable(patches: str) -> None:
@@ -94,8 +104,13 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str
         accepted = [*batch["accepted"], *[1] * (bs - len(batch["accepted"]))]
         spec = backends.spec_info(mode, accepted=accepted, stride=batch["stride"])
         lens = {"true": state.lens_cpu, "none": None, "stale": torch.full_like(state.lens_cpu, STALE)}
-        reads = backends.reads_of_replay(backend, mode, bs, state, spec, lens_cpu=lens[mirror])
-        told.append(made.replayed(bs, backend.forward_metadata, reads))
+        written = torch.arange(len(batch["lens"]) * stride) % (server["context"] // 2)
+        reads = backends.reads_of_replay(
+            backend, mode, bs, state, spec, lens_cpu=lens[mirror], written=written
+        )
+        replayed = made.replayed(bs, backend.forward_metadata, reads)
+        buffer = getattr(backend, "swa_out_cache_loc_buf", None)
+        told.append(replayed | {"written": backends.plain(buffer)})
     return {"captured": made.captured, "replayed": told}
 
 
@@ -107,7 +122,7 @@ def steps(session: dict[str, Any], count: int, mirror: str, disable: str = "") -
     _disable(disable)
     server, graphs = session["server"], session["graphs"]
     with backends.OnCpu():
-        draft = FlashAttentionMultiStepBackend(_runner(server), 1, count)
+        draft = FlashAttentionMultiStepBackend(_runner(_of_runner(server)), 1, count)
         draft.init_cuda_graph_state(max(graphs), max(graphs))
     made = draft.attn_backends[: count - 1]
     captured = {}
@@ -153,7 +168,109 @@ def eager(
     with backends.OnCpu(), reads:
         backend.init_forward_metadata(planned)
     planned_fields: dict[str, Any] = backends.fields_of(backend.forward_metadata, FIELDS)
-    return planned_fields | {"host_reads": reads.count}
+    chunks = getattr(backend.forward_metadata, "local_attn_metadata", None)
+    return planned_fields | {
+        "host_reads": reads.count,
+        "local": None if chunks is None else backends.fields_of(chunks, LOCAL),
+    }
+
+
+# What attends to a token's own branch; lengths that never change are a graph's own.
+BRANCH_FIELDS = ("cache_seqlens_int32", "max_seq_len_q", "cu_seqlens_q", "cu_seqlens_k", "page_table")
+
+
+def _tree(batch: dict[str, Any], tokens: int, *, small: bool) -> dict[str, torch.Tensor]:
+    """Return a verify's mask, over the draft tokens alone or over the context, and its positions."""
+    count = len(batch["lens"])
+    drawn = torch.Generator().manual_seed(sum(batch["lens"]))
+    seen = torch.rand(count, tokens, tokens, generator=drawn).lt(0.5).tril()
+    seen[:, :, 0] = seen[:, range(tokens), range(tokens)] = True
+    prefixes = [0 if small else length for length in batch["lens"]]
+    rows = [
+        torch.cat([torch.ones(tokens, prefix, dtype=torch.bool), own], dim=1).flatten()
+        for prefix, own in zip(prefixes, seen, strict=True)
+    ]
+    return {"custom_mask": torch.cat(rows), "positions": torch.zeros(count * tokens, dtype=torch.int64)}
+
+
+def _written(server: dict[str, Any], batch: dict[str, Any]) -> torch.Tensor:
+    """Return the slots that the branches of a draft write, step after step, behind a page's part of the prefix."""
+    steps, topk, size = server["steps"], server["topk"], server["page_size"]
+    branch = torch.arange(batch["graph"] * topk)
+    lens = torch.tensor([*batch["lens"], *[1] * (batch["graph"] - len(batch["lens"]))])
+    first: torch.Tensor = (3 + 7 * branch) * size + (lens % size).repeat_interleave(topk)
+    return (first[:, None] + torch.arange(steps)).flatten()
+
+
+def _compiled_by_nobody() -> None:
+    module: Any = sys.modules[FlashAttentionBackend.__module__]
+    compiled = module.draft_decode_set_expand_metadata
+    module.draft_decode_set_expand_metadata = getattr(compiled, "_torchdynamo_orig_callable", compiled)
+
+
+def branches(
+    session: dict[str, Any], mirror: str, *, small: bool = False, disable: str = ""
+) -> list[dict[str, Any]]:
+    """Capture graphs of a draft's decode or a verify with several branches, and tell what each replay planned.
+
+    ``small``: whether the mask is over the draft tokens alone.
+    """
+    _disable(disable)
+    _compiled_by_nobody()
+    server, mode = session["server"], session["mode"]
+    backend = _backend(server, session["step"])
+    tokens = server["draft_tokens"] if mode == "verify" else server["topk"]
+
+    def spec(batch: dict[str, Any] | None = None) -> Any:
+        made = backends.spec_info(mode, stride=server["draft_tokens"], topk=server["topk"])
+        if mode == "verify" and batch is not None:
+            vars(made).update(_tree(batch, tokens, small=small))
+        return made
+
+    full = backends.Graphs(
+        backend, mode, session["graphs"], tokens=tokens, spec=lambda _: spec(), fields=FIELDS
+    )
+    held = "draft_decode" if mode == "draft decode" else "target_verify"
+    own = getattr(backend, f"{held}_metadata_topk_expand")
+    places = {bs: backends.pointers(own[bs], BRANCH_FIELDS) for bs in session["graphs"]}
+    told = []
+    for batch in session["batches"]:
+        bs = batch["graph"]
+        state = backends.GraphInputs(backend, full.largest, batch)
+        reads = backends.reads_of_replay(
+            backend,
+            mode,
+            bs,
+            state,
+            spec(batch),
+            lens_cpu={"true": state.lens_cpu, "none": None}[mirror],
+            written=_written(server, batch) if mode == "draft decode" else None,
+        )
+        expand = backend.forward_metadata_spec_decode_expand
+        replayed = full.replayed(bs, backend.forward_metadata, reads)
+        told.append(
+            replayed
+            | {
+                "own": backends.fields_of(expand, BRANCH_FIELDS),
+                "in_place": replayed["in_place"] and backends.pointers(expand, BRANCH_FIELDS) == places[bs],
+            }
+        )
+    return told
+
+
+def eager_tree(server: dict[str, Any], batch: dict[str, Any], *, mirror: bool, small: bool) -> dict[str, Any]:
+    """Plan a verify of several branches without a graph; ``small`` is as in `branches`."""
+    _disable("")
+    backend = _backend(server)
+    planned = backends.eager_batch(backend, server, "verify", batch, mirror=mirror)
+    planned.encoder_lens = None
+    vars(planned.spec_info).update(_tree(batch, server["draft_tokens"], small=small))
+    reads = backends.HostReads()
+    with backends.OnCpu(), reads:
+        backend.init_forward_metadata(planned)
+    prefix: dict[str, Any] = backends.fields_of(backend.forward_metadata, FIELDS)
+    own = backends.fields_of(backend.forward_metadata_spec_decode_expand, BRANCH_FIELDS)
+    return prefix | {"own": own, "host_reads": reads.count}
 
 
 def layers(
@@ -274,15 +391,25 @@ def made(kind: str, server: dict[str, Any]) -> Any:
     if kind == "two pools":
         return _backend(server | {"swa": True})
     if kind == "local":
-        return _backend(server, is_local_attention_model=True)
+        return _backend(server | {"local": True})
     if kind == "cross":
         return _backend(server, is_encoder_decoder=True)
     if kind == "fork":
         return Fork(_runner(server))
-    backend = _backend(server)
     if kind == "version 4":
-        backend.fa_impl_ver = 4
-    return backend
+        return _backend(server | {"version": 4})
+    if ", " in kind:
+        of: dict[str, dict[str, Any]] = {
+            "latent": {"mla": True},
+            "local": {"local": True},
+            "top-k 4": {"topk": 4},
+            "two pools": {"swa": True, "window": 16},
+            "version 4": {"version": 4},
+            "window": {"window": 16},
+        }
+        one, other = kind.split(", ")
+        return _backend(server | of[one] | of[other])
+    return _backend(server)
 
 
 def _made(kind: str) -> Any:
