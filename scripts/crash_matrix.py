@@ -26,6 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 for place in (REPOSITORY / "tests", REPOSITORY):
     sys.path.insert(0, str(place))
 
+from support.asked_once import asking_once, standing  # noqa: E402
 from support.faults import ERRORS, Faults, failing, interrupting, killed  # noqa: E402
 from support.toys import (  # noqa: E402
     ABRUPT,
@@ -37,6 +38,7 @@ from support.toys import (  # noqa: E402
     at_hand,
     attribute,
     edit,
+    everything,
     git,
     making,
     rewriting,
@@ -266,20 +268,29 @@ class Expected:
 
 
 class Matrix:
-    """The grid of acts, modes and system calls, each in a tree of its own."""
+    """The grid of acts, modes and system calls, each in a tree of its own that lies where the one before it lay."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._numbers = count(1)
+        self._world = folder / "world"
+        # A process that commits elsewhere meanwhile would hold, and sweep, what was left in a folder of all.
+        tempfile.tempdir = str(self._world)
+        self._led_back: set[object] = set()
         self.tally = Tally()
 
     def _tree(self, act: Act) -> CheckoutTree:
-        template = self._folder / act.name.replace(" ", "-") / "sglang"
-        if not template.exists():
-            act.prepare(open_tree(write_package(template)))
-        root = self._folder / str(next(self._numbers))
-        shutil.copytree(template.parent, root, symlinks=True)
-        return open_tree(root / "sglang")
+        prepared = self._folder / act.name.replace(" ", "-")
+        if not prepared.exists():
+            shutil.rmtree(self._world, ignore_errors=True)
+            act.prepare(open_tree(write_package(self._world / "tree" / "sglang")))
+            self._world.rename(prepared)
+        return self._be(prepared)
+
+    def _be(self, world: Path) -> CheckoutTree:
+        """Let the world be a copy of another."""
+        shutil.rmtree(self._world, ignore_errors=True)
+        shutil.copytree(world, self._world, symlinks=True)
+        return open_tree(self._world / "tree" / "sglang")
 
     def expected(self, act: Act) -> Expected:
         """Return what an act that nothing stops makes of its tree."""
@@ -294,38 +305,34 @@ class Matrix:
         for mode in MODES:
             for number in count(1, every):
                 tree = self._tree(act)
-                if not self._stop(act, mode, number, tree, expected):
+                before = state(tree, times=True)
+                if not stopped(mode, number, partial(act.do, tree)):
                     break
+                self.tally.faults[act.name, mode] += 1
+                self._look(f"{act.name}, {mode} at {number}", act, tree, before, expected)
         if doubled:
-            for mode in MODES:
-                self._run_doubled(act, mode, expected, doubled)
+            self._run_doubled(act, expected, doubled)
 
-    def _stop(self, act: Act, mode: str, number: int, tree: CheckoutTree, expected: Expected) -> bool:
-        """Stop an act at one call; False if it has fewer calls."""
-        before = state(tree, times=True)
-        reached = stopped(mode, number, partial(act.do, tree))
-        if reached:
-            self.tally.faults[act.name, mode] += 1
-            self._look(f"{act.name}, {mode} at {number}", act, tree, before, expected)
-        shutil.rmtree(tree.package.parent)
-        return reached
-
-    def _run_doubled(self, act: Act, mode: str, expected: Expected, every: int) -> None:
-        for number in count(1, every):
-            for second in count(1, every):
+    def _run_doubled(self, act: Act, expected: Expected, every: int) -> None:
+        """Stop an act where the last call is cut short, or is whole, and then its recovery in each mode."""
+        left = self._folder / "left"
+        for torn in (False, True):
+            modes = [mode for mode in MODES if (mode == "torn") == torn]
+            for number in count(1, every):
                 tree = self._tree(act)
                 before = state(tree, times=True)
-                reached = stopped("torn" if mode == "torn" else "kill", number, partial(act.do, tree))
-                again = reached and stopped(mode, second, partial(api.recover, tree))
-                if again:
-                    self.tally.faults[f"recover after {act.name}", mode] += 1
-                    where = f"{act.name}, killed at {number}, recover {mode} at {second}"
-                    self._look(where, act, tree, before, expected)
-                shutil.rmtree(tree.package.parent)
-                if not again:
+                if not killed(partial(act.do, tree), number, torn=torn):
                     break
-            if not reached:
-                break
+                self._world.rename(left)
+                for mode in modes:
+                    for second in count(1, every):
+                        tree = self._be(left)
+                        if not stopped(mode, second, partial(api.recover, tree)):
+                            break
+                        self.tally.faults[f"recover after {act.name}", mode] += 1
+                        where = f"{act.name}, killed at {number}, recover {mode} at {second}"
+                        self._look(where, act, tree, before, expected)
+                shutil.rmtree(left)
 
     def _look(self, where: str, act: Act, tree: CheckoutTree, before: State, expected: Expected) -> None:
         try:
@@ -344,13 +351,23 @@ class Matrix:
             else:
                 self.tally.wrong.append(f"{where}: neither the old tree nor the new one")
                 return
+            stands = act.name, heads(tree), frozenset(everything(tree.package).items())
+            if stands in self._led_back:
+                return
             act.back(tree)
             if recorded(tree):
                 self.tally.wrong.append(f"{where}: does not lead back")
+                return
+            self._led_back.add(stands)
         except PatchkitError as error:
             self.tally.wrong.append(f"{where}: {error}")
         except Exception as error:
             self.tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
+
+
+def heads(tree: CheckoutTree) -> frozenset[tuple[str, bytes]]:
+    """Return what the checkout of a tree has committed, empty where it is none."""
+    return frozenset(standing(tree.root).items())
 
 
 def is_tidy(tree: CheckoutTree) -> bool:
@@ -401,12 +418,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         # What a person resolved is remembered there.
         os.environ |= {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}
-        # Another process that commits meanwhile would hold, and sweep, what was left in a folder of all.
-        tempfile.tempdir = folder
+        # The same commit has the same id in each tree.
+        os.environ |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2000000000 +0000")
         matrix = Matrix(Path(folder))
-        for act in (act for act in ACTS if act.name in (options.act or names)):
-            matrix.run(act, options.every, options.doubled)
-            print(row(matrix.tally, act), flush=True)
+        with asking_once(Path(folder)):
+            for act in (act for act in ACTS if act.name in (options.act or names)):
+                matrix.run(act, options.every, options.doubled)
+                print(row(matrix.tally, act), flush=True)
     print(f"\n{total(matrix.tally)}")
     for line in matrix.tally.wrong[:20]:
         print(f"wrong: {line}")
