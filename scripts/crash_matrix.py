@@ -10,8 +10,11 @@ what is recorded has to agree, and ``revert`` has to lead back. Prints the count
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
+import pickle
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -20,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 for place in (REPOSITORY / "tests", REPOSITORY):
@@ -276,6 +279,9 @@ class Matrix:
         # A process that commits elsewhere meanwhile would hold, and sweep, what was left in a folder of all.
         tempfile.tempdir = str(self._world)
         self._led_back: set[object] = set()
+        self._new: set[object] = set()
+        self._told = False
+        self._end: Callable[[], NoReturn] | None = None
         self.tally = Tally()
 
     def _tree(self, act: Act) -> CheckoutTree:
@@ -293,25 +299,106 @@ class Matrix:
         return open_tree(self._world / "tree" / "sglang")
 
     def expected(self, act: Act) -> Expected:
-        """Return what an act that nothing stops makes of its tree."""
+        """Return what an act that nothing stops makes of its tree; it leads back from there."""
         tree = self._tree(act)
         old = state(tree, times=False), known(tree)
         act.do(tree)
-        return Expected(old, (state(tree, times=False), known(tree)))
+        new = state(tree, times=False), known(tree)
+        if not (self._leads_back(act, tree) and self._leads_back(act, self._tree(act))):
+            raise AssertionError(f"{act.name} does not lead back where nothing stops it")
+        return Expected(old, new)
 
     def run(self, act: Act, every: int, doubled: int) -> None:
-        """Stop an act at each ``every``-th call in each mode, and its recovery at each ``doubled``-th one."""
+        """Stop an act at each ``every``-th call in each mode, and its recovery at each ``doubled``-th one.
+
+        The act is done once: at each call and for each mode a process of its own goes on from there, in a copy.
+        """
         expected = self.expected(act)
-        for mode in MODES:
-            for number in count(1, every):
-                tree = self._tree(act)
-                before = state(tree, times=True)
-                if not stopped(mode, number, partial(act.do, tree)):
-                    break
-                self.tally.faults[act.name, mode] += 1
-                self._look(f"{act.name}, {mode} at {number}", act, tree, before, expected)
+        tree = self._tree(act)
+        before = state(tree, times=True)
+
+        def stop(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+            if self._told or (number - 1) % every:
+                return
+            self._told = True
+            for mode in MODES:
+                # What writes nothing cannot write half: that is no other stop than being killed.
+                if mode != "torn" or name == "write":
+                    self.tally.faults[act.name, mode] += 1
+                    where = f"{act.name}, {mode} at {number}"
+                    look = partial(self._look, where, act, tree, before, expected)
+                    self._branch(where, mode, arguments, look)
+            del faults.calls[number:]
+            self._told = False
+
+        faults = Faults(stop)
+        with faults.on():
+            try:
+                act.do(tree)
+            except BaseException as error:
+                if self._end is None:
+                    raise
+                if not isinstance(error, PatchkitError | KeyboardInterrupt):
+                    self.tally.wrong.append(f"{act.name}: {type(error).__name__}: {error}")
+            if self._end is not None:
+                self._end()
         if doubled:
             self._run_doubled(act, expected, doubled)
+
+    def _branch(self, where: str, mode: str, arguments: tuple[Any, ...], look: Callable[[], None]) -> None:
+        """Let a process go on from a call that is stopped, in a copy of the world, and look at what it leaves."""
+        held = self._folder / "held"
+        # What is open here, and locked, stays so under the other name.
+        self._world.rename(held)
+        subprocess.run(("cp", "-a", held, self._world), check=True)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            self.tally, self._new = Tally(), set()
+            self._end = partial(self._report, write, look)
+            if mode == "kill":
+                self._end()
+            follow(held, self._world)
+            if mode == "torn":
+                content = bytes(arguments[1])
+                os.pwrite(arguments[0], content[: len(content) // 2], 0)
+                self._end()
+            if mode == "interrupt":
+                raise KeyboardInterrupt
+            raise OSError(ERRORS[mode], os.strerror(ERRORS[mode]), str(arguments[0]))
+        os.close(write)
+        with os.fdopen(read, "rb") as stream:
+            said = stream.read()
+        os.waitpid(child, 0)
+        if said:
+            outcomes, wrong, new = pickle.loads(said)
+            self.tally.outcomes.update(outcomes)
+            self.tally.wrong += wrong
+            self._led_back |= new
+        else:
+            self.tally.wrong.append(f"{where}: ended without a word")
+        shutil.rmtree(self._world)
+        held.rename(self._world)
+
+    def _report(self, write: int, look: Callable[[], None]) -> NoReturn:
+        """Look, and end the process with what was found."""
+        try:
+            look()
+            with os.fdopen(write, "wb") as stream:
+                stream.write(pickle.dumps((self.tally.outcomes, self.tally.wrong, self._new)))
+        finally:
+            os._exit(0)
+
+    def _leads_back(self, act: Act, tree: CheckoutTree) -> bool:
+        """Tell whether ``revert`` leads back from a tree as it stands; what is known to do so does it again."""
+        stands = act.name, heads(tree), frozenset(everything(tree.package).items())
+        if stands not in self._led_back:
+            act.back(tree)
+            if recorded(tree):
+                return False
+            self._led_back.add(stands)
+            self._new.add(stands)
+        return True
 
     def _run_doubled(self, act: Act, expected: Expected, every: int) -> None:
         """Stop an act where the last call is cut short, or is whole, and then its recovery in each mode."""
@@ -351,18 +438,31 @@ class Matrix:
             else:
                 self.tally.wrong.append(f"{where}: neither the old tree nor the new one")
                 return
-            stands = act.name, heads(tree), frozenset(everything(tree.package).items())
-            if stands in self._led_back:
-                return
-            act.back(tree)
-            if recorded(tree):
+            if not self._leads_back(act, tree):
                 self.tally.wrong.append(f"{where}: does not lead back")
-                return
-            self._led_back.add(stands)
         except PatchkitError as error:
             self.tally.wrong.append(f"{where}: {error}")
         except Exception as error:
             self.tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
+
+
+def follow(held: Path, world: Path) -> None:
+    """Let each descriptor of this process that is of one folder be of its copy, locked as it was."""
+    for name in os.listdir("/proc/self/fd"):
+        handle = int(name)
+        with suppress(FileNotFoundError):  # What has no name any more is in no copy.
+            path = os.readlink(f"/proc/self/fd/{handle}")
+            if not Path(path).is_relative_to(held):
+                continue
+            locked = "FLOCK" in Path(f"/proc/self/fdinfo/{handle}").read_text()
+            flags = fcntl.fcntl(handle, fcntl.F_GETFL)
+            copy = os.open(world / Path(path).relative_to(held), flags | os.O_CLOEXEC)
+            if not flags & os.O_DIRECTORY:
+                os.lseek(copy, os.lseek(handle, 0, os.SEEK_CUR), os.SEEK_SET)
+            os.dup2(copy, handle, inheritable=os.get_inheritable(handle))
+            os.close(copy)
+            if locked:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def heads(tree: CheckoutTree) -> frozenset[tuple[str, bytes]]:

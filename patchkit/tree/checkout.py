@@ -109,7 +109,9 @@ class Checkout:
         """
         told = ("-r", "-z", "-M1%", "--diff-filter=R", "--name-status", "--relative", parent, commit)
         words = os.fsdecode(self._ask("diff-tree", *told)).split("\0")
-        moved = {to: (score, old) for score, old, to in zip(words[::3], words[1::3], words[2::3], strict=False)}
+        moved = {
+            to: (score, old) for score, old, to in zip(words[::3], words[1::3], words[2::3], strict=False)
+        }
         score, old = moved.get(name, ("", ""))
         alike = old and int(score.removeprefix("R")) >= _ALIKE
         return old if alike or (old and self._has_most(commit, name, parent, old)) else None

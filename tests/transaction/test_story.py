@@ -375,8 +375,9 @@ class Story(RuleBasedStateMachine):
             shutil.copytree(self.tree.root, here, symlinks=True)
             git(here, "add", ".")
             git(here, "commit", "-q", "--allow-empty", "-m", "Step")
-            fresh = self._clone(here, "HEAD", names)
-            shallow = self._clone(here, "HEAD^{tree}", names, "--depth", "1")
+            fresh = self._clone(str(here), head(here), names)
+            known_by = git(here, "rev-parse", "HEAD^{tree}")
+            shallow = self._clone(here.as_uri(), known_by, names, "--depth", "1")
             assert Asked.of(open_tree(here), self.patches, names) == fresh
         assert shallow.read == fresh.read
         # Where history ends, a patch beside others is laid out as it comes, not as it would have come with them.
@@ -384,12 +385,12 @@ class Story(RuleBasedStateMachine):
         assert shallow.verified == fresh.verified or "--unshallow" in str(shallow.verified)
         assert shallow.left == fresh.left or "--unshallow" in shallow.refusal
 
-    def _clone(self, here: Path, known_by: str, names: tuple[str, ...], *options: str) -> Asked:
-        """Ask a new clone, unless one that has the same was asked before."""
-        key = git(here, "rev-parse", known_by), names, options
+    def _clone(self, source: str, known_by: object, names: tuple[str, ...], *options: str) -> Asked:
+        """Ask a new clone, unless one of what it is ``known_by`` was asked before."""
+        key = known_by, names, options
         if key not in self.answers:
             with self._aside("clone") as clone:
-                git(here, "clone", "-q", *options, here.as_uri(), str(clone))
+                git(self.folder, "clone", "-q", "--no-tags", *options, source, str(clone))
                 self.answers[key] = Asked.of(open_tree(clone), self.patches, names)
         return self.answers[key]
 
