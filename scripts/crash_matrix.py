@@ -358,7 +358,8 @@ class Matrix:
             self._end = partial(self._report, write, look)
             if mode == "kill":
                 self._end()
-            follow(held, self._world)
+            # A process that is killed holds no lock while somebody looks.
+            follow(held, self._world, locked=mode != "torn")
             if mode == "torn":
                 content = bytes(arguments[1])
                 os.pwrite(arguments[0], content[: len(content) // 2], 0)
@@ -446,22 +447,22 @@ class Matrix:
             self.tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
 
 
-def follow(held: Path, world: Path) -> None:
-    """Let each descriptor of this process that is of one folder be of its copy, locked as it was."""
+def follow(held: Path, world: Path, *, locked: bool) -> None:
+    """Let each descriptor of this process that is of one folder be of its copy, ``locked`` where it was."""
     for name in os.listdir("/proc/self/fd"):
         handle = int(name)
         with suppress(FileNotFoundError):  # What has no name any more is in no copy.
             path = os.readlink(f"/proc/self/fd/{handle}")
             if not Path(path).is_relative_to(held):
                 continue
-            locked = "FLOCK" in Path(f"/proc/self/fdinfo/{handle}").read_text()
+            has_lock = "FLOCK" in Path(f"/proc/self/fdinfo/{handle}").read_text()
             flags = fcntl.fcntl(handle, fcntl.F_GETFL)
             copy = os.open(world / Path(path).relative_to(held), flags | os.O_CLOEXEC)
             if not flags & os.O_DIRECTORY:
                 os.lseek(copy, os.lseek(handle, 0, os.SEEK_CUR), os.SEEK_SET)
             os.dup2(copy, handle, inheritable=os.get_inheritable(handle))
             os.close(copy)
-            if locked:
+            if locked and has_lock:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
