@@ -25,7 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec.structs import replace
 from ruff.__main__ import find_ruff_bin
 from support.asked_once import head
-from support.toys import CRLF, MIRROR, add_patch, attribute, git, write_package
+from support.toys import CRLF, MIRROR, add_patch, attribute, edit, git, write_package
 
 from patchkit import api
 from patchkit.errors import ConflictError, PatchkitError, TreeError
@@ -33,6 +33,7 @@ from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
 from patchkit.plan.status import State
 from patchkit.transaction.outline import Outline
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.tree import open_tree
 from patchkit.verify.subject import Terms
 
@@ -437,3 +438,13 @@ Story.TestCase.settings = settings(
 )
 TestStory = pytest.mark.usefixtures("patch_folder", "asked_once")(Story.TestCase)
 os.environ.setdefault("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.mark.usefixtures("asked_once")
+def test_git_that_is_asked_once_is_asked_again_after_a_commit(checkout: CheckoutTree) -> None:
+    asked = Checkout(checkout.package)
+    before = asked.at("HEAD", MIRROR)
+    edit(checkout, MIRROR, b"copies = 0", b"copies = 1")
+    assert asked.at("HEAD", MIRROR) == before
+    git(checkout.root, "commit", "-qam", "Step")
+    assert asked.at("HEAD", MIRROR) == checkout.read(MIRROR) != before
