@@ -10,8 +10,11 @@ what is recorded has to agree, and ``revert`` has to lead back. Prints the count
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
+import pickle
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -20,12 +23,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 for place in (REPOSITORY / "tests", REPOSITORY):
     sys.path.insert(0, str(place))
 
+from support.asked_once import asking_once, standing  # noqa: E402
 from support.faults import ERRORS, Faults, failing, interrupting, killed  # noqa: E402
 from support.toys import (  # noqa: E402
     ABRUPT,
@@ -37,6 +41,7 @@ from support.toys import (  # noqa: E402
     at_hand,
     attribute,
     edit,
+    everything,
     git,
     making,
     rewriting,
@@ -266,66 +271,156 @@ class Expected:
 
 
 class Matrix:
-    """The grid of acts, modes and system calls, each in a tree of its own."""
+    """The grid of acts, modes and system calls, each in a tree of its own that lies where the one before it lay."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._numbers = count(1)
+        self._world = folder / "world"
+        # A process that commits elsewhere meanwhile would hold, and sweep, what was left in a folder of all.
+        tempfile.tempdir = str(self._world)
+        self._led_back: set[object] = set()
+        self._new: set[object] = set()
+        self._told = False
+        self._end: Callable[[], NoReturn] | None = None
         self.tally = Tally()
 
     def _tree(self, act: Act) -> CheckoutTree:
-        template = self._folder / act.name.replace(" ", "-") / "sglang"
-        if not template.exists():
-            act.prepare(open_tree(write_package(template)))
-        root = self._folder / str(next(self._numbers))
-        shutil.copytree(template.parent, root, symlinks=True)
-        return open_tree(root / "sglang")
+        prepared = self._folder / act.name.replace(" ", "-")
+        if not prepared.exists():
+            shutil.rmtree(self._world, ignore_errors=True)
+            act.prepare(open_tree(write_package(self._world / "tree" / "sglang")))
+            self._world.rename(prepared)
+        return self._be(prepared)
+
+    def _be(self, world: Path) -> CheckoutTree:
+        """Let the world be a copy of another."""
+        shutil.rmtree(self._world, ignore_errors=True)
+        shutil.copytree(world, self._world, symlinks=True)
+        return open_tree(self._world / "tree" / "sglang")
 
     def expected(self, act: Act) -> Expected:
-        """Return what an act that nothing stops makes of its tree."""
+        """Return what an act that nothing stops makes of its tree; it leads back from there."""
         tree = self._tree(act)
         old = state(tree, times=False), known(tree)
         act.do(tree)
-        return Expected(old, (state(tree, times=False), known(tree)))
+        new = state(tree, times=False), known(tree)
+        if not (self._leads_back(act, tree) and self._leads_back(act, self._tree(act))):
+            raise AssertionError(f"{act.name} does not lead back where nothing stops it")
+        return Expected(old, new)
 
     def run(self, act: Act, every: int, doubled: int) -> None:
-        """Stop an act at each ``every``-th call in each mode, and its recovery at each ``doubled``-th one."""
+        """Stop an act at each ``every``-th call in each mode, and its recovery at each ``doubled``-th one.
+
+        The act is done once: at each call and for each mode a process of its own goes on from there, in a copy.
+        """
         expected = self.expected(act)
-        for mode in MODES:
+        tree = self._tree(act)
+        before = state(tree, times=True)
+
+        def stop(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+            if self._told or (number - 1) % every:
+                return
+            self._told = True
+            for mode in MODES:
+                # What writes nothing cannot write half: that is no other stop than being killed.
+                if mode != "torn" or name == "write":
+                    self.tally.faults[act.name, mode] += 1
+                    where = f"{act.name}, {mode} at {number}"
+                    look = partial(self._look, where, act, tree, before, expected)
+                    self._branch(where, mode, arguments, look)
+            del faults.calls[number:]
+            self._told = False
+
+        faults = Faults(stop)
+        with faults.on():
+            try:
+                act.do(tree)
+            except BaseException as error:
+                if self._end is None:
+                    raise
+                if not isinstance(error, PatchkitError | KeyboardInterrupt):
+                    self.tally.wrong.append(f"{act.name}: {type(error).__name__}: {error}")
+            if self._end is not None:
+                self._end()
+        if doubled:
+            self._run_doubled(act, expected, doubled)
+
+    def _branch(self, where: str, mode: str, arguments: tuple[Any, ...], look: Callable[[], None]) -> None:
+        """Let a process go on from a call that is stopped, in a copy of the world, and look at what it leaves."""
+        held = self._folder / "held"
+        # What is open here, and locked, stays so under the other name.
+        self._world.rename(held)
+        subprocess.run(("cp", "-a", held, self._world), check=True)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            self.tally, self._new = Tally(), set()
+            self._end = partial(self._report, write, look)
+            if mode == "kill":
+                self._end()
+            # A process that is killed holds no lock while somebody looks.
+            follow(held, self._world, locked=mode != "torn")
+            if mode == "torn":
+                content = bytes(arguments[1])
+                os.pwrite(arguments[0], content[: len(content) // 2], 0)
+                self._end()
+            if mode == "interrupt":
+                raise KeyboardInterrupt
+            raise OSError(ERRORS[mode], os.strerror(ERRORS[mode]), str(arguments[0]))
+        os.close(write)
+        with os.fdopen(read, "rb") as stream:
+            said = stream.read()
+        os.waitpid(child, 0)
+        if said:
+            outcomes, wrong, new = pickle.loads(said)
+            self.tally.outcomes.update(outcomes)
+            self.tally.wrong += wrong
+            self._led_back |= new
+        else:
+            self.tally.wrong.append(f"{where}: ended without a word")
+        shutil.rmtree(self._world)
+        held.rename(self._world)
+
+    def _report(self, write: int, look: Callable[[], None]) -> NoReturn:
+        """Look, and end the process with what was found."""
+        try:
+            look()
+            with os.fdopen(write, "wb") as stream:
+                stream.write(pickle.dumps((self.tally.outcomes, self.tally.wrong, self._new)))
+        finally:
+            os._exit(0)
+
+    def _leads_back(self, act: Act, tree: CheckoutTree) -> bool:
+        """Tell whether ``revert`` leads back from a tree as it stands; what is known to do so does it again."""
+        stands = act.name, heads(tree), frozenset(everything(tree.package).items())
+        if stands not in self._led_back:
+            act.back(tree)
+            if recorded(tree):
+                return False
+            self._led_back.add(stands)
+            self._new.add(stands)
+        return True
+
+    def _run_doubled(self, act: Act, expected: Expected, every: int) -> None:
+        """Stop an act where the last call is cut short, or is whole, and then its recovery in each mode."""
+        left = self._folder / "left"
+        for torn in (False, True):
+            modes = [mode for mode in MODES if (mode == "torn") == torn]
             for number in count(1, every):
                 tree = self._tree(act)
-                if not self._stop(act, mode, number, tree, expected):
-                    break
-        if doubled:
-            for mode in MODES:
-                self._run_doubled(act, mode, expected, doubled)
-
-    def _stop(self, act: Act, mode: str, number: int, tree: CheckoutTree, expected: Expected) -> bool:
-        """Stop an act at one call; False if it has fewer calls."""
-        before = state(tree, times=True)
-        reached = stopped(mode, number, partial(act.do, tree))
-        if reached:
-            self.tally.faults[act.name, mode] += 1
-            self._look(f"{act.name}, {mode} at {number}", act, tree, before, expected)
-        shutil.rmtree(tree.package.parent)
-        return reached
-
-    def _run_doubled(self, act: Act, mode: str, expected: Expected, every: int) -> None:
-        for number in count(1, every):
-            for second in count(1, every):
-                tree = self._tree(act)
                 before = state(tree, times=True)
-                reached = stopped("torn" if mode == "torn" else "kill", number, partial(act.do, tree))
-                again = reached and stopped(mode, second, partial(api.recover, tree))
-                if again:
-                    self.tally.faults[f"recover after {act.name}", mode] += 1
-                    where = f"{act.name}, killed at {number}, recover {mode} at {second}"
-                    self._look(where, act, tree, before, expected)
-                shutil.rmtree(tree.package.parent)
-                if not again:
+                if not killed(partial(act.do, tree), number, torn=torn):
                     break
-            if not reached:
-                break
+                self._world.rename(left)
+                for mode in modes:
+                    for second in count(1, every):
+                        tree = self._be(left)
+                        if not stopped(mode, second, partial(api.recover, tree)):
+                            break
+                        self.tally.faults[f"recover after {act.name}", mode] += 1
+                        where = f"{act.name}, killed at {number}, recover {mode} at {second}"
+                        self._look(where, act, tree, before, expected)
+                shutil.rmtree(left)
 
     def _look(self, where: str, act: Act, tree: CheckoutTree, before: State, expected: Expected) -> None:
         try:
@@ -344,13 +439,36 @@ class Matrix:
             else:
                 self.tally.wrong.append(f"{where}: neither the old tree nor the new one")
                 return
-            act.back(tree)
-            if recorded(tree):
+            if not self._leads_back(act, tree):
                 self.tally.wrong.append(f"{where}: does not lead back")
         except PatchkitError as error:
             self.tally.wrong.append(f"{where}: {error}")
         except Exception as error:
             self.tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
+
+
+def follow(held: Path, world: Path, *, locked: bool) -> None:
+    """Let each descriptor of this process that is of one folder be of its copy, ``locked`` where it was."""
+    for name in os.listdir("/proc/self/fd"):
+        handle = int(name)
+        with suppress(FileNotFoundError):  # What has no name any more is in no copy.
+            path = os.readlink(f"/proc/self/fd/{handle}")
+            if not Path(path).is_relative_to(held):
+                continue
+            has_lock = "FLOCK" in Path(f"/proc/self/fdinfo/{handle}").read_text()
+            flags = fcntl.fcntl(handle, fcntl.F_GETFL)
+            copy = os.open(world / Path(path).relative_to(held), flags | os.O_CLOEXEC)
+            if not flags & os.O_DIRECTORY:
+                os.lseek(copy, os.lseek(handle, 0, os.SEEK_CUR), os.SEEK_SET)
+            os.dup2(copy, handle, inheritable=os.get_inheritable(handle))
+            os.close(copy)
+            if locked and has_lock:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def heads(tree: CheckoutTree) -> frozenset[tuple[str, bytes]]:
+    """Return what the checkout of a tree has committed, empty where it is none."""
+    return frozenset(standing(tree.root).items())
 
 
 def is_tidy(tree: CheckoutTree) -> bool:
@@ -401,12 +519,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         # What a person resolved is remembered there.
         os.environ |= {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}
-        # Another process that commits meanwhile would hold, and sweep, what was left in a folder of all.
-        tempfile.tempdir = folder
+        # The same commit has the same id in each tree.
+        os.environ |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2000000000 +0000")
         matrix = Matrix(Path(folder))
-        for act in (act for act in ACTS if act.name in (options.act or names)):
-            matrix.run(act, options.every, options.doubled)
-            print(row(matrix.tally, act), flush=True)
+        with asking_once(Path(folder)):
+            for act in (act for act in ACTS if act.name in (options.act or names)):
+                matrix.run(act, options.every, options.doubled)
+                print(row(matrix.tally, act), flush=True)
     print(f"\n{total(matrix.tally)}")
     for line in matrix.tally.wrong[:20]:
         print(f"wrong: {line}")

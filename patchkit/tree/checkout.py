@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
@@ -16,6 +17,10 @@ from patchkit.tree.git import git
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+
+_ALIKE = 30
+"""From how many per cent that two files have in common git's word counts that one was moved."""
 
 
 class Checkout:
@@ -98,12 +103,24 @@ class Checkout:
         return found
 
     def renamed(self, parent: str, commit: str, name: str) -> str | None:
-        """Return the name in ``parent`` of the file that ``commit`` moved to ``name``, None if it moved none there."""
-        # A small file that was patched in the commit that moved it has much that is new.
-        told = ("-r", "-z", "-M30%", "--diff-filter=R", "--name-status", "--relative", parent, commit)
+        """Return the name in ``parent`` of the file that ``commit`` moved to ``name``, None if it moved none there.
+
+        A file that was moved, patched and extended may be new for the most part, and has most of the old one's lines.
+        """
+        told = ("-r", "-z", "-M1%", "--diff-filter=R", "--name-status", "--relative", parent, commit)
         words = os.fsdecode(self._ask("diff-tree", *told)).split("\0")
-        moved = dict(zip(words[2::3], words[1::3], strict=False))
-        return moved.get(name)
+        moved = {
+            to: (score, old) for score, old, to in zip(words[::3], words[1::3], words[2::3], strict=False)
+        }
+        score, old = moved.get(name, ("", ""))
+        alike = old and int(score.removeprefix("R")) >= _ALIKE
+        return old if alike or (old and self._has_most(commit, name, parent, old)) else None
+
+    def _has_most(self, commit: str, name: str, parent: str, old: str) -> bool:
+        """Tell whether a file has more than half of the lines of another."""
+        texts = ((self.at(*place) or b"").splitlines() for place in ((commit, name), (parent, old)))
+        now, before = (Counter(filter(None, map(bytes.strip, lines))) for lines in texts)
+        return 2 * (now & before).total() > before.total()
 
     def at(self, commit: str, name: str) -> bytes | None:
         """Return a file's content in a commit, None where that has no such file; TreeError if it is no commit."""

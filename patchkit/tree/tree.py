@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import posixpath
 import stat
 import sys
 from contextlib import contextmanager, suppress
@@ -111,10 +112,11 @@ class CheckoutTree:
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files at any depth below ``folder`` that end in ``suffix``, sorted."""
         found = []
-        for where, folders, names in os.walk(self.package / folder):
+        top = os.path.join(self.package, "")
+        for where, folders, names in os.walk(os.path.join(top, folder)):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            below = Path(where).relative_to(self.package)
-            found += [(below / name).as_posix() for name in names if name.endswith(suffix)]
+            below = where.removeprefix(top)
+            found += [posixpath.join(below, name) for name in names if name.endswith(suffix)]
         return sorted(found)
 
     def unread(self, folder: str) -> list[str]:

@@ -169,6 +169,22 @@ def test_file_that_was_moved_and_patched_in_one_commit_is_reverted(
         assert tree.read(moved) == before
 
 
+def test_small_file_that_was_moved_and_grew_and_was_patched_in_one_commit_is_reverted(
+    fork: CheckoutTree, patches: PatchSet, tmp_path: Path
+) -> None:
+    own = b"".join(b"\n\nclass Own_%d:\n    mine = %d\n" % (number, number) for number in range(20))
+    moved = fork.package / "srt/managers/moved.py"
+    (fork.package / MIRROR).rename(moved)
+    moved.write_bytes(moved.read_bytes() + own)
+    before = moved.read_bytes()
+    api.apply(fork, patches, ("t-flag",), only=True, allow_dirty=True)
+    moved.write_bytes(moved.read_bytes() + b"\n\nclass Last:\n    mine = 1\n")
+    commit(fork, "Move, extend and patch")
+    for tree in (clone(fork, tmp_path), fork):
+        assert api.revert(tree, patches).patches == ("t-flag",)
+        assert tree.read("srt/managers/moved.py") == before + b"\n\nclass Last:\n    mine = 1\n"
+
+
 def test_newer_base_that_was_merged_stays(fork: CheckoutTree, patches: PatchSet, tmp_path: Path) -> None:
     patched_on(fork, "mine", patches, "t-flag", "t-guard")
     git(fork.root, "switch", "-q", "base")

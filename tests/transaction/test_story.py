@@ -1,7 +1,8 @@
 """Whatever people, git, formatters and patchkit do to a tree in turn: no edit is lost, and every answer is true.
 
-What is committed is answered for alike where it was patched and in a fresh clone. ``STORIES=500 STEPS=25`` tells more
-and longer stories than the suite does.
+What is committed is answered for alike where it was patched and in clones, full and shallow. ``STORIES=500 STEPS=25``
+tells more and longer stories than the suite does, and asks the clones after each step; a story with the same bytes and
+commits as after an earlier step is not asked again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from contextlib import suppress
+from collections import Counter
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,18 +24,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 from ruff.__main__ import find_ruff_bin
-from support.toys import CRLF, MIRROR, add_patch, attribute, git, write_package
+from support.asked_once import head
+from support.toys import CRLF, MIRROR, add_patch, attribute, edit, git, write_package
 
 from patchkit import api
-from patchkit.errors import PatchkitError, TreeError
+from patchkit.errors import ConflictError, PatchkitError, TreeError
 from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
 from patchkit.plan.status import State
 from patchkit.transaction.outline import Outline
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.tree import open_tree
 from patchkit.verify.subject import Terms
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -51,7 +57,10 @@ def total(self):
 '''
 imports = ["from toolbox import numbers"]
 """
+CLASSES = {"s-flag": (b"Mirror", b"Backend"), "s-total": (b"Mirror",), "s-limit": (b"Mirror",)}
 SIGNS = {"s-flag": ("s_flag", "s_other"), "s-total": ("def total",), "s-limit": ("s_limit",)}
+TOLD = Counter[str]()
+LATER = 2_000_000_000
 KEPT = re.compile(rb"\bmine_\d+\b")
 files, ids, places = st.integers(0, 1000), st.sets(st.sampled_from(IDS)), st.integers(0, 1000)
 
@@ -106,9 +115,13 @@ class Story(RuleBasedStateMachine):
         self.marks = 0
         self.branches = 0
         self.moves = 0
+        self.clock = LATER // 2
+        self.asked: set[object] = set()
+        self.answers: dict[object, Asked] = {}
 
     @initialize()
     def start(self) -> None:
+        self._commit_at(self.clock)
         root = self.folder / "fork"
         write_package(root / "python" / "sglang")
         git(self.folder, "init", "-q", "fork")
@@ -120,6 +133,9 @@ class Story(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
+        TOLD.update(stories=1, steps=self.clock - LATER // 2, states=len(self.asked))
+        if "STORIES" in os.environ:
+            print(*(f"{number} {what}" for what, number in TOLD.items()), sep=", ", flush=True)
 
     def _file(self, number: int) -> str:
         """Return one of the files that have something to edit, wherever they have been moved."""
@@ -132,15 +148,38 @@ class Story(RuleBasedStateMachine):
     def _texts(self) -> dict[str, bytes]:
         return {file: self._text(file) for file in self.tree.files("")}
 
+    def _stored(self) -> dict[str, bytes]:
+        """Return the bytes of everything below the package, the ledger included."""
+        found = {}
+        for folder, _, names in os.walk(self.tree.package):
+            for name in names:
+                with open(f"{folder}/{name}", "rb") as stream:
+                    found[f"{folder}/{name}"] = stream.read()
+        return found
+
     def _kept(self) -> dict[str, list[bytes]]:
         """Return a person's marks in each file, in order."""
         return {file: sorted(KEPT.findall(text)) for file, text in self._texts().items()}
 
+    def _doubled(self) -> set[str]:
+        """Return the patches of which a class is there twice, as a moved file and its own put back have it."""
+        texts = self._texts().values()
+        return {
+            name
+            for name, classes in CLASSES.items()
+            if any(sum(b"class %s:" % each in text for text in texts) > 1 for each in classes)
+        }
+
     @rule(ids=ids)
     def apply(self, ids: set[str]) -> None:
-        before = self._kept()
+        before, stored = self._kept(), self._stored()
         names = tuple(sorted(ids)) or IDS
-        api.apply(self.tree, self.patches, names, allow_dirty=True)
+        try:
+            api.apply(self.tree, self.patches, names, allow_dirty=True)
+        except ConflictError:
+            assert self._doubled().intersection(names)
+            assert self._stored() == stored
+            return
         assert self._kept() == before
         assert {s.patch.id for s in self._statuses() if s.state is State.APPLIED} >= set(names)
 
@@ -152,6 +191,9 @@ class Story(RuleBasedStateMachine):
             api.commit(self.tree, self.patches, names)
         except TreeError:  # Where a person has changed something since the last commit, nothing is done.
             assert git(self.tree.root, "status", "--porcelain")
+            return
+        except ConflictError:
+            assert self._doubled().intersection(names)
             return
         assert self._kept() == before
         assert {s.patch.id for s in self._statuses() if s.state is State.APPLIED} >= set(names)
@@ -325,23 +367,42 @@ class Story(RuleBasedStateMachine):
 
     def _ask(self, names: tuple[str, ...]) -> None:
         """Commit all in a copy with its ledger, and ask that and clones of it: the same, or what is missing is said."""
-        with tempfile.TemporaryDirectory() as folder:
-            here = Path(folder, "here")
+        stands = names, head(self.tree.root), frozenset(self._stored().items())
+        if stands in self.asked:
+            return
+        self.asked.add(stands)
+        self._commit_at(LATER)
+        with self._aside("here") as here:
             shutil.copytree(self.tree.root, here, symlinks=True)
             git(here, "add", ".")
             git(here, "commit", "-q", "--allow-empty", "-m", "Step")
-            asked = []
-            for options in ((), ("--depth", "1")):
-                root = Path(folder, f"clone-{len(options)}")
-                git(here, "clone", "-q", *options, here.as_uri(), str(root))
-                asked.append(Asked.of(open_tree(root), self.patches, names))
-            fresh, shallow = asked
+            fresh = self._clone(str(here), head(here), names)
+            known_by = git(here, "rev-parse", "HEAD^{tree}")
+            shallow = self._clone(here.as_uri(), known_by, names, "--depth", "1")
             assert Asked.of(open_tree(here), self.patches, names) == fresh
-            assert shallow.read == fresh.read
-            # Where history ends, a patch beside others is laid out as it comes, not as it would have come with them.
-            assert [file for file, *_ in shallow.planned] == [file for file, *_ in fresh.planned]
-            assert shallow.verified == fresh.verified or "--unshallow" in str(shallow.verified)
-            assert shallow.left == fresh.left or "--unshallow" in shallow.refusal
+        assert shallow.read == fresh.read
+        # Where history ends, a patch beside others is laid out as it comes, not as it would have come with them.
+        assert [file for file, *_ in shallow.planned] == [file for file, *_ in fresh.planned]
+        assert shallow.verified == fresh.verified or "--unshallow" in str(shallow.verified)
+        assert shallow.left == fresh.left or "--unshallow" in shallow.refusal
+
+    def _clone(self, source: str, known_by: object, names: tuple[str, ...], *options: str) -> Asked:
+        """Ask a new clone, unless one of what it is ``known_by`` was asked before."""
+        key = known_by, names, options
+        if key not in self.answers:
+            with self._aside("clone") as clone:
+                git(self.folder, "clone", "-q", "--no-tags", *options, source, str(clone))
+                self.answers[key] = Asked.of(open_tree(clone), self.patches, names)
+        return self.answers[key]
+
+    @contextmanager
+    def _aside(self, name: str) -> Iterator[Path]:
+        yield self.folder / name
+        shutil.rmtree(self.folder / name)
+
+    def _commit_at(self, time: int) -> None:
+        """Let commits have a time of the story's own, so that the same commit has the same id."""
+        os.environ |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"{time} +0000")
 
     def _statuses(self) -> list[PatchStatus]:
         return [status for status in api.status(self.tree, self.patches) if status.patch.id in IDS]
@@ -349,7 +410,8 @@ class Story(RuleBasedStateMachine):
     @invariant()
     def status_is_true(self) -> None:
         text = b"".join(self._texts().values()).decode()
-        for status in self._statuses():
+        doubled = self._doubled()
+        for status in (status for status in self._statuses() if status.patch.id not in doubled):
             there = [sign in text for sign in SIGNS[status.patch.id]]
             assert status.state is not State.APPLIED or all(there), status
             assert status.state is not State.PENDING or not any(there), status
@@ -359,6 +421,8 @@ class Story(RuleBasedStateMachine):
     def answers_are_the_same_everywhere(self) -> None:
         if "STORIES" in os.environ:
             self._ask(())
+        self.clock += 1
+        self._commit_at(self.clock)
 
     @invariant()
     def nothing_lies_about(self) -> None:
@@ -372,5 +436,15 @@ Story.TestCase.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-TestStory = pytest.mark.usefixtures("patch_folder")(Story.TestCase)
+TestStory = pytest.mark.usefixtures("patch_folder", "asked_once")(Story.TestCase)
 os.environ.setdefault("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.mark.usefixtures("asked_once")
+def test_git_that_is_asked_once_is_asked_again_after_a_commit(checkout: CheckoutTree) -> None:
+    asked = Checkout(checkout.package)
+    before = asked.at("HEAD", MIRROR)
+    edit(checkout, MIRROR, b"copies = 0", b"copies = 1")
+    assert asked.at("HEAD", MIRROR) == before
+    git(checkout.root, "commit", "-qam", "Step")
+    assert asked.at("HEAD", MIRROR) == checkout.read(MIRROR) != before

@@ -1,0 +1,94 @@
+"""What git says of commits is asked once for as long as they stand: a story asks it hundreds of times."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from patchkit.tree import git as asking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+_OF_COMMITS = frozenset(("cat-file", "config", "diff-tree", "grep", "log", "ls-tree", "rev-parse"))
+"""What answers from a repository's settings, references and objects alone; ``ls-files`` reads the index as well."""
+_CONFIG = """\
+[user]
+name = A Person
+email = person@example.com
+[gc]
+auto = 0
+[maintenance]
+auto = false
+[init]
+templateDir =
+"""
+
+
+def standing(top: Path) -> dict[str, bytes]:
+    """Return what a repository's ``.git`` says of its commits: settings, references and where its history ends."""
+    own = f"{top}/.git"
+    paths = [f"{own}/{name}" for name in ("HEAD", "config", "packed-refs", "shallow")]
+    paths += [f"{folder}/{name}" for folder, _, names in os.walk(f"{own}/refs") for name in names]
+    found = {}
+    for path in paths:
+        with suppress(FileNotFoundError), open(path, "rb") as stream:
+            found[path.removeprefix(f"{own}/")] = stream.read()
+    return found
+
+
+def head(top: Path) -> bytes:
+    """Return the commit that a checkout has as HEAD."""
+    said = standing(top)
+    name = said["HEAD"].strip().removeprefix(b"ref: ")
+    lines = (line.split(b" ") for line in said.get("packed-refs", b"").splitlines())
+    packed = {words[1]: words[0] for words in lines if len(words) == 2}
+    return said.get(os.fsdecode(name), packed.get(name, name)).strip()
+
+
+def _objects(top: Path) -> list[tuple[str, int]]:
+    """Return the folders of a repository's objects, and when one was last added to each."""
+    with os.scandir(f"{top}/.git/objects") as folders:
+        return [(folder.name, folder.stat().st_mtime_ns) for folder in folders]
+
+
+@contextmanager
+def asking_once(folder: Path) -> Iterator[None]:
+    """Remember, for each checkout as it stands, what git answers patchkit; ``folder`` is for git's settings.
+
+    Nobody's git works in the background, and what is asked within another worktree is asked each time.
+    """
+    answers: dict[object, CompletedProcess[bytes]] = {}
+    run = asking._run
+
+    def remembering(
+        command: Sequence[str], environment: Mapping[str, str], folder: Path, *, apart: bool = False
+    ) -> CompletedProcess[bytes]:
+        words = command[command.index("-C") + 2 :]
+        top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
+        of_commits = words[0] in _OF_COMMITS and ("HEAD" in words or words[0] != "grep")
+        if not of_commits or not (top / ".git").is_dir():
+            return run(command, environment, folder, apart=apart)
+        key = (*command, *standing(top).items(), *_objects(top))
+        if key not in answers:
+            answers[key] = run(command, environment, folder, apart=apart)
+        return answers[key]
+
+    settings = folder / "gitconfig"
+    settings.write_text(_CONFIG)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("GIT_CONFIG_GLOBAL", str(settings))
+        patched.setattr(asking, "_run", remembering)
+        yield
+
+
+@pytest.fixture
+def asked_once(tmp_path: Path) -> Iterator[None]:
+    """Let git be asked once, as ``asking_once`` has it."""
+    with asking_once(tmp_path):
+        yield
