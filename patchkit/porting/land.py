@@ -11,10 +11,10 @@ from patchkit.porting.follow import LIKE, alike, decoded, encoded
 from patchkit.porting.merge import Edit, Merge, Outcome, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
 from patchkit.porting.surroundings import told
-from patchkit.porting.tokens import words
+from patchkit.porting.tokens import shifted, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from patchkit.porting.follow import Trees
     from patchkit.porting.merge import Key
@@ -63,14 +63,16 @@ class Landing:
 def land(sources: Sources, trees: Trees, name: str = "") -> Landing:
     """Make a change on the second of two trees; ``name`` is what markers call it.
 
-    An edit whose code has a name that nothing there defines is not made.
+    An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python.
     """
     known = Outlines()
     refused: dict[Key, str] = {}
     sources, moves = _with_moves(sources)
     while True:
-        landing = _Landing(trees, moves, refused, known, name).land(sources)
-        more = {key: why for key, why in _unmet(landing, trees).items() if key not in refused}
+        made = _Landing(trees, moves, refused, known, name)
+        landing = made.land(sources)
+        found = made.invalid(landing.files) or _unmet(landing, trees)
+        more = {key: why for key, why in found.items() if key not in refused}
         if not more:
             return landing
         refused |= more
@@ -155,6 +157,25 @@ class _Landing:
         for file in files:
             self._know_unchanged(file)
         return Landing(files, self._contents, self._contents | self._marked)
+
+    def invalid(self, files: Sequence[LandedFile]) -> dict[Key, str]:
+        """Return the edits of functions that are no valid Python with them, or of the file where it is no function."""
+        found: dict[Key, str] = {}
+        for name, root in self._roots.items():
+            content = self._contents.get(self._target(name))
+            if content is None or _is_valid(decoded(content)):
+                continue
+            edits = [edit for file in files for edit in file.edits if edit.key and edit.place]
+            mine = [edit for edit in edits if edit.place and root in edit.place.around]
+            within = [edit for edit in mine if not self._is_valid_around(edit)]
+            found |= {
+                edit.key: "what is left there is no valid Python" for edit in within or mine if edit.key
+            }
+        return found
+
+    def _is_valid_around(self, edit: Edit) -> bool:
+        function = edit.place.function if edit.place is not None else None
+        return function is None or _is_valid(shifted(self._merging.render(function), function.indent, ""))
 
     def _write(self, name: str) -> None:
         before = self._trees.onto.read(name) or b""
@@ -306,6 +327,14 @@ class _Landing:
             return False
         self._made(found, lambda: self._merging.scatter(base, theirs))
         return True
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        outline(text)
+    except NoOutlineError:
+        return False
+    return True
 
 
 def _imports(module: Item) -> dict[str, str]:

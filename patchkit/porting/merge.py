@@ -213,7 +213,7 @@ class Merge:
             return
         else:
             try:
-                made = tokens.merged(was, becomes, stands)
+                made = _valid(tokens.merged(was, becomes, stands))
             except tokens.ClashError as error:
                 imports = _joined(base, theirs, ours)
                 if not imports:
@@ -258,7 +258,7 @@ class Merge:
             return
         else:
             try:
-                made, outcome = _merged_heads(was, becomes, stands), Outcome.CHANGED
+                made, outcome = _valid(_merged_heads(was, becomes, stands), ours.kind), Outcome.CHANGED
             except tokens.ClashError as error:
                 self._note(base, Outcome.CONFLICT, str(error), theirs=theirs, ours=ours)
                 return
@@ -292,6 +292,8 @@ class Merge:
         if ours.is_function and ours not in self._names:
             self._names[ours] = _renamed_locals(base, ours, to_ours)
         row = _Row(base, theirs, ours, to_theirs, to_ours)
+        gaps = list(row.gaps())
+        moves = {} if base.is_scope else _moves(gaps)
         stuck: set[Item] = set()
         for one, other in to_theirs.items():
             if one.plain != other.plain:
@@ -299,7 +301,9 @@ class Merge:
                 self._changed(row, one, other)
                 is_stuck = any(edit.outcome is Outcome.CONFLICT for edit in self.edits[first:])
                 stuck |= {other} if is_stuck and not other.parts else set()
-        for gap in row.gaps():
+        for one, other in moves.items():
+            self._moved(row, one, other)
+        for gap in (each for each in (gap.without(moves) for gap in gaps) if each.gone or each.come):
             beside = {
                 *theirs.parts[max(0, gap.left) : gap.left + 1],
                 *theirs.parts[gap.right : gap.right + 1],
@@ -313,6 +317,30 @@ class Merge:
                     self._come(row, gap)
             else:
                 self._replaced(row, gap)
+
+    def _moved(self, row: _Row, base: Item, theirs: Item) -> None:
+        """Move a statement to its new place, as it is there."""
+        ours = row.to_ours.get(base)
+        if ours is None and any(theirs.code == each.code for each in row.fresh()):
+            self._note(theirs, Outcome.ALREADY)
+            return
+        if ours is None or ours.parts:
+            reason = f"the statement that moves is not there{_moved_to(base, row.ours)}"
+            self._note(base, Outcome.CONFLICT, reason, theirs=theirs, ours=row.ours)
+            return
+        slot = row.slot([theirs])
+        if slot.container is not row.ours or not slot.certain:
+            self._note(base, Outcome.CONFLICT, slot.reason, theirs=theirs, ours=ours)
+        elif not self._refuses(theirs, theirs=theirs, ours=ours):
+            self._texts[ours] = ""
+            if ours.plain == base.plain:
+                self._put(row.ours, slot.at, [theirs], ours.indent)
+            else:
+                self._slots.setdefault((row.ours, slot.at), []).append(ours.text)
+            is_same = self._is_same(base, ours)
+            outcome = Outcome.LANDED if is_same and not slot.reason else Outcome.CHANGED
+            reason = slot.reason or ("" if is_same else "the statement that moves says more or less there")
+            self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
     def _changed(self, row: _Row, base: Item, theirs: Item) -> None:
         ours = row.to_ours.get(base)
@@ -519,6 +547,29 @@ class _Gap:
     left: int
     right: int
 
+    def without(self, moves: Mapping[Item, Item]) -> _Gap:
+        """Return the gap without the statements that move."""
+        come = set(moves.values())
+        return _Gap(
+            [each for each in self.gone if each not in moves],
+            [each for each in self.come if each not in come],
+            self.left,
+            self.right,
+        )
+
+
+def _moves(gaps: Sequence[_Gap]) -> dict[Item, Item]:
+    """Return the statements that go from one place and come, as they are, to another one of the same block."""
+    gone = [(each, gap) for gap in gaps for each in gap.gone if not each.parts]
+    come = [(each, gap) for gap in gaps for each in gap.come]
+    found: dict[Item, Item] = {}
+    for one, gap in gone:
+        same = [(other, to) for other, to in come if other.code == one.code]
+        alone = len(same) == 1 and sum(each.code == one.code for each, _ in gone) == 1
+        if alone and same[0][1] is not gap and not _says_little(one):
+            found[one] = same[0][0]
+    return found
+
 
 @dataclass
 class _Slot:
@@ -672,6 +723,18 @@ def _merged_heads(was: str, becomes: str, stands: str) -> str:
         (old, _, asked), (new, _, asks), (here, _, asking) = heads
         return f"{here if old == new else new} {tokens.merged(asked, asks, asking)}"
     return tokens.merged(was, becomes, stands)
+
+
+_AROUND = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}
+
+
+def _valid(made: str, kind: str = "") -> str:
+    """Return a statement, or the header of a ``kind``; ClashError where it is none."""
+    try:
+        ast.parse(f"{_AROUND.get(kind, '')}{made.rstrip()}\n    pass\n" if kind else made)
+    except (SyntaxError, ValueError):
+        raise tokens.ClashError("what both make of it is no valid Python") from None
+    return made
 
 
 def _bare(item: Item) -> str:

@@ -70,7 +70,9 @@ def _like(one: Sequence[Item], other: Sequence[Item], found: Mapping[Item, Item]
 
 
 def _best(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
-    if not left or not right or len(left) * len(right) > _MANY:
+    if len(left) * len(right) > _MANY:
+        return _of_one_name(left, right)
+    if not left or not right:
         return {}
     scores = [[likeness(a, b) for b in right] for a in left]
     # The best sum of likenesses in order, as in the longest common subsequence.
@@ -90,6 +92,14 @@ def _best(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
         else:
             b += 1
     return found
+
+
+def _of_one_name(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
+    """Pair, in order, what assigns to the same."""
+    one, other = ([item for item in row if item.name and "Assign" in item.kind] for row in (left, right))
+    names = ([item.name for item in row] for row in (one, other))
+    blocks = difflib.SequenceMatcher(None, *names, autojunk=False).get_matching_blocks()
+    return {one[block.a + n]: other[block.b + n] for block in blocks for n in range(block.size)}
 
 
 def likeness(one: Item, other: Item) -> float:
