@@ -14,7 +14,7 @@ from patchkit.porting.surroundings import told
 from patchkit.porting.tokens import shifted, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from patchkit.porting.follow import Trees
     from patchkit.porting.merge import Key
@@ -71,7 +71,7 @@ def land(sources: Sources, trees: Trees, name: str = "") -> Landing:
     while True:
         made = _Landing(trees, moves, refused, known, name)
         landing = made.land(sources)
-        found = made.invalid(landing.files) or _unmet(landing, trees)
+        found = made.invalid(landing.files) or made.unmet(landing.files)
         more = {key: why for key, why in found.items() if key not in refused}
         if not more:
             return landing
@@ -94,24 +94,6 @@ def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
         if file not in moves.values()
     }
     return found, moves
-
-
-def _unmet(landing: Landing, trees: Trees) -> dict[Key, str]:
-    """Return the edits that leave a name undefined, and what it is."""
-    found: dict[Key, str] = {}
-    for name, content in landing.contents.items():
-        if content is None or not name.endswith(".py"):
-            continue
-        before = trees.onto.read(name)
-        for missing, _ in undefined_names(before or b"", content):
-            edits = [edit for file in landing.files for edit in file.edits if edit.key is not None]
-            for edit in edits:
-                assert edit.key is not None
-                item, part = edit.key
-                text = item.head if part else item.own
-                if missing in words(edit.wanted or text) or missing in _defined(item):
-                    found[edit.key] = f"{missing} is not defined there"
-    return found
 
 
 def _defined(item: Item) -> set[str]:
@@ -145,7 +127,8 @@ class _Landing:
         self._name = name
         self._marked: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
-        self._others: dict[str, set[str]] = {}
+        self._from: dict[str, list[str]] = {}
+        """Of which files of the change the edits are that are made in a file."""
 
     def land(self, sources: Sources) -> Landing:
         files = [self._file(name, *versions) for name, versions in sources.items()]
@@ -161,17 +144,40 @@ class _Landing:
     def invalid(self, files: Sequence[LandedFile]) -> dict[Key, str]:
         """Return the edits of functions that are no valid Python with them, or of the file where it is no function."""
         found: dict[Key, str] = {}
-        for name, root in self._roots.items():
-            content = self._contents.get(self._target(name))
-            if content is None or _is_valid(decoded(content)):
-                continue
-            edits = [edit for file in files for edit in file.edits if edit.key and edit.place]
-            mine = [edit for edit in edits if edit.place and root in edit.place.around]
-            within = [edit for edit in mine if not self._is_valid_around(edit)]
-            found |= {
-                edit.key: "what is left there is no valid Python" for edit in within or mine if edit.key
-            }
+        for name, content in self._written():
+            if not _is_valid(decoded(content)):
+                mine = self._inside(name, files)
+                within = [edit for edit in mine if not self._is_valid_around(edit)]
+                found |= {edit.key: "what is left there is no valid Python" for edit in within or mine if edit.key}
         return found
+
+    def unmet(self, files: Sequence[LandedFile]) -> dict[Key, str]:
+        """Return the edits that leave a name undefined in their file, and what it is."""
+        found: dict[Key, str] = {}
+        for name, content in self._written():
+            for missing in self._undefined(name, content):
+                for edit in self._inside(name, files):
+                    assert edit.key is not None
+                    item, part = edit.key
+                    text = item.head if part else item.own
+                    if missing in words(edit.wanted or text) or missing in _defined(item):
+                        found[edit.key] = f"{missing} is not defined there"
+        return found
+
+    def _written(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each file that is merged and changes, by its name as it was there, and its new content."""
+        for name in self._roots:
+            content = self._contents.get(self._target(name))
+            if content is not None:
+                yield name, content
+
+    def _inside(self, name: str, files: Sequence[LandedFile]) -> list[Edit]:
+        """Return the edits that were made in a file."""
+        edits = [edit for file in files for edit in file.edits if edit.key is not None and edit.place]
+        return [edit for edit in edits if edit.place and self._roots[name] in (edit.place, *edit.place.around)]
+
+    def _undefined(self, name: str, content: bytes) -> list[str]:
+        return [missing for missing, _ in undefined_names(self._trees.onto.read(name) or b"", content)]
 
     def _is_valid_around(self, edit: Edit) -> bool:
         function = edit.place.function if edit.place is not None else None
@@ -191,17 +197,18 @@ class _Landing:
     def _bring(self, name: str, sources: Sources) -> tuple[str, ...]:
         """Import what the new code of a file has from an import that is not there; return the files to write anew."""
         content = self._contents[self._target(name)]
-        file = next((f for f in sources if self._trees.file(f) == name), None)
-        after = sources[file][1] if file is not None else None
-        if content is None or after is None:
-            return ()
-        try:
-            imports = _imports(self._known.of(after))
-        except (NoOutlineError, UnicodeDecodeError):
+        after = [sources[file][1] for file in self._from[name]]
+        imports: dict[str, str] = {}
+        for text in (text for text in after if text is not None):
+            try:
+                imports |= _imports(self._known.of(text))
+            except (NoOutlineError, UnicodeDecodeError):
+                continue
+        if content is None or not imports:
             return ()
         lines = [
             line
-            for missing, _ in undefined_names(self._trees.onto.read(name) or b"", content)
+            for missing in self._undefined(name, content)
             if missing in imports and (line := self._trees.importing(imports[missing]))
         ]
         for line in dict.fromkeys(lines):
@@ -210,7 +217,7 @@ class _Landing:
 
     def _know_unchanged(self, file: LandedFile) -> None:
         """Say of edits that make nothing new that they are there already."""
-        names = {file.onto, *self._others.get(file.file, ())}
+        names = {file.onto, *(name for name, there in self._from.items() if file.file in there)}
         if names & self._roots.keys() and not any(self._target(name) in self._contents for name in names):
             made = {Outcome.LANDED, Outcome.CHANGED}
             file.edits = [
@@ -294,7 +301,7 @@ class _Landing:
             if text != texts[2]:
                 self._contents[found.onto] = encoded(text, ours)
             return
-        self._roots[found.onto] = known
+        self._enter(found.onto, known, found.file)
         self._made(found, lambda: self._merging.make(base, theirs, known))
         found.edits = [told(edit, base) for edit in found.edits]
 
@@ -312,12 +319,16 @@ class _Landing:
         if place is None:
             return None
         file, definition = place
-        self._others.setdefault(found.file, set()).add(file)
         found.notes.append(f"{item.site} is {definition.site} in {file} there")
         root = self._trees.outline(file, onto=True)
         assert root is not None  # The definition is in it.
-        self._roots.setdefault(file, root)
+        self._enter(file, root, found.file)
         return definition
+
+    def _enter(self, name: str, root: Item, source: str) -> None:
+        """Note that edits of a file of the change are made in a file."""
+        self._roots.setdefault(name, root)
+        self._from.setdefault(name, []).append(source)
 
     def _scattered(self, found: LandedFile, before: bytes, after: bytes) -> bool:
         """Make the edits of a file that is not there in its definitions, wherever they are."""
