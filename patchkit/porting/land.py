@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from patchkit.plan.rehearse import undefined_names
+from patchkit import collector
 from patchkit.porting import lines
 from patchkit.porting.follow import LIKE, alike, decoded, encoded
-from patchkit.porting.merge import Edit, Merge, Outcome, imported
+from patchkit.porting.merge import Edit, Merge, Outcome, Same, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
 from patchkit.porting.surroundings import told
 from patchkit.porting.tokens import shifted, words
+from patchkit.tree.index import index_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,6 +61,7 @@ class Landing:
     marked: dict[str, bytes | None] = field(default_factory=dict)
 
 
+@collector.paused()
 def land(sources: Sources, trees: Trees, name: str = "") -> Landing:
     """Make a change on the second of two trees; ``name`` is what markers call it.
 
@@ -103,10 +105,11 @@ def _defined(item: Item) -> set[str]:
 
 
 class Outlines:
-    """The versions of files that a change has, as items; each text is read once."""
+    """The versions of files that a change has, as items; each text is read once, and compared once."""
 
     def __init__(self) -> None:
         self._found: dict[bytes, Item] = {}
+        self.same = Same()
 
     def of(self, content: bytes) -> Item:
         """Return a text as items; NoOutlineError or UnicodeDecodeError where it is no Python."""
@@ -123,7 +126,7 @@ class _Landing:
         self._moves = dict(moves)
         self._known = known
         self._contents: dict[str, bytes | None] = {}
-        self._merging = Merge(lambda _item: None, refused)
+        self._merging = Merge(lambda _item: None, refused, known.same)
         self._name = name
         self._marked: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
@@ -145,17 +148,19 @@ class _Landing:
         """Return the edits of functions that are no valid Python with them, or of the file where it is no function."""
         found: dict[Key, str] = {}
         for name, content in self._written():
-            if not _is_valid(decoded(content)):
+            if not _is_valid(name, content):
                 mine = self._inside(name, files)
                 within = [edit for edit in mine if not self._is_valid_around(edit)]
-                found |= {edit.key: "what is left there is no valid Python" for edit in within or mine if edit.key}
+                found |= {
+                    edit.key: "what is left there is no valid Python" for edit in within or mine if edit.key
+                }
         return found
 
     def unmet(self, files: Sequence[LandedFile]) -> dict[Key, str]:
         """Return the edits that leave a name undefined in their file, and what it is."""
         found: dict[Key, str] = {}
         for name, content in self._written():
-            for missing in self._undefined(name, content):
+            for missing in self._trees.undefined(name, content):
                 for edit in self._inside(name, files):
                     assert edit.key is not None
                     item, part = edit.key
@@ -174,14 +179,16 @@ class _Landing:
     def _inside(self, name: str, files: Sequence[LandedFile]) -> list[Edit]:
         """Return the edits that were made in a file."""
         edits = [edit for file in files for edit in file.edits if edit.key is not None and edit.place]
-        return [edit for edit in edits if edit.place and self._roots[name] in (edit.place, *edit.place.around)]
-
-    def _undefined(self, name: str, content: bytes) -> list[str]:
-        return [missing for missing, _ in undefined_names(self._trees.onto.read(name) or b"", content)]
+        return [
+            edit for edit in edits if edit.place and self._roots[name] in (edit.place, *edit.place.around)
+        ]
 
     def _is_valid_around(self, edit: Edit) -> bool:
         function = edit.place.function if edit.place is not None else None
-        return function is None or _is_valid(shifted(self._merging.render(function), function.indent, ""))
+        if function is None:
+            return True
+        text = shifted(self._merging.render(function), function.indent, "")
+        return _is_valid(function.site, text.encode())
 
     def _write(self, name: str) -> None:
         before = self._trees.onto.read(name) or b""
@@ -208,7 +215,7 @@ class _Landing:
             return ()
         lines = [
             line
-            for missing in self._undefined(name, content)
+            for missing in self._trees.undefined(name, content)
             if missing in imports and (line := self._trees.importing(imports[missing]))
         ]
         for line in dict.fromkeys(lines):
@@ -340,10 +347,10 @@ class _Landing:
         return True
 
 
-def _is_valid(text: str) -> bool:
+def _is_valid(name: str, content: bytes) -> bool:
     try:
-        outline(text)
-    except NoOutlineError:
+        index_module(name, content)  # What is checked of the file later asks for the same.
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
 

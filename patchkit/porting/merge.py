@@ -62,6 +62,26 @@ class Edit:
 
 
 @dataclass
+class Same:
+    """What is the same in which items, found once however often these are merged."""
+
+    _pairs: dict[tuple[Item, Item], dict[Item, Item]] = field(default_factory=dict)
+    _names: dict[tuple[Item, Item], dict[str, str]] = field(default_factory=dict)
+
+    def parts(self, one: Item, other: Item) -> dict[Item, Item]:
+        """Return the parts of two items that are the same."""
+        if (one, other) not in self._pairs:
+            self._pairs[one, other] = paired(one.parts, other.parts)
+        return self._pairs[one, other]
+
+    def names(self, one: Item, other: Item) -> dict[str, str]:
+        """Return the names of a function that are others in another one."""
+        if (one, other) not in self._names:
+            self._names[one, other] = _renamed_locals(one, other, self.parts(one, other))
+        return self._names[one, other]
+
+
+@dataclass
 class Merge:
     """The edits of a change, made in the outlines of another tree; ``elsewhere`` finds a definition that moved.
 
@@ -70,6 +90,7 @@ class Merge:
 
     elsewhere: Elsewhere
     refused: Mapping[Key, str] = field(default_factory=dict)
+    same: Same = field(default_factory=Same)
     edits: list[Edit] = field(default_factory=list)
     followed: set[str] = field(default_factory=set)
     """Which names were taken for which, and where."""
@@ -85,7 +106,7 @@ class Merge:
 
     def scatter(self, base: Item, theirs: Item) -> None:
         """Make in definitions, wherever they are, what one file changes of another that is not there."""
-        pairs = paired(base.parts, theirs.parts)
+        pairs = self.same.parts(base, theirs)
         for one, other in pairs.items():
             if one.plain != other.plain and one.is_definition:
                 self._missing(one, other)
@@ -287,10 +308,10 @@ class Merge:
 
     def _rows(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make in the parts of an item what another makes of its counterpart's."""
-        to_theirs = paired(base.parts, theirs.parts)
-        to_ours = paired(base.parts, ours.parts)
+        to_theirs = self.same.parts(base, theirs)
+        to_ours = self.same.parts(base, ours)
         if ours.is_function and ours not in self._names:
-            self._names[ours] = _renamed_locals(base, ours, to_ours)
+            self._names[ours] = self.same.names(base, ours)
         row = _Row(base, theirs, ours, to_theirs, to_ours)
         gaps = list(row.gaps())
         moves = {} if base.is_scope else _moves(gaps)
@@ -375,7 +396,7 @@ class Merge:
         if place is not None:
             self._item(base, theirs, place)
         elif base.kind == "ClassDef" and theirs.kind == "ClassDef":
-            pairs = paired(base.parts, theirs.parts)
+            pairs = self.same.parts(base, theirs)
             for one, other in pairs.items():
                 if one.plain != other.plain and one.is_definition:
                     self._missing(one, other)
@@ -753,7 +774,7 @@ def _says_little(item: Item) -> bool:
 def _inside(base: Item, ours: Item) -> Item | None:
     """Return the statement of a function that stands in another of its blocks by now, None unless it is there once."""
     function, was = ours.function, base.function
-    if function is None or was is None or len(tokens.words(base.own)) < 4:
+    if function is None or was is None or len(base.words) < 4:
         return None
     there = [each for each in function.walk() if each.kind == base.kind and each.code == base.code]
     here = [each for each in was.walk() if each.kind == base.kind and each.code == base.code]
@@ -762,7 +783,7 @@ def _inside(base: Item, ours: Item) -> Item | None:
 
 def _moved_to(base: Item, ours: Item) -> str:
     """Say in which other function of the file a statement stands, if it stands in one."""
-    if len(tokens.words(base.own)) < 4:
+    if len(base.words) < 4:
         return ""
     root = ours.around[0] if ours.around else ours
     sites = [each.site for each in root.walk() if each.kind == base.kind and each.code == base.code]

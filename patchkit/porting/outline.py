@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.porting.tokens import shifted
+from patchkit.porting.tokens import shifted, words
 from patchkit.tree.limits import require_shallow, require_short
 
 if TYPE_CHECKING:
@@ -72,6 +73,17 @@ class Item:
         if self.nodes:
             return "\n".join(map(ast.dump, self.nodes))
         return "\n".join((" ".join(self.head.split()), *(part.code for part in self.parts)))
+
+    @cached_property
+    def words(self) -> Sequence[str]:
+        """The words and signs of its own text."""
+        return words(self.own)
+
+    @cached_property
+    def inner(self) -> Counter[str]:
+        """The lines of its parts that say something, wherever they stand."""
+        lines = (line.strip() for part in self.parts for line in part.own.splitlines())
+        return Counter(line for line in lines if len(line) > 2 and not line.startswith("#"))
 
     @property
     def indent(self) -> str:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_TOKEN = re.compile(
-    r"""[rRbBuUfF]{0,2}(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-    |\d[\w.]*(?:(?<=[eE])[+-]\d+)?|\w+|->|:=|\*\*=?|//=?|>>=?|<<=?|[-+*/%&|^@=!<>]=|\.\.\.|[^\w\s]""",
-    re.DOTALL | re.VERBOSE,
-)
+_WORD = r"""[rRbBuUfF]{0,2}(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+    |\d[\w.]*(?:(?<=[eE])[+-]\d+)?|\w+|->|:=|\*\*=?|//=?|>>=?|<<=?|[-+*/%&|^@=!<>]=|\.\.\.|[^\w\s]"""
+_BETWEEN = r"(?:\s|\\\n|\#[^\n]*)*"
+_TOKEN = re.compile(_WORD, re.DOTALL | re.VERBOSE)
+_SPACE = re.compile(_BETWEEN)
+# Without the end a last comment would be given back sign by sign.
+_WORDS = re.compile(f"{_BETWEEN}(?:({_WORD})|\\Z)", re.DOTALL | re.VERBOSE)
 _PREFIXES = "rRbBuUfF"
 _QUOTED = re.compile(r"([rRbBuUfF]{0,2}(?:\"{3}|'{3}|\"|'))(.*)(?:\"{3}|'{3}|\"|')", re.DOTALL)
 _SPOKEN = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
 _PART = re.compile(r"\w+|[^\w\s]")
-_SPACE = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -113,7 +114,7 @@ Node = Token | Group
 
 def words(text: str) -> list[str]:
     """Return the words and signs of a text, comments left out."""
-    return [token.word for token in _tokens(text)[0]]
+    return [word for word in _WORDS.findall(text) if word]
 
 
 def renamed(text: str, names: dict[str, str]) -> str:

@@ -46,7 +46,10 @@ def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
 
 
 def test_a_name_that_one_file_lacks_keeps_no_edit_of_another_file_back() -> None:
-    base = {DESK: BASE, "srt/counter.py": b"from sglang.srt.shelf import stamp\n\n\ndef sell(book):\n    return book\n"}
+    base = {
+        DESK: BASE,
+        "srt/counter.py": b"from sglang.srt.shelf import stamp\n\n\ndef sell(book):\n    return book\n",
+    }
     theirs = {
         DESK: b"import os\n\n\n" + BASE.replace(b"    return book\n", b"    os.sync()\n    return book\n"),
         "srt/counter.py": base["srt/counter.py"].replace(b"return book", b"return os(stamp(book))"),
@@ -61,7 +64,9 @@ def test_a_name_that_one_file_lacks_keeps_no_edit_of_another_file_back() -> None
 
 
 def test_an_import_comes_to_the_file_that_a_definition_went_to() -> None:
-    theirs = b"import os\n\n\n" + BASE.replace(b"    reader.told = True\n", b"    os.sync()\n    reader.told = True\n")
+    theirs = b"import os\n\n\n" + BASE.replace(
+        b"    reader.told = True\n", b"    os.sync()\n    reader.told = True\n"
+    )
     home = b"class Reader:\n    pass\n\n\n"
     at = BASE.index(b"def tell")
     ours = {DESK: BASE[:at], "srt/readers.py": home + BASE[at:]}
