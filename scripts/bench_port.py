@@ -9,8 +9,9 @@ backwards: commits of sglang's main of May to July 2026 that change one to six f
 was so many commits before. picks: commits that name the commit of which they are a pick, which is ported to what they
 were made on. humans: a project that keeps a patch for each release, each ported to the next release that it has one
 for. Files count one by one. One has landed if a tool reports nothing left, and is wrong if it then does not compile,
-has a name that is not defined, or is not what `git apply` makes of it where that applies whole. Files of which a class
-or function that changes is not in the tree count apart: nothing can land there. Adds the figures to FILE, in JSON, and
+has a name that is not defined, or is not what `git apply` makes of it where that applies whole. Files count apart,
+with what the tree lacks, where that is the file, a class or function that changes, or in it all lines of a hunk and any
+like them: nothing can land there, whatever a tool makes of it. Adds the figures to FILE, in JSON, and
 prints them; needs what the tests need.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import functools
 import itertools
 import json
@@ -46,9 +48,10 @@ from patchkit.drafting import difference  # noqa: E402
 from patchkit.drafting.change import FileDiff  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.plan.rehearse import undefined_names  # noqa: E402
-from patchkit.porting.follow import Trees, decoded  # noqa: E402
+from patchkit.porting.follow import LIKE, Trees, decoded  # noqa: E402
 from patchkit.porting.land import NOT_MADE, land  # noqa: E402
 from patchkit.porting.outline import Item, NoOutlineError, outline  # noqa: E402
+from patchkit.porting.tokens import words  # noqa: E402
 from patchkit.tree.git import GitRepository, GitTree  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
@@ -82,6 +85,7 @@ class Figures:
     files: int = 0
     siteless: int = 0
     tools: dict[str, Tally] = field(default_factory=dict)
+    lacking: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
     reasons: list[str] = field(default_factory=list)
 
@@ -89,7 +93,8 @@ class Figures:
         """Return the figures as JSON has them."""
         tools = {name: vars(tally) for name, tally in self.tools.items()}
         left = {"left": dict(self.left), "reasons": self.reasons}
-        return {"files": self.files, "siteless": self.siteless, **left, "tools": tools}
+        without = {"siteless": self.siteless, "lacking": dict(self.lacking)}
+        return {"files": self.files, **without, **left, "tools": tools}
 
 
 # ---- where a change goes --------------------------------------------------------------------------------------------
@@ -120,16 +125,56 @@ def scopes(root: Item) -> dict[str, tuple[str, ...]]:
     }
 
 
-def has_sites(change: FileDiff, trees: Trees) -> bool:
-    """Tell whether the tree has the file and each class or function of it that the change edits."""
+def lacking(change: FileDiff, trees: Trees) -> str:
+    """Return what the tree lacks of where the change goes; nothing where it has all of that."""
     there = trees.file(change.file)
     if change.before is None:
-        return True
+        return ""
     if there is None:
-        return False
+        return "the file"
     whole = trees.outline(there, onto=True)
-    wanted = sites(change.before, change.after) - {""} if change.after is not None else set()
-    return whole is None or all(whole.find(site) is not None for site in wanted)
+    if whole is None or change.after is None:
+        return ""
+    if any(whole.find(site) is None for site in sites(change.before, change.after) - {""}):
+        return "a class or function"
+    try:
+        before, after = (scopes(outline(decoded(text))) for text in (change.before, change.after))
+    except (NoOutlineError, UnicodeDecodeError):
+        return ""
+    known = scopes(whole)
+    changed = ((before[site], after.get(site, ()), known.get(site, ())) for site in before)
+    return "a statement" if any(itertools.starmap(is_without, changed)) else ""
+
+
+def is_without(before: Sequence[str], after: Sequence[str], there: Sequence[str]) -> bool:
+    """Tell whether a change takes out or rewrites lines of a definition of which the tree's has none, nor one like it.
+
+    It is not without them where it has what the change puts in their place.
+    """
+    if before == after:
+        return False
+    one, other, lines = ([line.strip() for line in text] for text in (before, after, there))
+    rows = list(map(words, set(lines)))
+    for kind, start, end, first, last in difflib.SequenceMatcher(
+        None, one, other, autojunk=False
+    ).get_opcodes():
+        gone = [row for row in map(words, one[start:end]) if len(row) > 2]
+        come = [line for line in other[first:last] if len(words(line)) > 2]
+        is_made = bool(come) and set(come) <= set(lines)
+        if (
+            kind in {"replace", "delete"}
+            and gone
+            and not is_made
+            and not any(is_like(row, each) for row in gone for each in rows)
+        ):
+            return True
+    return False
+
+
+def is_like(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Tell whether two lines are so much the same that one may be a form of the other."""
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    return matcher.real_quick_ratio() > LIKE and matcher.quick_ratio() > LIKE and matcher.ratio() > LIKE
 
 
 # ---- what becomes of it ---------------------------------------------------------------------------------------------
@@ -198,8 +243,10 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
     for change in changes:
         if not change.file.endswith(".py") or change.after is None or change.file not in whole:
             continue
-        if not has_sites(change, trees):
+        missing = lacking(change, trees)
+        if missing:
             figures.siteless += 1
+            figures.lacking.update([missing])
             continue
         figures.files += 1
         if not whole[change.file].is_whole:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from patchkit.drafting import difference
 from patchkit.drafting.change import FileDiff
-from patchkit.drafting.whole import drafted
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
@@ -303,6 +302,10 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
 
 def _kept(steps: Sequence[_Step], folder: Path) -> tuple[Path, ...]:
     """Write a patch folder for each change as it is there: the folder itself of one, or one in it for each."""
+    from patchkit.drafting.whole import (
+        drafted,
+    )  # It loads all kinds of edit, which nothing else of a port does.
+
     places: list[Path] = []
     for step in steps:
         files = [FileDiff(change.file, change.before, change.after) for change in step.plan.changes]
