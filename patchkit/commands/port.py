@@ -132,7 +132,8 @@ class Source:
         except UnicodeDecodeError:
             raise UsageError(f"{path} is not readable as UTF-8: save it as that, and try again.") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
-        made = difference.of_diffs(base, (text,))
+        asked = difference.Asked(str(path), "--from")
+        made = difference.of_diffs(base, (text,), asked=asked)
         return Change(difference.facts_of_diff(name, text), base, made.files, made.left)
 
     def _commits(self) -> list[str]:
@@ -147,7 +148,7 @@ class Source:
         return commits
 
     def _commit(self, commit: str) -> Change:
-        made = difference.of_commit(self._repository, commit)
+        made = difference.of_commit(self._repository, commit, asked="")
         facts = difference.facts_of_commit(self._repository, commit[:12], commit)
         number = facts.upstream.rpartition("/")[2]
         facts = replace(facts, id=number) if number else facts

@@ -340,7 +340,24 @@ def test_a_diff_that_is_none_is_refused_in_a_sentence_and_nothing_is_written(
     before = everything(fork)
     result = run("port", diff, "--from", own, "--onto", fork, code=2)
     assert said in result.output
+    assert "--from-diff" not in result.output
+    assert "--on " not in result.output
     assert everything(fork) == before
+
+
+@pytest.mark.parametrize(
+    "file", [DESK, "srt/nothing-like-it.py"], ids=["of other lines", "of a file that is not there"]
+)
+def test_a_diff_of_another_tree_is_named_with_the_option_that_names_the_right_one(
+    fork: Path, tmp_path: Path, file: str
+) -> None:
+    own = write_package(tmp_path / "own" / "sglang", SOURCES).parent
+    diff = tmp_path / "it.diff"
+    name = f"python/sglang/{file}"
+    diff.write_text(f"--- a/{name}\n+++ b/{name}\n@@ -1,2 +1,2 @@\n nothing\n-like this\n+there\n")
+    said = " ".join(run("port", diff, "--from", own, "--onto", fork, code=2).output.split())
+    assert f"{diff}: {file}" in said
+    assert "name with --from the tree that the diff was made on" in said
 
 
 def test_line_ends_of_the_tree_stay_and_a_missing_last_one_too(main_line: Path, fork: Path) -> None:
