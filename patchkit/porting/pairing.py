@@ -97,8 +97,8 @@ def _best(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
 def _of_one_name(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
     """Pair, in order, what assigns to the same."""
     one, other = ([item for item in row if item.name and "Assign" in item.kind] for row in (left, right))
-    names = ([item.name for item in row] for row in (one, other))
-    blocks = difflib.SequenceMatcher(None, *names, autojunk=False).get_matching_blocks()
+    left_names, right_names = [item.name for item in one], [item.name for item in other]
+    blocks = difflib.SequenceMatcher(None, left_names, right_names, autojunk=False).get_matching_blocks()
     return {one[block.a + n]: other[block.b + n] for block in blocks for n in range(block.size)}
 
 
