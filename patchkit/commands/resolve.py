@@ -15,6 +15,7 @@ from patchkit.plan.resolutions import dropped, resolution
 from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, State, note_of
 from patchkit.transaction import resolve as resolving
 from patchkit.transaction.remembered import Remembered
+from patchkit.transaction.revert import recorded
 from patchkit.transaction.unfinished import advice, before_markers, unfinished
 from patchkit.transaction.write import require_settled
 from patchkit.tree.tree import OverlayTree
@@ -66,6 +67,11 @@ def resolve(
         return _resolve_ported(tree, file, patch, edit)
     if is_by_hand:
         return Resolved(recorded=False, remembered=False)
+    if patch not in patches.ids and patch in recorded(tree):
+        raise UsageError(
+            f"{patch} left no conflict {edit!r} in {tree.package}",
+            advice=f"patchkit status {tree.root} shows what does",
+        )
     named = patches.get(patch)
     _require_edit(named, edit)
     if (patch, edit) in resolving.made(tree):

@@ -17,8 +17,7 @@ _TOKEN = re.compile(_WORD, re.DOTALL | re.VERBOSE)
 _SPACE = re.compile(_BETWEEN)
 # Without the end a last comment would be given back sign by sign.
 _WORDS = re.compile(f"{_BETWEEN}(?:({_WORD})|\\Z)", re.DOTALL | re.VERBOSE)
-_PREFIXES = "rRbBuUfF"
-_QUOTED = re.compile(r"([rRbBuUfF]{0,2}(?:\"{3}|'{3}|\"|'))(.*)(?:\"{3}|'{3}|\"|')", re.DOTALL)
+_QUOTED = re.compile(r"([rRbBuUfF]{0,2})(\"{3}|'{3}|\"|')(.*)\2", re.DOTALL)
 _SPOKEN = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
 _PART = re.compile(r"\w+|[^\w\s]")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -333,16 +332,16 @@ def _message(base: str, theirs: str, ours: str) -> str:
     """Merge three strings of several words, whose changes have one in between; nothing of any others."""
     quoted = [_QUOTED.fullmatch(each) for each in (base, theirs, ours)]
     strings = [each for each in quoted if each is not None]
-    quotes = {each[1] for each in strings}
-    if len(strings) != len(quoted) or len(quotes) != 1 or not all(map(is_prose, (base, theirs, ours))):
+    forms = {each.group(1, 2) for each in strings}
+    if len(strings) != len(quoted) or len(forms) != 1 or not all(map(is_prose, (base, theirs, ours))):
         return ""
-    rows = ([Token("", word) for word in _SPOKEN.findall(each[2])] for each in strings)
-    (quote,) = quotes
+    rows = ([Token("", word) for word in _SPOKEN.findall(each[3])] for each in strings)
+    ((prefix, quote),) = forms
     try:
         spoken = "".join(node.text for node in _in_row(*rows))
     except ClashError:
         return ""
-    return f"{quote}{spoken}{quote.lstrip(_PREFIXES)}"
+    return f"{prefix}{quote}{spoken}{quote}"
 
 
 def is_prose(word: str) -> bool:

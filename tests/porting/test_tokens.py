@@ -40,6 +40,12 @@ MERGED = {
         "say(f'{c.b} is none of: x, y.')",
         "say(f'{c.b} is none of: x, y, or z.')",
     ),
+    "other lines of a docstring": (
+        '"""Lend.\n\n    A book.\n    """',
+        '"""Lend it.\n\n    A book.\n    """',
+        '"""Lend.\n\n    A book or a card.\n    """',
+        '"""Lend it.\n\n    A book or a card.\n    """',
+    ),
 }
 CLASHES = {
     "the same word": ("x = 1", "x = 2", "x = 3"),
