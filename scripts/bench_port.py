@@ -103,11 +103,17 @@ class Figures:
 def sites(before: bytes | None, after: bytes | None) -> set[str]:
     """Return the classes and functions of a file that a change edits, or that what it adds stands in."""
     try:
-        one, other = (scopes(outline(decoded(text or b""))) for text in (before, after))
+        one, other = (scopes_of(text or b"") for text in (before, after))
     except (NoOutlineError, UnicodeDecodeError):
         return set()
     changed = {site for site in one if one[site] != other.get(site)}
     return changed | {site.rpartition(".")[0] for site in other if site not in one}
+
+
+@functools.lru_cache(maxsize=64)
+def scopes_of(text: bytes) -> Mapping[str, tuple[str, ...]]:
+    """Return the lines of each definition of a file as ``scopes`` does; a change is asked about at each distance."""
+    return scopes(outline(decoded(text)))
 
 
 def scopes(root: Item) -> dict[str, tuple[str, ...]]:
@@ -138,7 +144,7 @@ def lacking(change: FileDiff, trees: Trees) -> str:
     if any(whole.find(site) is None for site in sites(change.before, change.after) - {""}):
         return "a class or function"
     try:
-        before, after = (scopes(outline(decoded(text))) for text in (change.before, change.after))
+        before, after = (scopes_of(text) for text in (change.before, change.after))
     except (NoOutlineError, UnicodeDecodeError):
         return ""
     known = scopes(whole)
@@ -173,8 +179,11 @@ def is_without(before: Sequence[str], after: Sequence[str], there: Sequence[str]
 
 def is_like(one: Sequence[str], other: Sequence[str]) -> bool:
     """Tell whether two lines are so much the same that one may be a form of the other."""
+    least = LIKE * (len(one) + len(other))
+    if 2 * min(len(one), len(other)) <= least:
+        return False
     matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
-    return matcher.real_quick_ratio() > LIKE and matcher.quick_ratio() > LIKE and matcher.ratio() > LIKE
+    return matcher.quick_ratio() > LIKE and matcher.ratio() > LIKE
 
 
 # ---- what becomes of it ---------------------------------------------------------------------------------------------
@@ -221,6 +230,7 @@ def with_tools(
             yield name, tool(bench), compare.cpu_seconds() - started
 
 
+@collector.paused()
 def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees, root: Path) -> Landing:
     """Bring a change to a tree with every tool, and count what becomes of its files."""
     started = time.process_time()
@@ -419,8 +429,7 @@ def compared(
     """
     try:
         versions = [
-            scopes(outline(decoded(text or b"")))
-            for text in (change.before, change.after, stood, made, wanted or stood)
+            scopes_of(text or b"") for text in (change.before, change.after, stood, made, wanted or stood)
         ]
     except (NoOutlineError, UnicodeDecodeError):
         return
