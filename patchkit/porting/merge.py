@@ -415,10 +415,9 @@ class Merge:
         if not fresh:
             self._note(theirs, Outcome.ALREADY)
             return True
-        imports = [at for at, each in enumerate(row.ours.parts) if each.is_import]
         indent = row.ours.parts[0].indent if row.ours.parts else ""
         text = "".join(f"{indent}{name}\n" for name in fresh)
-        self._slots.setdefault((row.ours, imports[-1] + 1 if imports else 0), []).append(text)
+        self._slots.setdefault((row.ours, _behind_imports(row.ours)), []).append(text)
         self._note(theirs, Outcome.LANDED)
         return True
 
@@ -502,9 +501,7 @@ class Merge:
 
     def bring(self, root: Item, line: str) -> None:
         """Import something into a file, behind its other imports."""
-        at = [at for at, each in enumerate(root.parts) if each.is_import]
-        docstring = bool(root.parts) and _says_little(root.parts[0])
-        self._slots.setdefault((root, at[-1] + 1 if at else int(docstring)), []).append(f"{line}\n")
+        self._slots.setdefault((root, _behind_imports(root)), []).append(f"{line}\n")
 
     def _come(self, row: _Row, gap: _Gap) -> None:
         """Put what comes beside what it came beside."""
@@ -671,10 +668,11 @@ class _Row:
             each.plain for each in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
         )
         is_free = self._is_free(come)
+        is_beside = left.is_next or right.is_next or ours.is_scope or not ours.parts
+        if not is_beside and not all(map(_says_little, come)):
+            return _Slot(ours, low, "what it stood beside is not there", certain=False, was=was)
         if low == high:
-            if left.item or right.item or ours.is_scope or not ours.parts:
-                return _Slot(ours, low)
-            return _Slot(ours, low, "nothing of what it stood beside is there", certain=False)
+            return _Slot(ours, low)
         if low > high:
             reason = "" if is_free else "what it stands between has another order there"
             return _Slot(ours, low if left.steps <= right.steps else high, reason, was=was)
@@ -684,8 +682,6 @@ class _Row:
             is_low = is_left_nearer or (left.item is None and right.steps > 1)
             return _Slot(ours, low if is_low else high)
         at = low if is_left_nearer else high
-        if left.steps > 1 and right.steps > 1:
-            return _Slot(ours, at, "what it stood beside is not there", certain=False, was=was, stands=stands)
         return _Slot(ours, at, "what stands beside it uses the same names", was=was, stands=stands)
 
     def _is_free(self, come: Sequence[Item]) -> bool:
@@ -696,17 +692,17 @@ class _Row:
     def _beside(self, order: Iterable[int], *, behind: bool) -> _Neighbour:
         """Return the nearest item of ours on one side, also one under a condition by now; without one, the end."""
         places = {each: at for at, each in enumerate(self.ours.parts)}
+        fresh = {each.code: each for each in self.fresh()}
+        steps = 0
         for steps, at in enumerate(order, 1):
             base = self.from_theirs.get(self.theirs.parts[at])
-            if base is None:
-                continue
-            if base in self.to_ours:
-                item = self.to_ours[base]
+            item = fresh.get(self.theirs.parts[at].code) if base is None else self.to_ours.get(base)
+            if item is not None:
                 return _Neighbour(item, steps, places[item] + behind)
-            inside = _inside(base, self.ours) if steps == 1 else None
+            inside = _inside(base, self.ours) if base is not None and steps == 1 else None
             if inside is not None:
                 return _Neighbour(inside, steps, None)
-        return _Neighbour(None, 0, 0 if behind else len(self.ours.parts))
+        return _Neighbour(None, steps, 0 if behind else len(self.ours.parts))
 
     def _apart(self, left: _Neighbour, right: _Neighbour) -> _Slot:
         """Return where something goes that has a neighbour in another block by now."""
@@ -726,6 +722,11 @@ class _Neighbour:
     item: Item | None
     steps: int
     at: int | None
+
+    @property
+    def is_next(self) -> bool:
+        """Whether nothing that is not there stood between, up to it or to the end of the block."""
+        return self.steps <= (self.item is not None)
 
 
 def _same_shape(*items: Item) -> bool:
@@ -769,6 +770,18 @@ def _says_little(item: Item) -> bool:
     return isinstance(node, (ast.Pass, ast.Import, ast.ImportFrom)) or (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     )
+
+
+def _behind_imports(block: Item) -> int:
+    """Return where an import goes: behind the others above all definitions, or at the beginning."""
+    end = next((at for at, each in enumerate(block.parts) if each.is_definition), len(block.parts))
+    at = [at for at, each in enumerate(block.parts[:end]) if each.is_import]
+    has_docstring = bool(block.parts) and _is_docstring(block.parts[0])
+    return at[-1] + 1 if at else int(has_docstring)
+
+
+def _is_docstring(item: Item) -> bool:
+    return item.kind == "Expr" and _says_little(item)
 
 
 def _inside(base: Item, ours: Item) -> Item | None:

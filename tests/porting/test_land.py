@@ -72,3 +72,11 @@ def test_an_import_comes_to_the_file_that_a_definition_went_to() -> None:
     ours = {DESK: BASE[:at], "srt/readers.py": home + BASE[at:]}
     landing = landed({DESK: BASE, "srt/readers.py": home}, {DESK: theirs, "srt/readers.py": home}, ours)
     assert landing.contents["srt/readers.py"] == b"import os\n" + home + theirs[theirs.index(b"def tell") :]
+
+
+def test_an_import_comes_above_the_definitions_although_others_are_below() -> None:
+    base = BASE + b"\nimport late\n"
+    first = base.replace(b"def lend", b"import os\n\n\ndef lend")
+    theirs = first.replace(b"def note(", b"@os.fspath\ndef note(")
+    landing = landed({DESK: first}, {DESK: theirs}, {DESK: base})
+    assert (landing.contents[DESK] or b"").startswith(b"import os\n")

@@ -194,9 +194,9 @@ def test_an_order_that_counts_is_said() -> None:
 
 
 def test_strings_of_several_lines_keep_theirs_at_another_indent() -> None:
-    base = "def f():\n    a()\n    return 1\n"
-    theirs = 'def f():\n    a()\n    say("""\nas it is\n  here\n""")\n    return 1\n'
-    ours = "def f():\n    if on:\n        a()\n"
+    base = "def f():\n    a(1)\n    return 1\n"
+    theirs = 'def f():\n    a(1)\n    say("""\nas it is\n  here\n""")\n    return 1\n'
+    ours = "def f():\n    if on:\n        a(1)\n"
     made, _ = ported(base, theirs, ours)
     assert 'say("""\nas it is\n  here\n""")' in made
 
@@ -348,6 +348,37 @@ def test_many_fields_of_which_none_is_as_it_was_are_told_by_their_names() -> Non
     made, found = ported(base, theirs, ours)
     assert made == ours.replace("= 77\n", "= 7700\n")
     assert found == [("changed", "Options")]
+
+
+LATER = (
+    "        due = today() + self.days\n        book.out = True\n        note(book, due)\n",
+    "        due = today() + self.days\n        with clock():\n            book.out = True\n"
+    "        note(book, due)\n        count(book)\n",
+)
+
+
+def test_what_comes_between_statements_that_are_not_there_is_a_conflict() -> None:
+    base = program(LIBRARY, LATER)
+    theirs = base.replace("        with clock", "        start = now()\n        with clock").replace(
+        "        note(book, due)\n", "        tell(book, now() - start)\n        note(book, due)\n"
+    )
+    ours = base
+    for line in LATER[1].splitlines(keepends=True):
+        ours = ours.replace(line, "" if "count" not in line else "        lent(book)\n")
+    made, found = ported(base, theirs, ours)
+    assert made == ours
+    assert {outcome for outcome, _ in found} == {"conflict"}
+
+
+def test_what_comes_beside_what_came_too_and_is_there_is_put_there() -> None:
+    theirs = program(
+        LIBRARY,
+        ("        book.out = True\n", "        first(book)\n        second(book)\n        book.out = True\n"),
+    )
+    ours = program(LIBRARY, ("        book.out = True\n", "        first(book)\n        book.is_out(True)\n"))
+    made, found = ported(program(), theirs, ours)
+    assert "        first(book)\n        second(book)\n" in made
+    assert "conflict" not in {outcome for outcome, _ in found}
 
 
 GIVEN = ["a", "b", "*c", "k=1", "m=2", "**d"]
