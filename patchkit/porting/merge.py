@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import enum
 import keyword
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit.porting import tokens
@@ -656,7 +656,15 @@ class _Row:
         return sum(other < place for other in behind) > 1
 
     def slot(self, come: Sequence[Item]) -> _Slot:
-        """Return where what comes goes, beside what it came beside."""
+        """Return where what comes goes, beside what it came beside, and never where nothing leads to it."""
+        found = self._place(come)
+        before = found.container.parts[: found.at]
+        if before and before[-1].is_exit:
+            reason = "what it would stand behind leaves the block there"
+            return replace(found, reason=reason, certain=False, stands=before[-1].plain)
+        return found
+
+    def _place(self, come: Sequence[Item]) -> _Slot:
         theirs, ours = self.theirs.parts, self.ours
         first, last = theirs.index(come[0]), theirs.index(come[-1])
         left = self._beside(range(first - 1, -1, -1), behind=True)

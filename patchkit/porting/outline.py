@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = frozenset({"FunctionDef", "AsyncFunctionDef"})
 _IMPORTS = frozenset({"Import", "ImportFrom"})
+_EXITS = frozenset({"Return", "Raise", "Continue", "Break"})
 MODULE = "module"
 
 
@@ -105,6 +106,11 @@ class Item:
     def is_import(self) -> bool:
         """Whether it is an import."""
         return self.kind in _IMPORTS
+
+    @property
+    def is_exit(self) -> bool:
+        """Whether nothing that stands behind it in its block is reached."""
+        return self.kind in _EXITS
 
     @property
     def is_scope(self) -> bool:

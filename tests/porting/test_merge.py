@@ -370,6 +370,12 @@ def test_what_comes_between_statements_that_are_not_there_is_a_conflict() -> Non
     assert {outcome for outcome, _ in found} == {"conflict"}
 
 
+def test_what_comes_last_does_not_come_behind_a_return() -> None:
+    base = "def f(x):\n    if x:\n        a(x)\n"
+    ours = "def f(x):\n    return a(x)\n"
+    assert ported(base, f"{base}    b(x)\n", ours) == (ours, [("conflict", "f")])
+
+
 def test_what_comes_beside_what_came_too_and_is_there_is_put_there() -> None:
     theirs = program(
         LIBRARY,
