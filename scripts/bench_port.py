@@ -48,7 +48,7 @@ from patchkit.drafting import difference  # noqa: E402
 from patchkit.drafting.change import FileDiff  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.plan.rehearse import undefined_names  # noqa: E402
-from patchkit.porting.follow import LIKE, Trees, decoded  # noqa: E402
+from patchkit.porting.follow import Trees, decoded  # noqa: E402
 from patchkit.porting.land import NOT_MADE, land  # noqa: E402
 from patchkit.porting.outline import Item, NoOutlineError, outline  # noqa: E402
 from patchkit.porting.tokens import words  # noqa: E402
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 OURS = "patchkit port"
+FORM = 0.8
+"""So much of the words of two lines is the same where one is a form of the other."""
 SERVER = "python/sglang/srt"
 FILES = range(1, 7)
 SINCE, UNTIL = "2026-05-01T00:00:00Z", "2026-08-01T00:00:00Z"  # Without a time git takes that of today.
@@ -178,12 +180,13 @@ def is_without(before: Sequence[str], after: Sequence[str], there: Sequence[str]
 
 
 def is_like(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether two lines are so much the same that one may be a form of the other."""
-    least = LIKE * (len(one) + len(other))
-    if 2 * min(len(one), len(other)) <= least:
+    """Tell whether two lines are the same but for a word, or nearly, so that one may be a form of the other."""
+    if len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) == 1:
+        return True
+    if 2 * min(len(one), len(other)) <= FORM * (len(one) + len(other)):
         return False
     matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
-    return matcher.quick_ratio() > LIKE and matcher.ratio() > LIKE
+    return matcher.quick_ratio() > FORM and matcher.ratio() > FORM
 
 
 # ---- what becomes of it ---------------------------------------------------------------------------------------------

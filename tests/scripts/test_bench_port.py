@@ -58,7 +58,8 @@ def test_the_sites_of_a_change_are_the_definitions_that_it_edits_or_adds_to(
 LENDING = [
     (b"        return book\n", True),
     (b"        note(book)\n        return book\n", False),
-    (b"        note(book, today())\n        return book\n", False),
+    (b"        note(card)\n        return book\n", False),
+    (b"        note(card, today())\n        return book\n", True),
     (b"        note(book)  # It is lent.\n        tell(book)\n        return book\n", False),
     (b"        tell(reader)\n        return book\n", True),
     (b"        sell(book, reader)\n        return book\n", False),
