@@ -9,8 +9,9 @@ backwards: commits of sglang's main of May to July 2026 that change one to six f
 was so many commits before. picks: commits that name the commit of which they are a pick, which is ported to what they
 were made on. humans: a project that keeps a patch for each release, each ported to the next release that it has one
 for. Files count one by one. One has landed if a tool reports nothing left, and is wrong if it then does not compile,
-has a name that is not defined, or is not what `git apply` makes of it where that applies whole. Files of which a class
-or function that changes is not in the tree count apart: nothing can land there. Adds the figures to FILE, in JSON, and
+has a name that is not defined, or is not what `git apply` makes of it where that applies whole. Files count apart,
+with what the tree lacks, where that is the file, a class or function that changes, or in it all lines of a hunk and any
+like them: nothing can land there, whatever a tool makes of it. Adds the figures to FILE, in JSON, and
 prints them; needs what the tests need.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import functools
 import itertools
 import json
@@ -49,6 +51,7 @@ from patchkit.plan.rehearse import undefined_names  # noqa: E402
 from patchkit.porting.follow import Trees, decoded  # noqa: E402
 from patchkit.porting.land import NOT_MADE, land  # noqa: E402
 from patchkit.porting.outline import Item, NoOutlineError, outline  # noqa: E402
+from patchkit.porting.tokens import words  # noqa: E402
 from patchkit.tree.git import GitRepository, GitTree  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
@@ -59,6 +62,8 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 OURS = "patchkit port"
+FORM = 0.8
+"""So much of the words of two lines is the same where one is a form of the other."""
 SERVER = "python/sglang/srt"
 FILES = range(1, 7)
 SINCE, UNTIL = "2026-05-01T00:00:00Z", "2026-08-01T00:00:00Z"  # Without a time git takes that of today.
@@ -82,6 +87,7 @@ class Figures:
     files: int = 0
     siteless: int = 0
     tools: dict[str, Tally] = field(default_factory=dict)
+    lacking: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
     reasons: list[str] = field(default_factory=list)
 
@@ -89,7 +95,8 @@ class Figures:
         """Return the figures as JSON has them."""
         tools = {name: vars(tally) for name, tally in self.tools.items()}
         left = {"left": dict(self.left), "reasons": self.reasons}
-        return {"files": self.files, "siteless": self.siteless, **left, "tools": tools}
+        without = {"siteless": self.siteless, "lacking": dict(self.lacking)}
+        return {"files": self.files, **without, **left, "tools": tools}
 
 
 # ---- where a change goes --------------------------------------------------------------------------------------------
@@ -98,11 +105,17 @@ class Figures:
 def sites(before: bytes | None, after: bytes | None) -> set[str]:
     """Return the classes and functions of a file that a change edits, or that what it adds stands in."""
     try:
-        one, other = (scopes(outline(decoded(text or b""))) for text in (before, after))
+        one, other = (scopes_of(text or b"") for text in (before, after))
     except (NoOutlineError, UnicodeDecodeError):
         return set()
     changed = {site for site in one if one[site] != other.get(site)}
     return changed | {site.rpartition(".")[0] for site in other if site not in one}
+
+
+@functools.lru_cache(maxsize=64)
+def scopes_of(text: bytes) -> Mapping[str, tuple[str, ...]]:
+    """Return the lines of each definition of a file as ``scopes`` does; a change is asked about at each distance."""
+    return scopes(outline(decoded(text)))
 
 
 def scopes(root: Item) -> dict[str, tuple[str, ...]]:
@@ -120,16 +133,60 @@ def scopes(root: Item) -> dict[str, tuple[str, ...]]:
     }
 
 
-def has_sites(change: FileDiff, trees: Trees) -> bool:
-    """Tell whether the tree has the file and each class or function of it that the change edits."""
+def lacking(change: FileDiff, trees: Trees) -> str:
+    """Return what the tree lacks of where the change goes; nothing where it has all of that."""
     there = trees.file(change.file)
     if change.before is None:
-        return True
+        return ""
     if there is None:
-        return False
+        return "the file"
     whole = trees.outline(there, onto=True)
-    wanted = sites(change.before, change.after) - {""} if change.after is not None else set()
-    return whole is None or all(whole.find(site) is not None for site in wanted)
+    if whole is None or change.after is None:
+        return ""
+    if any(whole.find(site) is None for site in sites(change.before, change.after) - {""}):
+        return "a class or function"
+    try:
+        before, after = (scopes_of(text) for text in (change.before, change.after))
+    except (NoOutlineError, UnicodeDecodeError):
+        return ""
+    known = scopes(whole)
+    changed = ((before[site], after.get(site, ()), known.get(site, ())) for site in before)
+    return "a statement" if any(itertools.starmap(is_without, changed)) else ""
+
+
+def is_without(before: Sequence[str], after: Sequence[str], there: Sequence[str]) -> bool:
+    """Tell whether a change takes out or rewrites lines of a definition of which the tree's has none, nor one like it.
+
+    It is not without them where it has what the change puts in their place.
+    """
+    if before == after:
+        return False
+    one, other, lines = ([line.strip() for line in text] for text in (before, after, there))
+    rows = list(map(words, set(lines)))
+    for kind, start, end, first, last in difflib.SequenceMatcher(
+        None, one, other, autojunk=False
+    ).get_opcodes():
+        gone = [row for row in map(words, one[start:end]) if len(row) > 2]
+        come = [line for line in other[first:last] if len(words(line)) > 2]
+        is_made = bool(come) and set(come) <= set(lines)
+        if (
+            kind in {"replace", "delete"}
+            and gone
+            and not is_made
+            and not any(is_like(row, each) for row in gone for each in rows)
+        ):
+            return True
+    return False
+
+
+def is_like(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Tell whether two lines are the same but for a word, or nearly, so that one may be a form of the other."""
+    if len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) == 1:
+        return True
+    if 2 * min(len(one), len(other)) <= FORM * (len(one) + len(other)):
+        return False
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    return matcher.quick_ratio() > FORM and matcher.ratio() > FORM
 
 
 # ---- what becomes of it ---------------------------------------------------------------------------------------------
@@ -176,6 +233,7 @@ def with_tools(
             yield name, tool(bench), compare.cpu_seconds() - started
 
 
+@collector.paused()
 def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees, root: Path) -> Landing:
     """Bring a change to a tree with every tool, and count what becomes of its files."""
     started = time.process_time()
@@ -198,8 +256,10 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
     for change in changes:
         if not change.file.endswith(".py") or change.after is None or change.file not in whole:
             continue
-        if not has_sites(change, trees):
+        missing = lacking(change, trees)
+        if missing:
             figures.siteless += 1
+            figures.lacking.update([missing])
             continue
         figures.files += 1
         if not whole[change.file].is_whole:
@@ -372,8 +432,7 @@ def compared(
     """
     try:
         versions = [
-            scopes(outline(decoded(text or b"")))
-            for text in (change.before, change.after, stood, made, wanted or stood)
+            scopes_of(text or b"") for text in (change.before, change.after, stood, made, wanted or stood)
         ]
     except (NoOutlineError, UnicodeDecodeError):
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,6 +123,8 @@ def command(
             raise
     written = alone is not None and not dry_run and bool(found[0].changed)
     _print(found, written=written, as_json=as_json)
+    if written and alone is not None and not as_json:
+        _say_next(alone)
     if any(not each.is_whole or any(change.findings for change in each.changes) for each in found):
         context.exit(1)
 
@@ -145,6 +148,18 @@ def _print(found: Sequence[Ported], *, written: bool, as_json: bool) -> None:
         console.say(f"\n{said} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
         for place in each.folders:
             console.say(f"{escaped(str(place))} has the patch that makes the same of this tree.")
+
+
+def _say_next(tree: Path) -> None:
+    """Say what to type for the first conflict that was left."""
+    from patchkit.cli import console
+    from patchkit.transaction.unfinished import unfinished
+    from patchkit.tree.tree import open_tree
+
+    block = next((block for blocks in unfinished(open_tree(tree)).values() for block in blocks), None)
+    if block is not None:
+        words = shlex.join(("resolve", str(tree), block.patch, block.edit))
+        console.say_next((words, "records the first conflict, once you took its markers out"))
 
 
 def _print_change(change: PortedChange, *, brief: bool) -> None:

@@ -98,6 +98,9 @@ def command(
     console.say(f"{patch} {edit} is recorded as {how}.")
     if done.remembered:
         console.say("Where the same code stands, patchkit apply --resolved writes the same.")
+    if done.ported:
+        console.say_next((f"status{asked.tail}", "shows what is left to finish"))
+        return
     console.say_next((f"apply{asked.tail}", "applies the rest"))
 
 

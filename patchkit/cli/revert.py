@@ -47,7 +47,8 @@ def command(
     from patchkit.findings.printable import escaped
 
     patches = options.at_hand(folders, arguments, installed=installed)
-    words = options.understood(arguments, installed, folders, patches, everything=everything)
+    known = options.with_recorded(patches, arguments, installed=installed)
+    words = options.understood(arguments, installed, folders, known, everything=everything)
     tree = words.open()
     with console.working(tree):
         reverted, left = (

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from patchkit.drafting import difference
 from patchkit.drafting.change import FileDiff
-from patchkit.drafting.whole import drafted
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
@@ -133,7 +132,8 @@ class Source:
         except UnicodeDecodeError:
             raise UsageError(f"{path} is not readable as UTF-8: save it as that, and try again.") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
-        made = difference.of_diffs(base, (text,))
+        asked = difference.Asked(str(path), "--from")
+        made = difference.of_diffs(base, (text,), asked=asked)
         return Change(difference.facts_of_diff(name, text), base, made.files, made.left)
 
     def _commits(self) -> list[str]:
@@ -148,7 +148,7 @@ class Source:
         return commits
 
     def _commit(self, commit: str) -> Change:
-        made = difference.of_commit(self._repository, commit)
+        made = difference.of_commit(self._repository, commit, asked="")
         facts = difference.facts_of_commit(self._repository, commit[:12], commit)
         number = facts.upstream.rpartition("/")[2]
         facts = replace(facts, id=number) if number else facts
@@ -303,6 +303,10 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
 
 def _kept(steps: Sequence[_Step], folder: Path) -> tuple[Path, ...]:
     """Write a patch folder for each change as it is there: the folder itself of one, or one in it for each."""
+    from patchkit.drafting.whole import (
+        drafted,
+    )  # It loads all kinds of edit, which nothing else of a port does.
+
     places: list[Path] = []
     for step in steps:
         files = [FileDiff(change.file, change.before, change.after) for change in step.plan.changes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,9 +12,10 @@ from patchkit.errors import ConflictError, PatchkitError, UsageError
 from patchkit.plan.conflict import at_site, short_of
 from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped, resolution
-from patchkit.plan.status import ACCEPTED, BY_HAND, State, note_of
+from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, State, note_of
 from patchkit.transaction import resolve as resolving
 from patchkit.transaction.remembered import Remembered
+from patchkit.transaction.revert import recorded
 from patchkit.transaction.unfinished import advice, before_markers, unfinished
 from patchkit.transaction.write import require_settled
 from patchkit.tree.tree import OverlayTree
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import EditStatus
     from patchkit.tree.tree import CheckoutTree
 
     Contents = Mapping[str, bytes | None]
@@ -38,6 +39,8 @@ class Resolved:
     remembered: bool
     accepted: bool = False
     """Whether it is in place on the person's word alone."""
+    ported: bool = False
+    """Whether a port left its conflict, so that no patch at hand knows it."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +61,22 @@ def resolve(
     the person's word counts for the code. A comment there says who made it.
     """
     require_settled(tree)
+    is_by_hand = (patch, edit) in resolving.by_hand(tree)
+    file = None if _is_at_hand(patches, patch, edit) else resolving.conflict_of(tree, patch, edit)
+    if file is not None:
+        return _resolve_ported(tree, file, patch, edit)
+    if is_by_hand:
+        return Resolved(recorded=False, remembered=False)
+    if patch not in patches.ids and patch in recorded(tree):
+        raise UsageError(
+            f"{patch} left no conflict {edit!r} in {tree.package}",
+            advice=f"patchkit status {tree.root} shows what does",
+        )
     named = patches.get(patch)
     _require_edit(named, edit)
-    if (patch, edit) in resolving.by_hand(tree):
-        return Resolved(recorded=False, remembered=False)
     if (patch, edit) in resolving.made(tree):
         raise ConflictError(f"{patch}: {edit} was made by patchkit itself, so there is nothing to record.")
-    for file, blocks in unfinished(tree).items():
-        for block in blocks:
-            if (block.patch, block.edit) == (patch, edit):
-                raise ConflictError(
-                    f"{file}:{block.start + 1}: the conflict still stands there: {advice(block)}."
-                )
+    _require_out(tree, patch, edit)
     before = before_markers(tree)
     status = _status_of(tree, patches, before, patch, edit)
     missing = not _is_in_place(status)
@@ -113,12 +120,44 @@ def resolve(
     return Resolved(recorded=True, remembered=remembered, accepted=missing)
 
 
+def _is_at_hand(patches: PatchSet, patch: str, edit: str) -> bool:
+    return patch in patches.ids and edit in [each.name for each in patches.get(patch).edits]
+
+
+def _resolve_ported(tree: CheckoutTree, file: str, patch: str, edit: str) -> Resolved:
+    """Record what a person made of a conflict of a port, whose outcome nothing but their word tells."""
+    _require_out(tree, patch, edit)
+    try:
+        ast.parse(tree.read(file) or b"" if file.endswith(".py") else b"")
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise ConflictError(
+            f"{file}:{line}: this is not valid Python: mend it, and run patchkit resolve {patch} {edit} again."
+        ) from None
+    if not resolving.record_ported(tree, patch, EditStatus(edit, file, "", State.PENDING)):
+        raise ConflictError(
+            f"{file}: the conflict of {patch} {edit} is gone with the code around it, so there is nothing to record."
+        )
+    return Resolved(recorded=True, remembered=False, ported=True)
+
+
+def _require_out(tree: CheckoutTree, patch: str, edit: str) -> None:
+    """Raise ConflictError while the markers of a conflict stand."""
+    for file, blocks in unfinished(tree).items():
+        for block in blocks:
+            if (block.patch, block.edit) == (patch, edit):
+                raise ConflictError(
+                    f"{file}:{block.start + 1}: the conflict still stands there: {advice(block)}."
+                )
+
+
 def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str:
     """Put back what apply found where it left the conflict of an edit, and return the file; the edit stays out.
 
     UsageError for an unknown edit; ConflictError, and nothing written, where no conflict of it stands.
     """
-    _require_edit(patches.get(patch), edit)
+    if _is_at_hand(patches, patch, edit) or resolving.conflict_of(tree, patch, edit) is None:
+        _require_edit(patches.get(patch), edit)
     return resolving.give_up(tree, patch, edit)
 
 

@@ -38,6 +38,16 @@ class Difference:
     left: tuple[str, ...] = ()
 
 
+class Asked(NamedTuple):
+    """How a caller's own user names a diff, and the tree that it was made on."""
+
+    diff: str = "--from-diff"
+    tree: str = "--on"
+
+
+_OF_NEW = Asked()
+
+
 class _Hunk(NamedTuple):
     header: str
     first: int
@@ -63,15 +73,17 @@ def places_of(package: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*filter(None, [place_of(package)]), *own, *PLACES)))
 
 
-def of_commit(root: Path, commit: str, places: Sequence[str] = PLACES) -> Difference:
+def of_commit(
+    root: Path, commit: str, places: Sequence[str] = PLACES, asked: str = "--from-commit "
+) -> Difference:
     """Return what a commit, or a range of them, changes in the package; UsageError for one that is none.
 
-    ``places`` are those where the repository has the package's files.
+    ``places`` are those where the repository has the package's files; errors begin with how it was ``asked`` for.
     """
     first, last = _ends(commit)
     raw = git(root, "diff-tree", "-r", "-z", "--no-renames", "--raw", first, last, "--")
     if raw.returncode != 0:
-        raise UsageError(f"--from-commit {commit}: no commit of {root} with a parent: git fetch it there.")
+        raise UsageError(f"{asked}{commit}: no commit of {root} with a parent: git fetch it there.")
     words = raw.stdout.decode(errors="surrogateescape").split("\0")
     files: list[FileDiff] = []
     left: list[str] = []
@@ -90,7 +102,9 @@ def of_commit(root: Path, commit: str, places: Sequence[str] = PLACES) -> Differ
             left.append(f"{_shown(name)}: its mode changes, which no edit says.")
         if blobs[0] != blobs[1]:
             sides = zip((first, last), blobs, strict=True)
-            contents = [_blob(root, f"{end}:{name}") if blob.strip("0") else None for end, blob in sides]
+            contents = [
+                _blob(root, f"{end}:{name}", asked) if blob.strip("0") else None for end, blob in sides
+            ]
             files.append(FileDiff(file, *contents))
     return Difference(tuple(files), tuple(left))
 
@@ -115,10 +129,10 @@ def _ends(commit: str) -> tuple[str, str]:
     return (first or "HEAD", last.lstrip(".") or "HEAD") if dots else (f"{commit}^", commit)
 
 
-def _blob(root: Path, name: str) -> bytes:
+def _blob(root: Path, name: str, asked: str) -> bytes:
     shown = git(root, "cat-file", "blob", name)
     if shown.returncode != 0:  # An entry with a slash in its name is listed like a file in a folder.
-        raise UsageError(f"--from-commit: {_shown(name)} is no file that git finds: run git fsck there.")
+        raise UsageError(f"{asked}{_shown(name)} is no file that git finds: run git fsck there.")
     return shown.stdout
 
 
@@ -142,7 +156,11 @@ def _facts(identifier: str, subject: str, body: str, sha: str) -> Facts:
 
 
 def of_diffs(
-    tree: Tree, texts: Iterable[str], base: Iterable[str] = (), places: Sequence[str] = PLACES
+    tree: Tree,
+    texts: Iterable[str],
+    base: Iterable[str] = (),
+    places: Sequence[str] = PLACES,
+    asked: Asked = _OF_NEW,
 ) -> Difference:
     """Return what unified diffs, one after the other, change in ``tree``, on which those of ``base`` are made first.
 
@@ -150,11 +168,11 @@ def of_diffs(
     """
     contents: dict[str, bytes | None] = {}
     for text in base:
-        _made(tree, text, contents, "--base", places)
+        _made(tree, text, contents, asked._replace(diff="--base"), places)
     before = dict(contents)
     left: list[str] = []
     for text in texts:
-        left += _made(tree, text, contents, "--from-diff", places)
+        left += _made(tree, text, contents, asked, places)
     files = []
     for file, after in contents.items():
         was = before[file] if file in before else tree.read(file)
@@ -164,7 +182,7 @@ def of_diffs(
 
 
 def _made(
-    tree: Tree, text: str, contents: dict[str, bytes | None], option: str, places: Sequence[str]
+    tree: Tree, text: str, contents: dict[str, bytes | None], asked: Asked, places: Sequence[str]
 ) -> Iterable[str]:
     """Make a diff in ``contents``, and return what of it is left out."""
     left: list[str] = []
@@ -172,7 +190,7 @@ def _made(
     def there(file: str) -> bytes | None:
         return contents[file] if file in contents else tree.read(file)
 
-    for part in _parts(text, option):
+    for part in _parts(text, asked):
         name = part.new or part.old or ""
         files = [None if each is None else _inside(each, places) for each in (part.old, part.new)]
         if all(file is None for file in files):
@@ -188,7 +206,7 @@ def _made(
             continue
         if set(part.modes) == _PLAIN_MODES:
             left.append(f"{_shown(name)}: its mode changes, which no edit says.")
-        _make(part, files, there, contents, option)
+        _make(part, files, there, contents, asked)
     return left
 
 
@@ -197,30 +215,32 @@ def _make(
     files: Sequence[str | None],
     there: Callable[[str], bytes | None],
     contents: dict[str, bytes | None],
-    option: str,
+    asked: Asked,
 ) -> None:
     old, new = files
     was = there(old) if old is not None else None
     if old is not None and was is None:
         raise UsageError(
-            f"{option}: {old}: the tree has no such file: name with --on the tree that the diff was made on."
+            f"{asked.diff}: {old}: the tree has no such file: name with {asked.tree} the tree that the diff was made "
+            "on."
         )
     if old is None and new is not None and there(new) is not None:
         raise UsageError(
-            f"{option}: {new}: the diff makes this file, and the tree has one: name another tree with --on."
+            f"{asked.diff}: {new}: the diff makes this file, and the tree has one: name another tree with "
+            f"{asked.tree}."
         )
     try:
         source = (was or b"").decode()
     except UnicodeDecodeError:
         raise UsageError(f"{old} is not readable as UTF-8: save it as that, and try again.") from None
-    after = _applied(old or new or "", source, part.hunks, option).encode()
+    after = _applied(old or new or "", source, part.hunks, asked).encode()
     if old is not None and (new is None or part.is_renamed) and old != new:
         contents[old] = None
     if new is not None:
         contents[new] = after
 
 
-def _parts(text: str, option: str) -> Iterator[_Part]:
+def _parts(text: str, asked: Asked) -> Iterator[_Part]:
     """Yield what a diff says of each file; UsageError where a hunk has fewer lines than it says."""
     lines = text.split("\n")
     part: _Part | None = None
@@ -241,7 +261,7 @@ def _parts(text: str, option: str) -> Iterator[_Part]:
             part.old, part.new = old, new
             at += 1
         elif part is not None and line.startswith("@@ "):
-            hunk, at = _hunk(lines, at, option)
+            hunk, at = _hunk(lines, at, asked)
             part.hunks.append(hunk)
             continue
         elif part is not None and not part.hunks:
@@ -286,11 +306,11 @@ def _unquoted(name: str) -> str:
     )
 
 
-def _hunk(lines: Sequence[str], at: int, option: str) -> tuple[_Hunk, int]:
+def _hunk(lines: Sequence[str], at: int, asked: Asked) -> tuple[_Hunk, int]:
     header = lines[at].removesuffix("\r")
     said = _HUNK.match(header)
     if said is None:
-        raise UsageError(f"{option}: {header!r} is not the head of a hunk: give a unified diff.")
+        raise UsageError(f"{asked.diff}: {header!r} is not the head of a hunk: give a unified diff.")
     wanted = [1 if said[group] is None else int(said[group]) for group in (2, 4)]
     old: list[str] = []
     new: list[str] = []
@@ -307,7 +327,9 @@ def _hunk(lines: Sequence[str], at: int, option: str) -> tuple[_Hunk, int]:
             break
         at += 1
     if [len(old), len(new)] != wanted:
-        raise UsageError(f"{option}: the hunk {header} has fewer lines than it says: give the diff whole.")
+        raise UsageError(
+            f"{asked.diff}: the hunk {header} has fewer lines than it says: give the diff whole."
+        )
     if at < len(lines) and lines[at].startswith(_NO_NEWLINE):
         _without_newline(old, new, lines[at - 1][:1])
         at += 1
@@ -320,7 +342,7 @@ def _without_newline(old: list[str], new: list[str], sign: str) -> None:
             side[-1] = side[-1].removesuffix("\n").removesuffix("\r")
 
 
-def _applied(file: str, source: str, hunks: Sequence[_Hunk], option: str) -> str:
+def _applied(file: str, source: str, hunks: Sequence[_Hunk], asked: Asked) -> str:
     lines = re.findall(r"[^\n]*\n|[^\n]+", source)
     ends = {line.endswith("\r\n") for line in lines if line.endswith("\n")}
     shift = 0
@@ -330,8 +352,8 @@ def _applied(file: str, source: str, hunks: Sequence[_Hunk], option: str) -> str
         at = min(_places(lines, old), key=lambda place: abs(place - wanted), default=None) if old else wanted
         if at is None or not 0 <= at <= len(lines):
             raise UsageError(
-                f"{option}: {file}: the lines of {hunk.header.strip()} are not in the tree: name with --on the tree "
-                "that the diff was made on."
+                f"{asked.diff}: {file}: the lines of {hunk.header.strip()} are not in the tree: name with {asked.tree} "
+                "the tree that the diff was made on."
             )
         lines[at : at + len(old)] = new
         shift += len(new) - len(old)

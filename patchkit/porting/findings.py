@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from patchkit import collector
 from patchkit.findings.finding import Confidence
 from patchkit.plan.rehearse import undefined_names
 from patchkit.porting.tokens import words
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _CHECKS = (imports.check, signatures.check, reads.check)
 
 
+@collector.paused()
 def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPlace) -> tuple[Finding, ...]:
     """Return what is wrong with ``tree`` with other ``contents``, and was not before; edits ``in_place`` are new."""
     files = [file for file, text in contents.items() if text is not None and file.endswith(".py")]
@@ -42,15 +44,15 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
     # All of a file that goes may be in one that comes.
     stood = {file: None if contents[file] is None else tree.read(file) for file in contents}
     after = _subject(OverlayTree(tree, contents), stood, in_place, new)
-    before = _subject(tree, stood, in_place, new)
-    earlier = Counter(_said(each) for check in _CHECKS for each in check(before).findings)
+    there = [each for check in _CHECKS for each in check(after).findings]
+    before = _subject(tree, stood, in_place, new) if there else None
+    earlier = Counter(_said(each) for check in _CHECKS if before for each in check(before).findings)
     found: list[Finding] = []
-    for check in _CHECKS:
-        for each in check(after).findings:
-            if earlier[_said(each)] > 0:
-                earlier[_said(each)] -= 1
-            else:
-                found.append(each)
+    for each in there:
+        if earlier[_said(each)] > 0:
+            earlier[_said(each)] -= 1
+        else:
+            found.append(each)
     return (*_undefined(tree, contents, files), *found)
 
 

@@ -8,6 +8,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from patchkit.plan.rehearse import undefined_names
 from patchkit.porting.outline import MODULE, Item, NoOutlineError, outline
 from patchkit.porting.pairing import likeness
 from patchkit.tree.sglang import SERVING, files_of, module_of
@@ -38,9 +39,24 @@ class Trees:
         self.onto = onto
         self._renamed = renamed
         self._outlines: dict[tuple[bool, str], Item | None] = {}
+        self._files: dict[str, str | None] = {}
+        self._fresh: dict[str, dict[str, bytes]] = {}
+        self._undefined: dict[tuple[str, bytes], list[str]] = {}
 
     def file(self, name: str) -> str | None:
         """Return the file of the second tree that a file of the first is there, None if none is."""
+        if name not in self._files:
+            self._files[name] = self._found(name)
+        return self._files[name]
+
+    def undefined(self, file: str, content: bytes) -> list[str]:
+        """Return the names that a file of the second tree would use undefined with this content, and does not now."""
+        if (file, content) not in self._undefined:
+            found = undefined_names(self.onto.read(file) or b"", content)
+            self._undefined[file, content] = [name for name, _ in found]
+        return self._undefined[file, content]
+
+    def _found(self, name: str) -> str | None:
         if self.onto.read(name) is not None:
             return name
         noted = self._renamed(name)
@@ -55,9 +71,12 @@ class Trees:
             return None
         suffix = posixpath.splitext(name)[1]
         stem = posixpath.basename(name)
-        fresh = [file for file in self.onto.files(SERVING, suffix) if self.base.read(file) is None]
-        named = [file for file in fresh if posixpath.basename(file) == stem] or fresh
-        scores = sorted(((alike(text, self.onto.read(file) or b""), file) for file in named), reverse=True)
+        if suffix not in self._fresh:
+            files = [file for file in self.onto.files(SERVING, suffix) if self.base.read(file) is None]
+            self._fresh[suffix] = {file: self.onto.read(file) or b"" for file in files}
+        fresh = self._fresh[suffix]
+        named = [file for file in fresh if posixpath.basename(file) == stem] or list(fresh)
+        scores = sorted(((alike(text, fresh[file]), file) for file in named), reverse=True)
         if not scores or scores[0][0] < LIKE or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
             return None
         return scores[0][1]

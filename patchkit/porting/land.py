@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from patchkit.plan.rehearse import undefined_names
+from patchkit import collector
 from patchkit.porting import lines
 from patchkit.porting.follow import LIKE, alike, decoded, encoded
-from patchkit.porting.merge import Edit, Merge, Outcome, imported
+from patchkit.porting.merge import Edit, Merge, Outcome, Same, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
 from patchkit.porting.surroundings import told
-from patchkit.porting.tokens import words
+from patchkit.porting.tokens import shifted, words
+from patchkit.tree.index import index_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from patchkit.porting.follow import Trees
     from patchkit.porting.merge import Key
@@ -60,17 +61,20 @@ class Landing:
     marked: dict[str, bytes | None] = field(default_factory=dict)
 
 
+@collector.paused()
 def land(sources: Sources, trees: Trees, name: str = "") -> Landing:
     """Make a change on the second of two trees; ``name`` is what markers call it.
 
-    An edit whose code has a name that nothing there defines is not made.
+    An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python.
     """
     known = Outlines()
     refused: dict[Key, str] = {}
     sources, moves = _with_moves(sources)
     while True:
-        landing = _Landing(trees, moves, refused, known, name).land(sources)
-        more = {key: why for key, why in _unmet(landing, trees).items() if key not in refused}
+        made = _Landing(trees, moves, refused, known, name)
+        landing = made.land(sources)
+        found = made.invalid(landing.files) or made.unmet(landing.files)
+        more = {key: why for key, why in found.items() if key not in refused}
         if not more:
             return landing
         refused |= more
@@ -94,24 +98,6 @@ def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
     return found, moves
 
 
-def _unmet(landing: Landing, trees: Trees) -> dict[Key, str]:
-    """Return the edits that leave a name undefined, and what it is."""
-    found: dict[Key, str] = {}
-    for name, content in landing.contents.items():
-        if content is None or not name.endswith(".py"):
-            continue
-        before = trees.onto.read(name)
-        for missing, _ in undefined_names(before or b"", content):
-            edits = [edit for file in landing.files for edit in file.edits if edit.key is not None]
-            for edit in edits:
-                assert edit.key is not None
-                item, part = edit.key
-                text = item.head if part else item.own
-                if missing in words(edit.wanted or text) or missing in _defined(item):
-                    found[edit.key] = f"{missing} is not defined there"
-    return found
-
-
 def _defined(item: Item) -> set[str]:
     """Return what an item defines or imports: what is left without it when that goes."""
     names = {item.name} if item.is_definition else set[str]()
@@ -119,10 +105,11 @@ def _defined(item: Item) -> set[str]:
 
 
 class Outlines:
-    """The versions of files that a change has, as items; each text is read once."""
+    """The versions of files that a change has, as items; each text is read once, and compared once."""
 
     def __init__(self) -> None:
         self._found: dict[bytes, Item] = {}
+        self.same = Same()
 
     def of(self, content: bytes) -> Item:
         """Return a text as items; NoOutlineError or UnicodeDecodeError where it is no Python."""
@@ -139,11 +126,12 @@ class _Landing:
         self._moves = dict(moves)
         self._known = known
         self._contents: dict[str, bytes | None] = {}
-        self._merging = Merge(lambda _item: None, refused)
+        self._merging = Merge(lambda _item: None, refused, known.same)
         self._name = name
         self._marked: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
-        self._others: dict[str, set[str]] = {}
+        self._from: dict[str, list[str]] = {}
+        """Of which files of the change the edits are that are made in a file."""
 
     def land(self, sources: Sources) -> Landing:
         files = [self._file(name, *versions) for name, versions in sources.items()]
@@ -155,6 +143,52 @@ class _Landing:
         for file in files:
             self._know_unchanged(file)
         return Landing(files, self._contents, self._contents | self._marked)
+
+    def invalid(self, files: Sequence[LandedFile]) -> dict[Key, str]:
+        """Return the edits of functions that are no valid Python with them, or of the file where it is no function."""
+        found: dict[Key, str] = {}
+        for name, content in self._written():
+            if not _is_valid(name, content):
+                mine = self._inside(name, files)
+                within = [edit for edit in mine if not self._is_valid_around(edit)]
+                found |= {
+                    edit.key: "what is left there is no valid Python" for edit in within or mine if edit.key
+                }
+        return found
+
+    def unmet(self, files: Sequence[LandedFile]) -> dict[Key, str]:
+        """Return the edits that leave a name undefined in their file, and what it is."""
+        found: dict[Key, str] = {}
+        for name, content in self._written():
+            for missing in self._trees.undefined(name, content):
+                for edit in self._inside(name, files):
+                    assert edit.key is not None
+                    item, part = edit.key
+                    text = item.head if part else item.own
+                    if missing in words(edit.wanted or text) or missing in _defined(item):
+                        found[edit.key] = f"{missing} is not defined there"
+        return found
+
+    def _written(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each file that is merged and changes, by its name as it was there, and its new content."""
+        for name in self._roots:
+            content = self._contents.get(self._target(name))
+            if content is not None:
+                yield name, content
+
+    def _inside(self, name: str, files: Sequence[LandedFile]) -> list[Edit]:
+        """Return the edits that were made in a file."""
+        edits = [edit for file in files for edit in file.edits if edit.key is not None and edit.place]
+        return [
+            edit for edit in edits if edit.place and self._roots[name] in (edit.place, *edit.place.around)
+        ]
+
+    def _is_valid_around(self, edit: Edit) -> bool:
+        function = edit.place.function if edit.place is not None else None
+        if function is None:
+            return True
+        text = shifted(self._merging.render(function), function.indent, "")
+        return _is_valid(function.site, text.encode())
 
     def _write(self, name: str) -> None:
         before = self._trees.onto.read(name) or b""
@@ -170,17 +204,18 @@ class _Landing:
     def _bring(self, name: str, sources: Sources) -> tuple[str, ...]:
         """Import what the new code of a file has from an import that is not there; return the files to write anew."""
         content = self._contents[self._target(name)]
-        file = next((f for f in sources if self._trees.file(f) == name), None)
-        after = sources[file][1] if file is not None else None
-        if content is None or after is None:
-            return ()
-        try:
-            imports = _imports(self._known.of(after))
-        except (NoOutlineError, UnicodeDecodeError):
+        after = [sources[file][1] for file in self._from[name]]
+        imports: dict[str, str] = {}
+        for text in (text for text in after if text is not None):
+            try:
+                imports |= _imports(self._known.of(text))
+            except (NoOutlineError, UnicodeDecodeError):
+                continue
+        if content is None or not imports:
             return ()
         lines = [
             line
-            for missing, _ in undefined_names(self._trees.onto.read(name) or b"", content)
+            for missing in self._trees.undefined(name, content)
             if missing in imports and (line := self._trees.importing(imports[missing]))
         ]
         for line in dict.fromkeys(lines):
@@ -189,7 +224,7 @@ class _Landing:
 
     def _know_unchanged(self, file: LandedFile) -> None:
         """Say of edits that make nothing new that they are there already."""
-        names = {file.onto, *self._others.get(file.file, ())}
+        names = {file.onto, *(name for name, there in self._from.items() if file.file in there)}
         if names & self._roots.keys() and not any(self._target(name) in self._contents for name in names):
             made = {Outcome.LANDED, Outcome.CHANGED}
             file.edits = [
@@ -273,7 +308,7 @@ class _Landing:
             if text != texts[2]:
                 self._contents[found.onto] = encoded(text, ours)
             return
-        self._roots[found.onto] = known
+        self._enter(found.onto, known, found.file)
         self._made(found, lambda: self._merging.make(base, theirs, known))
         found.edits = [told(edit, base) for edit in found.edits]
 
@@ -291,12 +326,16 @@ class _Landing:
         if place is None:
             return None
         file, definition = place
-        self._others.setdefault(found.file, set()).add(file)
         found.notes.append(f"{item.site} is {definition.site} in {file} there")
         root = self._trees.outline(file, onto=True)
         assert root is not None  # The definition is in it.
-        self._roots.setdefault(file, root)
+        self._enter(file, root, found.file)
         return definition
+
+    def _enter(self, name: str, root: Item, source: str) -> None:
+        """Note that edits of a file of the change are made in a file."""
+        self._roots.setdefault(name, root)
+        self._from.setdefault(name, []).append(source)
 
     def _scattered(self, found: LandedFile, before: bytes, after: bytes) -> bool:
         """Make the edits of a file that is not there in its definitions, wherever they are."""
@@ -306,6 +345,14 @@ class _Landing:
             return False
         self._made(found, lambda: self._merging.scatter(base, theirs))
         return True
+
+
+def _is_valid(name: str, content: bytes) -> bool:
+    try:
+        index_module(name, content)  # What is checked of the file later asks for the same.
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _imports(module: Item) -> dict[str, str]:

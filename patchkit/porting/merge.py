@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import enum
 import keyword
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit.porting import tokens
@@ -62,6 +62,26 @@ class Edit:
 
 
 @dataclass
+class Same:
+    """What is the same in which items, found once however often these are merged."""
+
+    _pairs: dict[tuple[Item, Item], dict[Item, Item]] = field(default_factory=dict)
+    _names: dict[tuple[Item, Item], dict[str, str]] = field(default_factory=dict)
+
+    def parts(self, one: Item, other: Item) -> dict[Item, Item]:
+        """Return the parts of two items that are the same."""
+        if (one, other) not in self._pairs:
+            self._pairs[one, other] = paired(one.parts, other.parts)
+        return self._pairs[one, other]
+
+    def names(self, one: Item, other: Item) -> dict[str, str]:
+        """Return the names of a function that are others in another one."""
+        if (one, other) not in self._names:
+            self._names[one, other] = _renamed_locals(one, other, self.parts(one, other))
+        return self._names[one, other]
+
+
+@dataclass
 class Merge:
     """The edits of a change, made in the outlines of another tree; ``elsewhere`` finds a definition that moved.
 
@@ -70,6 +90,7 @@ class Merge:
 
     elsewhere: Elsewhere
     refused: Mapping[Key, str] = field(default_factory=dict)
+    same: Same = field(default_factory=Same)
     edits: list[Edit] = field(default_factory=list)
     followed: set[str] = field(default_factory=set)
     """Which names were taken for which, and where."""
@@ -85,7 +106,7 @@ class Merge:
 
     def scatter(self, base: Item, theirs: Item) -> None:
         """Make in definitions, wherever they are, what one file changes of another that is not there."""
-        pairs = paired(base.parts, theirs.parts)
+        pairs = self.same.parts(base, theirs)
         for one, other in pairs.items():
             if one.plain != other.plain and one.is_definition:
                 self._missing(one, other)
@@ -213,7 +234,7 @@ class Merge:
             return
         else:
             try:
-                made = tokens.merged(was, becomes, stands)
+                made = _valid(tokens.merged(was, becomes, stands))
             except tokens.ClashError as error:
                 imports = _joined(base, theirs, ours)
                 if not imports:
@@ -258,7 +279,7 @@ class Merge:
             return
         else:
             try:
-                made, outcome = _merged_heads(was, becomes, stands), Outcome.CHANGED
+                made, outcome = _valid(_merged_heads(was, becomes, stands), ours.kind), Outcome.CHANGED
             except tokens.ClashError as error:
                 self._note(base, Outcome.CONFLICT, str(error), theirs=theirs, ours=ours)
                 return
@@ -287,11 +308,13 @@ class Merge:
 
     def _rows(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make in the parts of an item what another makes of its counterpart's."""
-        to_theirs = paired(base.parts, theirs.parts)
-        to_ours = paired(base.parts, ours.parts)
+        to_theirs = self.same.parts(base, theirs)
+        to_ours = self.same.parts(base, ours)
         if ours.is_function and ours not in self._names:
-            self._names[ours] = _renamed_locals(base, ours, to_ours)
+            self._names[ours] = self.same.names(base, ours)
         row = _Row(base, theirs, ours, to_theirs, to_ours)
+        gaps = list(row.gaps())
+        moves = {} if base.is_scope else _moves(gaps)
         stuck: set[Item] = set()
         for one, other in to_theirs.items():
             if one.plain != other.plain:
@@ -299,7 +322,9 @@ class Merge:
                 self._changed(row, one, other)
                 is_stuck = any(edit.outcome is Outcome.CONFLICT for edit in self.edits[first:])
                 stuck |= {other} if is_stuck and not other.parts else set()
-        for gap in row.gaps():
+        for one, other in moves.items():
+            self._moved(row, one, other)
+        for gap in (each for each in (gap.without(moves) for gap in gaps) if each.gone or each.come):
             beside = {
                 *theirs.parts[max(0, gap.left) : gap.left + 1],
                 *theirs.parts[gap.right : gap.right + 1],
@@ -313,6 +338,30 @@ class Merge:
                     self._come(row, gap)
             else:
                 self._replaced(row, gap)
+
+    def _moved(self, row: _Row, base: Item, theirs: Item) -> None:
+        """Move a statement to its new place, as it is there."""
+        ours = row.to_ours.get(base)
+        if ours is None and any(theirs.code == each.code for each in row.fresh()):
+            self._note(theirs, Outcome.ALREADY)
+            return
+        if ours is None or ours.parts:
+            reason = f"the statement that moves is not there{_moved_to(base, row.ours)}"
+            self._note(base, Outcome.CONFLICT, reason, theirs=theirs, ours=row.ours)
+            return
+        slot = row.slot([theirs])
+        if slot.container is not row.ours or not slot.certain:
+            self._note(base, Outcome.CONFLICT, slot.reason, theirs=theirs, ours=ours)
+        elif not self._refuses(theirs, theirs=theirs, ours=ours):
+            self._texts[ours] = ""
+            if ours.plain == base.plain:
+                self._put(row.ours, slot.at, [theirs], ours.indent)
+            else:
+                self._slots.setdefault((row.ours, slot.at), []).append(ours.text)
+            is_same = self._is_same(base, ours)
+            outcome = Outcome.LANDED if is_same and not slot.reason else Outcome.CHANGED
+            reason = slot.reason or ("" if is_same else "the statement that moves says more or less there")
+            self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
     def _changed(self, row: _Row, base: Item, theirs: Item) -> None:
         ours = row.to_ours.get(base)
@@ -347,7 +396,7 @@ class Merge:
         if place is not None:
             self._item(base, theirs, place)
         elif base.kind == "ClassDef" and theirs.kind == "ClassDef":
-            pairs = paired(base.parts, theirs.parts)
+            pairs = self.same.parts(base, theirs)
             for one, other in pairs.items():
                 if one.plain != other.plain and one.is_definition:
                     self._missing(one, other)
@@ -366,10 +415,9 @@ class Merge:
         if not fresh:
             self._note(theirs, Outcome.ALREADY)
             return True
-        imports = [at for at, each in enumerate(row.ours.parts) if each.is_import]
         indent = row.ours.parts[0].indent if row.ours.parts else ""
         text = "".join(f"{indent}{name}\n" for name in fresh)
-        self._slots.setdefault((row.ours, imports[-1] + 1 if imports else 0), []).append(text)
+        self._slots.setdefault((row.ours, _behind_imports(row.ours)), []).append(text)
         self._note(theirs, Outcome.LANDED)
         return True
 
@@ -453,9 +501,7 @@ class Merge:
 
     def bring(self, root: Item, line: str) -> None:
         """Import something into a file, behind its other imports."""
-        at = [at for at, each in enumerate(root.parts) if each.is_import]
-        docstring = bool(root.parts) and _says_little(root.parts[0])
-        self._slots.setdefault((root, at[-1] + 1 if at else int(docstring)), []).append(f"{line}\n")
+        self._slots.setdefault((root, _behind_imports(root)), []).append(f"{line}\n")
 
     def _come(self, row: _Row, gap: _Gap) -> None:
         """Put what comes beside what it came beside."""
@@ -518,6 +564,29 @@ class _Gap:
     come: list[Item]
     left: int
     right: int
+
+    def without(self, moves: Mapping[Item, Item]) -> _Gap:
+        """Return the gap without the statements that move."""
+        come = set(moves.values())
+        return _Gap(
+            [each for each in self.gone if each not in moves],
+            [each for each in self.come if each not in come],
+            self.left,
+            self.right,
+        )
+
+
+def _moves(gaps: Sequence[_Gap]) -> dict[Item, Item]:
+    """Return the statements that go from one place and come, as they are, to another one of the same block."""
+    gone = [(each, gap) for gap in gaps for each in gap.gone if not each.parts]
+    come = [(each, gap) for gap in gaps for each in gap.come]
+    found: dict[Item, Item] = {}
+    for one, gap in gone:
+        same = [(other, to) for other, to in come if other.code == one.code]
+        alone = len(same) == 1 and sum(each.code == one.code for each, _ in gone) == 1
+        if alone and same[0][1] is not gap and not _says_little(one):
+            found[one] = same[0][0]
+    return found
 
 
 @dataclass
@@ -587,7 +656,15 @@ class _Row:
         return sum(other < place for other in behind) > 1
 
     def slot(self, come: Sequence[Item]) -> _Slot:
-        """Return where what comes goes, beside what it came beside."""
+        """Return where what comes goes, beside what it came beside, and never where nothing leads to it."""
+        found = self._place(come)
+        before = found.container.parts[: found.at]
+        if before and before[-1].is_exit:
+            reason = "what it would stand behind leaves the block there"
+            return replace(found, reason=reason, certain=False, stands=before[-1].plain)
+        return found
+
+    def _place(self, come: Sequence[Item]) -> _Slot:
         theirs, ours = self.theirs.parts, self.ours
         first, last = theirs.index(come[0]), theirs.index(come[-1])
         left = self._beside(range(first - 1, -1, -1), behind=True)
@@ -599,10 +676,11 @@ class _Row:
             each.plain for each in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
         )
         is_free = self._is_free(come)
+        is_beside = left.is_next or right.is_next or ours.is_scope or not ours.parts
+        if not is_beside and not all(map(_says_little, come)):
+            return _Slot(ours, low, "what it stood beside is not there", certain=False, was=was)
         if low == high:
-            if left.item or right.item or ours.is_scope or not ours.parts:
-                return _Slot(ours, low)
-            return _Slot(ours, low, "nothing of what it stood beside is there", certain=False)
+            return _Slot(ours, low)
         if low > high:
             reason = "" if is_free else "what it stands between has another order there"
             return _Slot(ours, low if left.steps <= right.steps else high, reason, was=was)
@@ -612,8 +690,6 @@ class _Row:
             is_low = is_left_nearer or (left.item is None and right.steps > 1)
             return _Slot(ours, low if is_low else high)
         at = low if is_left_nearer else high
-        if left.steps > 1 and right.steps > 1:
-            return _Slot(ours, at, "what it stood beside is not there", certain=False, was=was, stands=stands)
         return _Slot(ours, at, "what stands beside it uses the same names", was=was, stands=stands)
 
     def _is_free(self, come: Sequence[Item]) -> bool:
@@ -624,17 +700,17 @@ class _Row:
     def _beside(self, order: Iterable[int], *, behind: bool) -> _Neighbour:
         """Return the nearest item of ours on one side, also one under a condition by now; without one, the end."""
         places = {each: at for at, each in enumerate(self.ours.parts)}
+        fresh = {each.code: each for each in self.fresh()}
+        steps = 0
         for steps, at in enumerate(order, 1):
             base = self.from_theirs.get(self.theirs.parts[at])
-            if base is None:
-                continue
-            if base in self.to_ours:
-                item = self.to_ours[base]
+            item = fresh.get(self.theirs.parts[at].code) if base is None else self.to_ours.get(base)
+            if item is not None:
                 return _Neighbour(item, steps, places[item] + behind)
-            inside = _inside(base, self.ours) if steps == 1 else None
+            inside = _inside(base, self.ours) if base is not None and steps == 1 else None
             if inside is not None:
                 return _Neighbour(inside, steps, None)
-        return _Neighbour(None, 0, 0 if behind else len(self.ours.parts))
+        return _Neighbour(None, steps, 0 if behind else len(self.ours.parts))
 
     def _apart(self, left: _Neighbour, right: _Neighbour) -> _Slot:
         """Return where something goes that has a neighbour in another block by now."""
@@ -655,6 +731,11 @@ class _Neighbour:
     steps: int
     at: int | None
 
+    @property
+    def is_next(self) -> bool:
+        """Whether nothing that is not there stood between, up to it or to the end of the block."""
+        return self.steps <= (self.item is not None)
+
 
 def _same_shape(*items: Item) -> bool:
     kinds = {item.kind for item in items}
@@ -674,6 +755,18 @@ def _merged_heads(was: str, becomes: str, stands: str) -> str:
     return tokens.merged(was, becomes, stands)
 
 
+_AROUND = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}
+
+
+def _valid(made: str, kind: str = "") -> str:
+    """Return a statement, or the header of a ``kind``; ClashError where it is none."""
+    try:
+        ast.parse(f"{_AROUND.get(kind, '')}{made.rstrip()}\n    pass\n" if kind else made)
+    except (SyntaxError, ValueError):
+        raise tokens.ClashError("what both make of it is no valid Python") from None
+    return made
+
+
 def _bare(item: Item) -> str:
     """Return an item's header at no indent."""
     return tokens.shifted(item.head, item.indent, "")
@@ -687,10 +780,22 @@ def _says_little(item: Item) -> bool:
     )
 
 
+def _behind_imports(block: Item) -> int:
+    """Return where an import goes: behind the others above all definitions, or at the beginning."""
+    end = next((at for at, each in enumerate(block.parts) if each.is_definition), len(block.parts))
+    at = [at for at, each in enumerate(block.parts[:end]) if each.is_import]
+    has_docstring = bool(block.parts) and _is_docstring(block.parts[0])
+    return at[-1] + 1 if at else int(has_docstring)
+
+
+def _is_docstring(item: Item) -> bool:
+    return item.kind == "Expr" and _says_little(item)
+
+
 def _inside(base: Item, ours: Item) -> Item | None:
     """Return the statement of a function that stands in another of its blocks by now, None unless it is there once."""
     function, was = ours.function, base.function
-    if function is None or was is None or len(tokens.words(base.own)) < 4:
+    if function is None or was is None or len(base.words) < 4:
         return None
     there = [each for each in function.walk() if each.kind == base.kind and each.code == base.code]
     here = [each for each in was.walk() if each.kind == base.kind and each.code == base.code]
@@ -699,7 +804,7 @@ def _inside(base: Item, ours: Item) -> Item | None:
 
 def _moved_to(base: Item, ours: Item) -> str:
     """Say in which other function of the file a statement stands, if it stands in one."""
-    if len(tokens.words(base.own)) < 4:
+    if len(base.words) < 4:
         return ""
     root = ours.around[0] if ours.around else ours
     sites = [each.site for each in root.walk() if each.kind == base.kind and each.code == base.code]

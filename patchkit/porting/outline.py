@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.porting.tokens import shifted
+from patchkit.porting.tokens import shifted, words
 from patchkit.tree.limits import require_shallow, require_short
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = frozenset({"FunctionDef", "AsyncFunctionDef"})
 _IMPORTS = frozenset({"Import", "ImportFrom"})
+_EXITS = frozenset({"Return", "Raise", "Continue", "Break"})
 MODULE = "module"
 
 
@@ -73,6 +75,17 @@ class Item:
             return "\n".join(map(ast.dump, self.nodes))
         return "\n".join((" ".join(self.head.split()), *(part.code for part in self.parts)))
 
+    @cached_property
+    def words(self) -> Sequence[str]:
+        """The words and signs of its own text."""
+        return words(self.own)
+
+    @cached_property
+    def inner(self) -> Counter[str]:
+        """The lines of its parts that say something, wherever they stand."""
+        lines = (line.strip() for part in self.parts for line in part.own.splitlines())
+        return Counter(line for line in lines if len(line) > 2 and not line.startswith("#"))
+
     @property
     def indent(self) -> str:
         """The white space that the item's own lines begin with."""
@@ -93,6 +106,11 @@ class Item:
     def is_import(self) -> bool:
         """Whether it is an import."""
         return self.kind in _IMPORTS
+
+    @property
+    def is_exit(self) -> bool:
+        """Whether nothing that stands behind it in its block is reached."""
+        return self.kind in _EXITS
 
     @property
     def is_scope(self) -> bool:

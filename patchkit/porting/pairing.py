@@ -70,7 +70,9 @@ def _like(one: Sequence[Item], other: Sequence[Item], found: Mapping[Item, Item]
 
 
 def _best(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
-    if not left or not right or len(left) * len(right) > _MANY:
+    if len(left) * len(right) > _MANY:
+        return _of_one_name(left, right)
+    if not left or not right:
         return {}
     scores = [[likeness(a, b) for b in right] for a in left]
     # The best sum of likenesses in order, as in the longest common subsequence.
@@ -92,6 +94,14 @@ def _best(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
     return found
 
 
+def _of_one_name(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
+    """Pair, in order, what assigns to the same."""
+    one, other = ([item for item in row if item.name and "Assign" in item.kind] for row in (left, right))
+    left_names, right_names = [item.name for item in one], [item.name for item in other]
+    blocks = difflib.SequenceMatcher(None, left_names, right_names, autojunk=False).get_matching_blocks()
+    return {one[block.a + n]: other[block.b + n] for block in blocks for n in range(block.size)}
+
+
 def likeness(one: Item, other: Item) -> float:
     """Return how like two items are, up to 1; 0 for two that are not taken for the same."""
     if one.kind != other.kind and {one.kind, other.kind} not in (
@@ -109,17 +119,16 @@ def likeness(one: Item, other: Item) -> float:
         return 1.0 if one.name == other.name else 0.0
     if one.parts and other.parts:
         return _compound(one, other)
-    ratio = _ratio(words(one.own), words(other.own))
     if one.name and one.name == other.name and one.kind != "Expr":
+        ratio = _ratio(one.words, other.words, _SAME_TARGET)
         return max(ratio, _SAME_TARGET)
-    if one.name != other.name and ratio < (0.9 if one.kind == "Expr" else 0.75):
-        return 0.0
-    return ratio if ratio >= _LIKE else 0.0
+    least = _LIKE if one.name == other.name else 0.9 if one.kind == "Expr" else 0.75
+    return _ratio(one.words, other.words, least)
 
 
 def _compound(one: Item, other: Item) -> float:
     first, second = _header(one), _header(other)
-    head = 1.0 if first == second else _ratio(words(first), words(second))
+    head = 1.0 if first == second else _ratio(words(first), words(second), _LIKE)
     body = _shared(one, other)
     score = max(body, (head + body) / 2 if head >= _LIKE else 0.0, 0.9 * head if head > 0.85 else 0.0)
     return score if score >= _HALF else 0.0
@@ -136,24 +145,31 @@ def _body(one: Item, other: Item) -> float:
 
 def _shared(one: Item, other: Item) -> float:
     """Return how much of the lines of two bodies is the same, wherever it stands."""
-    left, right = (Counter(_lines(item)) for item in (one, other))
-    total = sum(left.values()) + sum(right.values())
-    return 2 * sum((left & right).values()) / total if total else 0.0
+    left, right = one.inner, other.inner
+    total = left.total() + right.total()
+    return 2 * _common(left, right) / total if total else 0.0
 
 
-def _lines(item: Item) -> list[str]:
-    lines = (line.strip() for part in item.parts for line in part.own.splitlines())
-    return [line for line in lines if line and not line.startswith("#") and len(line) > 2]
+def _common(one: Counter[str], other: Counter[str]) -> int:
+    return sum(min(number, other[each]) for each, number in one.items() if each in other)
 
 
-def _ratio(one: Sequence[str], other: Sequence[str]) -> float:
-    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
-    return matcher.ratio() if matcher.quick_ratio() >= _SAME_TARGET else 0.0
+def _ratio(one: Sequence[str], other: Sequence[str], least: float) -> float:
+    """Return how much of two rows is the same, in order, up to 1; 0 for less than ``least``."""
+    total = len(one) + len(other)
+    if not total:
+        return 1.0
+    if 2 * min(len(one), len(other)) < least * total:
+        return 0.0
+    if 2 * _common(Counter(one), Counter(other)) < least * total:
+        return 0.0
+    ratio = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+    return ratio if ratio >= least else 0.0
 
 
 def alike(one: Item, other: Item) -> float:
     """Return how much of the lines of two items is the same, in order, up to 1."""
-    return _ratio(one.bare.splitlines(), other.bare.splitlines())
+    return _ratio(one.bare.splitlines(), other.bare.splitlines(), _SAME_TARGET)
 
 
 def renames(pairs: Mapping[Item, Item], base: Item, ours: Item) -> dict[str, str]:
@@ -162,7 +178,7 @@ def renames(pairs: Mapping[Item, Item], base: Item, ours: Item) -> dict[str, str
     What speaks for it are paired statements that differ in nothing else.
     """
     votes: dict[str, Counter[str]] = {}
-    here, there = set(words(base.own)), set(words(ours.own))
+    here, there = set(base.words), set(ours.words)
     for one, other in pairs.items():
         if one.code == other.code:
             continue

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from patchkit.porting.merge import Edit
     from patchkit.porting.outline import Item
 
-_EXITS = frozenset({"Return", "Raise", "Continue", "Break"})
-
 
 def told(edit: Edit, base: Item) -> Edit:
     """Return an edit, with a reason where its function of ``base`` differs from the other tree's in such a way."""
@@ -32,16 +30,16 @@ def told(edit: Edit, base: Item) -> Edit:
 
 def _exits(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, str]]:
     """Yield a way out of the function that stands in front of the edit there alone."""
-    known = {_guarded(each).code for each in was.walk() if each.kind in _EXITS}
+    known = {_guarded(each).code for each in was.walk() if each.is_exit}
     theirs = edit.key[0].function if edit.key is not None else None
-    known |= {_guarded(each).code for each in theirs.walk() if each.kind in _EXITS} if theirs else set()
+    known |= {_guarded(each).code for each in theirs.walk() if each.is_exit} if theirs else set()
     place = edit.place
     around = set(place.around) if place is not None else set()
     for each in function.walk():
         if each is place:
             return
         guard = _guarded(each)
-        if each.kind in _EXITS and guard.code not in known and guard.above in around:
+        if each.is_exit and guard.code not in known and guard.above in around:
             line = (guard.head or guard.parts[0].head if guard.parts else guard.head).strip().rstrip(":")
             yield f"`{line}` there leaves before it", "", guard.plain
 

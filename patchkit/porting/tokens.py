@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_TOKEN = re.compile(
-    r"""[rRbBuUfF]{0,2}(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-    |\d[\w.]*(?:(?<=[eE])[+-]\d+)?|\w+|->|:=|\*\*=?|//=?|>>=?|<<=?|[-+*/%&|^@=!<>]=|\.\.\.|[^\w\s]""",
-    re.DOTALL | re.VERBOSE,
-)
-_SPACE = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
+_WORD = r"""[rRbBuUfF]{0,2}(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+    |\d[\w.]*(?:(?<=[eE])[+-]\d+)?|\w+|->|:=|\*\*=?|//=?|>>=?|<<=?|[-+*/%&|^@=!<>]=|\.\.\.|[^\w\s]"""
+_BETWEEN = r"(?:\s|\\\n|\#[^\n]*)*"
+_TOKEN = re.compile(_WORD, re.DOTALL | re.VERBOSE)
+_SPACE = re.compile(_BETWEEN)
+# Without the end a last comment would be given back sign by sign.
+_WORDS = re.compile(f"{_BETWEEN}(?:({_WORD})|\\Z)", re.DOTALL | re.VERBOSE)
+_QUOTED = re.compile(r"([rRbBuUfF]{0,2})(\"{3}|'{3}|\"|')(.*)\2", re.DOTALL)
+_SPOKEN = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
+_PART = re.compile(r"\w+|[^\w\s]")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -67,11 +71,16 @@ class Element:
     def name(self) -> str:
         """The keyword, the key of a dictionary or the parameter that it is; nothing of one that counts by its place."""
         words = [node.code for node in self.nodes]
-        if len(words) > 1 and words[1] in {"=", ":"}:
+        if len(words) > 1 and words[1] in {"=", ":"} and words[0] != "lambda":
             return words[0]
         if words and words[0] in {"*", "**"}:
             return words[0]
         return ""
+
+    @property
+    def is_keyword(self) -> bool:
+        """Whether nothing may follow it that counts by its place."""
+        return self.name == "**" or (bool(self.name) and "=" in {node.code for node in self.nodes})
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ Node = Token | Group
 
 def words(text: str) -> list[str]:
     """Return the words and signs of a text, comments left out."""
-    return [token.word for token in _tokens(text)[0]]
+    return [word for word in _WORDS.findall(text) if word]
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
@@ -205,7 +214,10 @@ def _group(tokens: Sequence[Token], at: int) -> tuple[Group, int]:
 def merged(base: str, theirs: str, ours: str) -> str:
     """Return ``ours`` with what ``theirs`` changes of ``base``; ClashError where both change the same."""
     (b, _), (t, _), (o, end) = parsed(base), parsed(theirs), parsed(ours)
-    return "".join(node.text for node in _rows(b, t, o)) + end
+    row = _rows(b, t, o)
+    # Its first word may have gone, and the next one brings the space that was between them.
+    made = [_spaced(row[0], _space(o[0])), *row[1:]] if row and o else row
+    return "".join(node.text for node in made) + end
 
 
 def _pairs(one: Sequence[str], other: Sequence[str]) -> dict[int, int]:
@@ -293,7 +305,8 @@ def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) 
             continue
         found += _chunk(base[b:at], theirs[t:t_end], ours[o:o_end])
         if not is_end:
-            found.append(_node(base[at], theirs[t_end], ours[o_end]))
+            is_signature = at > 1 and base[at - 2].key == "def"
+            found.append(_node(base[at], theirs[t_end], ours[o_end], is_signature=is_signature))
         b, t, o = at + 1, t_end + 1, o_end + 1
     return found
 
@@ -308,10 +321,35 @@ def _chunk(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -
         return ours
     if b == o:
         return theirs
+    if len(base) == len(theirs) == len(ours) == 1:
+        message = _message(base[0].code, theirs[0].code, ours[0].code)
+        if message:
+            return [Token(_space(ours[0]), message)]
     raise ClashError(f"`{' '.join(b)}` is `{' '.join(o)}` there, and becomes `{' '.join(t)}`")
 
 
-def _node(base: Node, theirs: Node, ours: Node) -> Node:
+def _message(base: str, theirs: str, ours: str) -> str:
+    """Merge three strings of several words, whose changes have one in between; nothing of any others."""
+    quoted = [_QUOTED.fullmatch(each) for each in (base, theirs, ours)]
+    strings = [each for each in quoted if each is not None]
+    forms = {each.group(1, 2) for each in strings}
+    if len(strings) != len(quoted) or len(forms) != 1 or not all(map(is_prose, (base, theirs, ours))):
+        return ""
+    rows = ([Token("", word) for word in _SPOKEN.findall(each[3])] for each in strings)
+    ((prefix, quote),) = forms
+    try:
+        spoken = "".join(node.text for node in _in_row(*rows))
+    except ClashError:
+        return ""
+    return f"{prefix}{quote}{spoken}{quote}"
+
+
+def is_prose(word: str) -> bool:
+    """Tell whether a token is a string of several words."""
+    return word[-1:] in {'"', "'"} and " " in word
+
+
+def _node(base: Node, theirs: Node, ours: Node, *, is_signature: bool = False) -> Node:
     if isinstance(base, Token) or isinstance(theirs, Token) or isinstance(ours, Token):
         return ours
     if theirs.code in (base.code, ours.code):
@@ -321,7 +359,7 @@ def _node(base: Node, theirs: Node, ours: Node) -> Node:
     if len(base.elements) == len(theirs.elements) == len(ours.elements) == 1:
         row = _rows(base.elements[0].nodes, theirs.elements[0].nodes, ours.elements[0].nodes)
         return replace(ours, elements=(replace(ours.elements[0], nodes=tuple(row)),))
-    return _elements(base, theirs, ours)
+    return _elements(base, theirs, ours, is_signature=is_signature)
 
 
 def pair_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[int, int]:
@@ -355,7 +393,7 @@ def _alike(one: Element, other: Element) -> bool:
     return difflib.SequenceMatcher(None, left, right, autojunk=False).ratio() > 0.5
 
 
-def _elements(base: Group, theirs: Group, ours: Group) -> Group:
+def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = False) -> Group:
     b, t, o = base.elements, theirs.elements, ours.elements
     to_theirs, to_ours = pair_elements(b, t), pair_elements(b, o)
     from_theirs = {value: key for key, value in to_theirs.items()}
@@ -387,25 +425,44 @@ def _elements(base: Group, theirs: Group, ours: Group) -> Group:
             continue
         if each.name in named:
             raise ClashError(f"`{each.code}` comes, and `{named[each.name]}` is there")
-        slots.setdefault(_slot(at, len(t), mine_of, len(o), bool(each.name)), []).append(each)
+        slots.setdefault(_slot(at, t, mine_of, o, is_signature=is_signature), []).append(each)
     row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *kept[at : at + 1]) if each]
     return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))
 
 
-def _slot(at: int, size: int, mine: dict[int, int], end: int, is_named: bool) -> int:
-    """Return in front of which element a new one goes; ClashError where nothing beside it tells."""
+def _slot(
+    at: int, theirs: Sequence[Element], mine: dict[int, int], ours: Sequence[Element], *, is_signature: bool
+) -> int:
+    """Return in front of which element a new one goes; ClashError where it can stand nowhere beside the others."""
     left = next((n for n in range(at - 1, -1, -1) if n in mine), None)
-    right = next((n for n in range(at + 1, size) if n in mine), None)
+    right = next((n for n in range(at + 1, len(theirs)) if n in mine), None)
     low = 0 if left is None else mine[left] + 1
-    high = end if right is None else mine[right]
-    if low == high or is_named or (left is None and right is not None):
+    high = len(ours) if right is None else mine[right]
+    between = ours[low:high]
+    if not between:
         return low if left is not None or right is None else high
+    if theirs[at].name:
+        return low + _last_in_front(between, is_signature=is_signature)
     if right is None:
-        # What comes last stays last: ours may have more in front of it.
+        return low + _first_behind(theirs[at], between, is_signature=is_signature)
+    if left is None:
         return high
-    if left is not None and at - left <= right - at:
-        return low
-    return high
+    return low if at - left <= right - at else high
+
+
+def _last_in_front(between: Sequence[Element], *, is_signature: bool) -> int:
+    """Return behind how many elements one with a name goes: what counts by its place keeps that."""
+    if is_signature:
+        return next((n for n, each in enumerate(between) if each.code[:1] == "*"), len(between))
+    return max((n + 1 for n, each in enumerate(between) if not each.name), default=0)
+
+
+def _first_behind(new: Element, between: Sequence[Element], *, is_signature: bool) -> int:
+    """Return behind how many elements the last one without a name goes: ours may have more in front of it."""
+    keywords = [n for n, each in enumerate(between) if each.is_keyword]
+    if keywords and is_signature:
+        raise ClashError(f"`{new.code}` comes, and `{between[keywords[0]].code}` is there")
+    return keywords[0] if keywords else len(between)
 
 
 def _is_part(code: str, of: str) -> bool:
@@ -415,9 +472,13 @@ def _is_part(code: str, of: str) -> bool:
 
 
 def is_part(ours: str, base: str) -> bool:
-    """Tell whether a statement has nothing that another has not, in this order."""
-    rest = iter(words(base))
-    return all(word in rest for word in words(ours))
+    """Tell whether a statement has nothing that another has not, in this order; a message counts word by word."""
+    rest = iter(_spoken(base))
+    return all(word in rest for word in _spoken(ours))
+
+
+def _spoken(text: str) -> list[str]:
+    return [part for word in words(text) for part in (_PART.findall(word) if is_prose(word) else [word])]
 
 
 def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Element]:
@@ -428,7 +489,7 @@ def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Eleme
     lone = len(row) == 1 and len(ours.elements) > 1 and ours.opening.word == "("
     for at, each in enumerate(row):
         first, *rest = each.nodes or (Token("", ""),)
-        space = first.space if isinstance(first, Token) else first.opening.space
+        space = _space(first)
         if at and not space:
             first = _spaced(first, " ")
         elif not at and space and "\n" not in space and ours.elements and not _space_of(ours.elements[0]):
@@ -439,8 +500,11 @@ def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Eleme
 
 
 def _space_of(element: Element) -> str:
-    first = element.nodes[0] if element.nodes else Token("", "")
-    return first.space if isinstance(first, Token) else first.opening.space
+    return _space(element.nodes[0]) if element.nodes else ""
+
+
+def _space(node: Node) -> str:
+    return node.space if isinstance(node, Token) else node.opening.space
 
 
 def _spaced(node: Node, space: str) -> Node:

@@ -130,6 +130,35 @@ def record_by_hand(
     return done.made if done else None
 
 
+def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
+    """Return the file in which a conflict of that name was left, whether it stands or not; None for none."""
+    store = Store(tree.package)
+    for record in store.read().records:
+        for layer in record.layers:
+            for file, known in layer.files.items():
+                text = b"" if known.applied is None else store.get(known.applied)
+                if any((block.patch, block.edit) == (patch, edit) for block in blocks_in(text)):
+                    return file
+    return None
+
+
+def record_ported(tree: CheckoutTree, patch: str, edit: EditStatus) -> bool:
+    """Record that a person finished the conflict of a port: their lines become what revert takes back with it.
+
+    False, and nothing recorded, where the ledger knows no such conflict any more.
+    """
+    require_settled(tree)
+    with locked(tree) as store:
+        ledger = store.read()
+        stands = tree.read(edit.file) or b""
+        found = _lookup(store, ledger, _record(tree, store), _Edit(patch, edit, stands, None))
+        if found is not None:
+            old, done = found
+            after = ledger.with_record(old, done.record)
+            write_all(tree, store, checked(tree, {}), before=ledger, after=after, kept=(done.content,))
+    return found is not None
+
+
 def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
     """Put what was found back in place of the conflict of an edit, and return the file.
 

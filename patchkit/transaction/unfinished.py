@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.patchset.patch import Patch
 from patchkit.plan.markers import Block, HalfError, as_found, blocks_in
-from patchkit.plan.status import EditStatus, State
+from patchkit.plan.status import EditStatus, PatchStatus, State
 from patchkit.transaction.store import Store
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -65,13 +65,22 @@ def before_markers(tree: CheckoutTree) -> dict[str, bytes | None]:
 def as_left(
     statuses: Iterable[PatchStatus], blocks: Mapping[str, Iterable[Block]]
 ) -> tuple[PatchStatus, ...]:
-    """Return the statuses with the conflicts that are left for a person to finish."""
+    """Return the statuses with the conflicts that are left for a person to finish, also those of a port."""
     left = {
         (block.patch, block.edit, file): f"line {block.start + 1}: {advice(block)}"
         for file, inside in blocks.items()
         for block in inside
     }
-    return tuple(_as_left(status, left) for status in statuses)
+    known = tuple(statuses)
+    names = dict.fromkeys(at[0] for at in left)
+    ported = [name for name in names if name not in {status.patch.id for status in known}]
+    others = (PatchStatus(nameless(name), State.CONFLICT, ()) for name in ported)
+    return tuple(_as_left(status, left) for status in (*known, *others))
+
+
+def nameless(name: str) -> Patch:
+    """Return a patch of which nothing is at hand but what it is called, as of a change that was ported."""
+    return Patch(id=name, title=name, why="", risk="", verify="", edits=())
 
 
 def _as_left(status: PatchStatus, left: Mapping[tuple[str, str, str], str]) -> PatchStatus:

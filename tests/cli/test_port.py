@@ -340,7 +340,24 @@ def test_a_diff_that_is_none_is_refused_in_a_sentence_and_nothing_is_written(
     before = everything(fork)
     result = run("port", diff, "--from", own, "--onto", fork, code=2)
     assert said in result.output
+    assert "--from-diff" not in result.output
+    assert "--on " not in result.output
     assert everything(fork) == before
+
+
+@pytest.mark.parametrize(
+    "file", [DESK, "srt/nothing-like-it.py"], ids=["of other lines", "of a file that is not there"]
+)
+def test_a_diff_of_another_tree_is_named_with_the_option_that_names_the_right_one(
+    fork: Path, tmp_path: Path, file: str
+) -> None:
+    own = write_package(tmp_path / "own" / "sglang", SOURCES).parent
+    diff = tmp_path / "it.diff"
+    name = f"python/sglang/{file}"
+    diff.write_text(f"--- a/{name}\n+++ b/{name}\n@@ -1,2 +1,2 @@\n nothing\n-like this\n+there\n")
+    said = " ".join(run("port", diff, "--from", own, "--onto", fork, code=2).output.split())
+    assert f"{diff}: {file}" in said
+    assert "name with --from the tree that the diff was made on" in said
 
 
 def test_line_ends_of_the_tree_stay_and_a_missing_last_one_too(main_line: Path, fork: Path) -> None:
@@ -429,3 +446,84 @@ def test_what_a_drifted_statement_says_already_is_there_already(main_line: Path,
     answer = asked("port", commit, "--repo", main_line, "--onto", fork)
     assert [outcome for _, _, outcome in edits(answer)] == ["already"]
     assert b"self.week" in (fork / "sglang" / DESK).read_bytes()
+
+
+OWN = b"        due = self.later() * 2\n"
+
+
+@pytest.fixture
+def left(main_line: Path, fork: Path) -> bytes:
+    """A fork in which a port left the markers of two conflicts, and what the file was before."""
+    commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    before = (fork / "sglang" / DESK).read_bytes()
+    said = run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1).output
+    assert f"patchkit resolve {fork} 77 edit-1" in " ".join(said.split())
+    return before
+
+
+def finished(fork: Path) -> None:
+    path = fork / "sglang" / DESK
+    head, _, rest = path.read_bytes().partition(b"<<<<<<< ")
+    path.write_bytes(head + OWN + rest.partition(b">>>>>>> ")[2].partition(b"\n")[2])
+
+
+@pytest.mark.usefixtures("left")
+def test_markers_of_a_port_are_in_the_status_with_what_to_type(fork: Path) -> None:
+    patches = json.loads(run("status", fork, "--json").stdout)["patches"]
+    (ported,) = [patch for patch in patches if patch["id"] == "77"]
+    assert (ported["state"], ported["edits"][0]["file"]) == ("conflict", DESK)
+    assert "patchkit resolve 77 edit-1" in ported["edits"][0]["reason"]
+
+
+@pytest.mark.usefixtures("left")
+def test_a_conflict_of_a_port_is_not_resolved_while_its_markers_stand(fork: Path) -> None:
+    before = everything(fork)
+    assert "the conflict still stands there" in run("resolve", fork, "77", "edit-1", code=3).output
+    assert everything(fork) == before
+
+
+def test_a_conflict_of_a_port_that_a_person_finished_is_recorded_and_reverted_with_it(
+    fork: Path, left: bytes
+) -> None:
+    finished(fork)
+    said = run("resolve", fork, "77", "edit-1").output
+    assert "77 edit-1 is recorded as made by hand" in said
+    assert f"Next: patchkit status {fork} shows what is left to finish" in " ".join(said.split())
+    assert "is recorded already" in run("resolve", fork, "77", "edit-1").output
+    assert OWN in (fork / "sglang" / DESK).read_bytes()
+    assert run("revert", fork, "77").output.startswith("< 77\n")
+    assert (fork / "sglang" / DESK).read_bytes() == left
+
+
+@pytest.mark.usefixtures("left")
+def test_a_conflict_that_a_port_did_not_leave_is_refused_with_what_to_type(fork: Path) -> None:
+    said = " ".join(run("resolve", fork, "77", "edit-9", code=2).output.split())
+    assert "77 left no conflict 'edit-9'" in said
+    assert f"patchkit status {fork} shows what does" in said
+
+
+def test_a_conflict_of_a_port_is_given_up_and_the_rest_is_reverted_by_its_name(
+    fork: Path, left: bytes
+) -> None:
+    run("resolve", fork, "77", "edit-1", "--give-up")
+    assert (fork / "sglang" / DESK).read_bytes() == left.replace(*LENT)
+    run("revert", fork, "77")
+    assert (fork / "sglang" / DESK).read_bytes() == left
+
+
+@pytest.mark.usefixtures("left")
+def test_what_is_no_python_is_no_resolution_of_a_port(fork: Path) -> None:
+    finished(fork)
+    drifted(fork, (OWN, b"        due = (\n"))
+    assert "is not valid Python: mend it" in run("resolve", fork, "77", "edit-1", code=3).output
+
+
+def test_a_port_is_reverted_by_its_name_and_a_name_that_nothing_has_is_refused(
+    main_line: Path, fork: Path
+) -> None:
+    before = everything(fork)
+    run("port", changed(main_line, LENT), "--repo", main_line, "--onto", fork)
+    assert "no patch is called '78'" in run("revert", fork, "78", code=2).output
+    run("revert", fork, "77")
+    assert everything(fork) == before

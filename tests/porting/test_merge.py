@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from patchkit.porting.merge import Merge, Outcome
@@ -84,6 +84,11 @@ SUITE = [
     ("\n\ndef fee(days):\n", "\n\ndef pay(sum):\n    return sum\n\n\ndef fee(days):\n"),
 ]
 
+MOVES = (
+    "        book.out = True\n        note(book, due)\n        return due\n",
+    "        note(book, due)\n        book.out = True\n        return due\n",
+)
+
 
 @pytest.mark.parametrize(
     "change", SUITE, ids=[new.strip().splitlines()[-1] for _, new in SUITE[:-3]] + ["gone", "fee", "pay"]
@@ -95,7 +100,7 @@ def test_on_its_own_tree_a_change_makes_what_it_says_byte_for_byte(change: tuple
     assert {outcome for outcome, _ in found} == {"landed"}
 
 
-@pytest.mark.parametrize("change", SUITE)
+@pytest.mark.parametrize("change", [*SUITE, MOVES])
 def test_where_it_is_already_nothing_changes(change: tuple[str, str]) -> None:
     theirs = program(LIBRARY, change)
     made, _ = ported(program(), theirs, theirs)
@@ -189,9 +194,9 @@ def test_an_order_that_counts_is_said() -> None:
 
 
 def test_strings_of_several_lines_keep_theirs_at_another_indent() -> None:
-    base = "def f():\n    a()\n    return 1\n"
-    theirs = 'def f():\n    a()\n    say("""\nas it is\n  here\n""")\n    return 1\n'
-    ours = "def f():\n    if on:\n        a()\n"
+    base = "def f():\n    a(1)\n    return 1\n"
+    theirs = 'def f():\n    a(1)\n    say("""\nas it is\n  here\n""")\n    return 1\n'
+    ours = "def f():\n    if on:\n        a(1)\n"
     made, _ = ported(base, theirs, ours)
     assert 'say("""\nas it is\n  here\n""")' in made
 
@@ -320,3 +325,86 @@ def test_a_function_that_goes_and_is_another_there_is_a_conflict() -> None:
         ),
     )
     assert ported(program(), theirs, ours) == (ours, [("conflict", "fee")])
+
+
+def test_a_statement_that_moves_is_as_it_is_there_at_its_new_place() -> None:
+    ours = program(LIBRARY, ("        note(book, due)\n", "        note(book, due, reader)\n"))
+    theirs = program(LIBRARY, MOVES)
+    made, found = ported(program(), theirs, ours)
+    assert made == theirs.replace("note(book, due)", "note(book, due, reader)")
+    assert found == [("changed", "Desk.lend")]
+
+
+def test_a_statement_that_moves_and_is_not_there_does_not_come() -> None:
+    ours = program(LIBRARY, ("        note(book, due)\n", ""))
+    made, found = ported(program(), program(LIBRARY, MOVES), ours)
+    assert (made, found) == (ours, [("conflict", "Desk.lend")])
+
+
+def test_many_fields_of_which_none_is_as_it_was_are_told_by_their_names() -> None:
+    base = "class Options:\n" + "".join(f"    field_{n}: int = {n}\n" for n in range(250))
+    theirs = base.replace("field_77: int = 77", "field_77: int = 7700")
+    ours = base.replace(": int", ": Flag[int]")
+    made, found = ported(base, theirs, ours)
+    assert made == ours.replace("= 77\n", "= 7700\n")
+    assert found == [("changed", "Options")]
+
+
+LATER = (
+    "        due = today() + self.days\n        book.out = True\n        note(book, due)\n",
+    "        due = today() + self.days\n        with clock():\n            book.out = True\n"
+    "        note(book, due)\n        count(book)\n",
+)
+
+
+def test_what_comes_between_statements_that_are_not_there_is_a_conflict() -> None:
+    base = program(LIBRARY, LATER)
+    theirs = base.replace("        with clock", "        start = now()\n        with clock").replace(
+        "        note(book, due)\n", "        tell(book, now() - start)\n        note(book, due)\n"
+    )
+    ours = base
+    for line in LATER[1].splitlines(keepends=True):
+        ours = ours.replace(line, "" if "count" not in line else "        lent(book)\n")
+    made, found = ported(base, theirs, ours)
+    assert made == ours
+    assert {outcome for outcome, _ in found} == {"conflict"}
+
+
+def test_what_comes_last_does_not_come_behind_a_return() -> None:
+    base = "def f(x):\n    if x:\n        a(x)\n"
+    ours = "def f(x):\n    return a(x)\n"
+    assert ported(base, f"{base}    b(x)\n", ours) == (ours, [("conflict", "f")])
+
+
+def test_what_comes_beside_what_came_too_and_is_there_is_put_there() -> None:
+    theirs = program(
+        LIBRARY,
+        ("        book.out = True\n", "        first(book)\n        second(book)\n        book.out = True\n"),
+    )
+    ours = program(LIBRARY, ("        book.out = True\n", "        first(book)\n        book.is_out(True)\n"))
+    made, found = ported(program(), theirs, ours)
+    assert "        first(book)\n        second(book)\n" in made
+    assert "conflict" not in {outcome for outcome, _ in found}
+
+
+GIVEN = ["a", "b", "*c", "k=1", "m=2", "**d"]
+TAKEN = ["a", "b", "e=1", "*c", "k", "m=2", "**d"]
+
+
+def listed(names: list[str]) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(names), unique=True, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("form", "names"), [("f({})\n", GIVEN), ("def f({}):\n    return 1\n", TAKEN)], ids=["call", "signature"]
+)
+@given(data=st.data())
+def test_what_comes_out_is_valid(form: str, names: list[str], data: st.DataObject) -> None:
+    versions = [form.format(", ".join(data.draw(listed(names)))) for _ in range(3)]
+    try:
+        for each in versions:
+            outline(each)
+    except NoOutlineError:
+        assume(False)
+    made, _ = ported(*versions)
+    outline(made)

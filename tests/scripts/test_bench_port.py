@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from patchkit.drafting.change import FileDiff
+from patchkit.plan.rehearse import MemoryTree
+from patchkit.porting.follow import Trees
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path.append(str(SCRIPTS))
@@ -51,6 +53,34 @@ def test_the_sites_of_a_change_are_the_definitions_that_it_edits_or_adds_to(
     changes: tuple[tuple[bytes, bytes], ...], sites: set[str]
 ) -> None:
     assert bench_port.sites(BEFORE, changed(*changes)) == sites
+
+
+LENDING = [
+    (b"        return book\n", True),
+    (b"        note(book)\n        return book\n", False),
+    (b"        note(card)\n        return book\n", False),
+    (b"        note(card, today())\n        return book\n", True),
+    (b"        note(book)  # It is lent.\n        tell(book)\n        return book\n", False),
+    (b"        tell(reader)\n        return book\n", True),
+    (b"        sell(book, reader)\n        return book\n", False),
+]
+
+
+@pytest.mark.parametrize(("there", "lacks"), LENDING)
+def test_a_tree_lacks_a_statement_where_no_line_of_it_nor_one_like_it_is_there(
+    there: bytes, lacks: bool
+) -> None:
+    noting = (
+        b"    def lend(self, book):\n        return book\n",
+        b"    def lend(self, book):\n        note(book)\n        return book\n",
+    )
+    before = changed(noting)
+    after = before.replace(b"note(book)", b"sell(book, reader)")
+    tree = BEFORE.replace(noting[0], b"    def lend(self, book):\n" + there)
+    trees = Trees(MemoryTree({"srt/desk.py": before}), MemoryTree({"srt/desk.py": tree}))
+    assert bench_port.lacking(FileDiff("srt/desk.py", before, after), trees) == (
+        "a statement" if lacks else ""
+    )
 
 
 def test_a_file_that_landed_is_wrong_where_it_breaks_or_is_not_what_git_makes_of_it() -> None:
