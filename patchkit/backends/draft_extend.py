@@ -9,6 +9,15 @@ import torch
 if TYPE_CHECKING:
     from .shapes import QueryMetadata
 
+# What a tree calls it: the latter before 25014.
+_ACCEPTED = ("num_accept_tokens", "num_accepted_tokens")
+
+
+def accepted_tokens(spec_info: object) -> torch.Tensor:
+    """Return how many tokens each request of a v1 draft-extend accepted, by whichever name the tree has for it."""
+    named: torch.Tensor = next(getattr(spec_info, name) for name in _ACCEPTED if hasattr(spec_info, name))
+    return named
+
 
 def fill_draft_extend_v2(
     metadata: QueryMetadata, tokens_per_request: int, accepted: torch.Tensor, bs: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from .draft_extend import accepted_tokens
 from .flash_branches import plan_draft_branches, plan_verify_branches
 from .metadata import Batch, Lengths, PageTables
 from .paged import fill
@@ -99,7 +100,7 @@ def fill_flash_attention(
                 metadata.max_seq_len_q = spec_info.num_tokens_per_req
             extra = metadata.max_seq_len_q if adds_written else 0
         else:
-            accepted = spec_info.num_accept_tokens
+            accepted = accepted_tokens(spec_info)
     if not planned:
         fill(
             Batch(seq_lens, req_pool_indices, bs, extra),

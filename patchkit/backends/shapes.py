@@ -27,10 +27,9 @@ class Mode(Protocol):
 
 
 class SpecInfo(Protocol):
-    """What a batch carries of a draft: tokens a request, not positive where unset, and how many were accepted."""
+    """What a batch carries of a draft: tokens a request, not positive where unset."""
 
     num_tokens_per_req: int
-    num_accept_tokens: torch.Tensor
 
 
 class TreeInput(Protocol):

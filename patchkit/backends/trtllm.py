@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from .draft_extend import accepted_tokens
 from .metadata import Batch, Lengths, PageTables
 from .paged import fill
 
@@ -52,7 +53,7 @@ def fill_trtllm_mha(
         query_offsets = metadata.cu_seqlens_q
         drafted = cast("SpecInfo", spec_info)
         if not forward_mode.is_draft_extend_v2():
-            accepted = drafted.num_accept_tokens
+            accepted = accepted_tokens(drafted)
         elif drafted.num_tokens_per_req > 0:
             metadata.max_seq_len_q = drafted.num_tokens_per_req
     swa_pages = metadata.swa_page_table

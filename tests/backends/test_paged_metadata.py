@@ -26,6 +26,7 @@ from support.trtllm_backends import (
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchkit.backends import paged
+from patchkit.backends.flash_attention import fill_flash_attention
 from patchkit.backends.metadata import Batch, Lengths, PageTables
 from patchkit.backends.trtllm import fill_trtllm_mha
 
@@ -331,6 +332,22 @@ def test_a_v2_draft_extend_may_name_its_stride(named: int, expected: int) -> Non
     fill_trtllm_mha(backend, 3, rows, lens, forward_mode=Mode("extend v2"), spec_info=spec)
     assert backend.forward_metadata.max_seq_len_q == expected
     assert backend.forward_metadata.cu_seqlens_q.tolist() == [0, expected, 2 * expected, 3 * expected]
+
+
+def plain_flash_attention(backend: Any) -> Any:
+    """Return a FlashAttention backend with the same buffers."""
+    return SimpleNamespace(**vars(backend), topk=1)
+
+
+@pytest.mark.parametrize("fill", [fill_trtllm_mha, fill_flash_attention])
+def test_what_was_accepted_may_have_the_name_that_it_had_in_older_trees(fill: Any) -> None:
+    scenario = Scenario("extend v1", (5, 70, 1), stride=4)
+    backend, (rows, lens) = mha_backend(scenario), inputs(scenario)
+    if fill is fill_flash_attention:
+        backend = plain_flash_attention(backend)
+    spec = SimpleNamespace(num_accepted_tokens=torch.tensor([2, 1, 4]))
+    fill(backend, 3, rows, lens, forward_mode=Mode("extend v1"), spec_info=spec)
+    assert backend.forward_metadata.cu_seqlens_q.tolist() == [0, 2, 3, 7]
 
 
 @pytest.mark.parametrize("mode", ["decode", "draft decode", "verify"])
