@@ -406,6 +406,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         Scenario("flashinfer-delayed", _mixture("flashinfer-delayed"), Server(_FLASHINFER), pause=PAUSE),
         Scenario("top-k-4", _mixture("top-k-4"), Server(_TOP_K_4)),
         Scenario("fa3-top-k-4", _mixture("fa3-top-k-4"), Server({**_FA3, **_TOP_K_4})),
+        Scenario("flashinfer-top-k-4", _mixture("flashinfer-top-k-4"), Server({**_FLASHINFER, **_TOP_K_4})),
         Scenario("standalone", _mixture("standalone"), Server(_STANDALONE)),
         Scenario(
             "spec-v1", _mixture("spec-v1"), Server(_PIECEWISE, environment={"SGLANG_ENABLE_SPEC_V2": "0"})
