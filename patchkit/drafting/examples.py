@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.drafting.hunks import Named
+from patchkit.drafting.hunks import named
 from patchkit.drafting.write import toml
 from patchkit.patchset.examples import PatchExample
 from patchkit.plan.build import make_plan
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from patchkit.drafting.change import Drafted
+    from patchkit.drafting.hunks import Named
     from patchkit.patchset.patch import Edit, Patch
 
 _MOST = 4
@@ -41,14 +42,13 @@ def _said(example: PatchExample) -> Iterator[tuple[str, str]]:
 def _examples(
     patch: Patch, edits: Mapping[str, Drafted], before: Mapping[str, str]
 ) -> Iterator[PatchExample]:
-    files: dict[str, Named] = {}
     shown: set[str] = set()
     for edit in patch.edits:
         draft = edits[edit.name]
         name = draft.at.partition("::")[2]
         if not name or draft.at in shown or draft.file not in before or len(shown) == _MOST:
             continue
-        file = files.setdefault(draft.file, Named(draft.file, before[draft.file]))
+        file = named(draft.file, before[draft.file])
         example = _example(patch, edit, draft, _alone(file, name)) if name in file.spans else None
         if example is not None and not list(faults_of(patch, example)):
             shown.add(draft.at)
