@@ -366,7 +366,7 @@ def _named(body: _Body) -> dict[str, _Definition]:
 
 
 def _same_kind(old: ast.AST, new: ast.AST) -> bool:
-    return isinstance(old, ast.ClassDef) is isinstance(new, ast.ClassDef) and meaning(old) != meaning(new)
+    return isinstance(old, ast.ClassDef) is isinstance(new, ast.ClassDef)
 
 
 def _parameters(arguments: ast.arguments) -> list[ast.arg]:

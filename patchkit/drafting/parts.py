@@ -12,10 +12,21 @@ from patchkit.drafting.draft import meaning
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+_Texts = tuple["Sequence[str]", "Sequence[str]"]
+"""The lines of a text before and after."""
 _NAMES = 2
 """Names that an expression has to have to be found by itself."""
 _INSIDE = 3
 """Lines of an item, from which on what changes in it is looked for."""
+
+
+def _segment(lines: Sequence[str], node: ast.expr | ast.arg | ast.keyword) -> str:
+    """Return the source of a node, of a text's lines; columns count bytes."""
+    end = node.end_lineno or node.lineno
+    found = [line.encode() for line in lines[node.lineno - 1 : end]]
+    found[-1] = found[-1][: node.end_col_offset]
+    found[0] = found[0][node.col_offset :]
+    return b"\n".join(found).decode()
 
 
 class _Item(NamedTuple):
@@ -26,7 +37,7 @@ class _Item(NamedTuple):
     node: ast.AST | None
 
 
-def changed(at: str, texts: tuple[str, str], old: ast.AST, new: ast.AST) -> list[Drafted] | None:
+def changed(at: str, texts: _Texts, old: ast.AST, new: ast.AST) -> list[Drafted] | None:
     """Return the edits of what changes in a statement of two texts; None if that is more than a few items of lists."""
     found = _Parts(at, texts).between(old, new, "")
     if (
@@ -39,20 +50,20 @@ def changed(at: str, texts: tuple[str, str], old: ast.AST, new: ast.AST) -> list
     attributes = {node.attr for node in ast.walk(old.test) if isinstance(node, ast.Attribute)}
     if len(names | attributes) < _NAMES:
         return None
-    find, code = (
-        ast.get_source_segment(text, node.test) for text, node in zip(texts, (old, new), strict=True)
-    )
-    return [Drafted("rewrite", at, {"find": find or "", "code": code or ""})]
+    find, code = (_segment(text, node.test) for text, node in zip(texts, (old, new), strict=True))
+    return [Drafted("rewrite", at, {"find": find, "code": code})]
 
 
-def parameters(at: str, texts: tuple[str, str], old: ast.arguments, new: ast.arguments) -> Iterator[Drafted]:
+def parameters(at: str, texts: _Texts, old: ast.arguments, new: ast.arguments) -> Iterator[Drafted]:
     """Yield the edits of the parameters that come, go or change."""
+    if meaning(old) == meaning(new):
+        return
     finder = _Parts(at, texts)
     for one, other in zip(_parameters(texts[0], old), _parameters(texts[1], new), strict=True):
         yield from finder.listed("parameters", "", one, other) or ()
 
 
-def _parameters(text: str, arguments: ast.arguments) -> tuple[list[_Item], list[_Item]]:
+def _parameters(text: Sequence[str], arguments: ast.arguments) -> tuple[list[_Item], list[_Item]]:
     """Return the parameters that may be passed by position, and the others."""
     plain = [*arguments.posonlyargs, *arguments.args]
     defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults))
@@ -60,10 +71,10 @@ def _parameters(text: str, arguments: ast.arguments) -> tuple[list[_Item], list[
     def items(pairs: Iterable[tuple[ast.arg, ast.expr | None]]) -> list[_Item]:
         found = []
         for arg, default in pairs:
-            said = ast.get_source_segment(text, arg) or arg.arg
+            said = _segment(text, arg)
             if default is not None:
                 equal = " = " if arg.annotation is not None else "="
-                said += f"{equal}{ast.get_source_segment(text, default)}"
+                said += f"{equal}{_segment(text, default)}"
             told = f"{meaning(arg)} {'' if default is None else meaning(default)}"
             found.append(_Item(said, told, None))
         return found
@@ -75,7 +86,7 @@ def _parameters(text: str, arguments: ast.arguments) -> tuple[list[_Item], list[
 class _Parts:
     """What changes in expressions of two texts, for edits of one scope."""
 
-    def __init__(self, at: str, texts: tuple[str, str]) -> None:
+    def __init__(self, at: str, texts: _Texts) -> None:
         self._at = at
         self._texts = texts
 
@@ -160,11 +171,11 @@ class _Parts:
         return edits
 
 
-def _list(text: str, node: ast.AST) -> tuple[str, str, list[_Item]] | None:
+def _list(text: Sequence[str], node: ast.AST) -> tuple[str, str, list[_Item]] | None:
     """Return of what a node is a list, of which, and its items; None if it is none."""
 
-    def said(part: ast.AST, sign: str = "") -> str:
-        return sign + (ast.get_source_segment(text, part) or "")
+    def said(part: ast.expr | ast.keyword, sign: str = "") -> str:
+        return sign + _segment(text, part)
 
     if isinstance(node, ast.Call):
         arguments: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]

@@ -31,11 +31,6 @@ class _Side(NamedTuple):
     body: _Body
     top: int
 
-    @property
-    def text(self) -> str:
-        """The whole text."""
-        return "\n".join(self.lines)
-
     def start(self, at: int) -> int:
         """Return the line, from 0, at which a statement and what is above it begins."""
         first = first_line(self.body[at]) - 1
@@ -132,7 +127,7 @@ def _changed(
     length = (before.end_lineno or before.lineno) - before.lineno
     if type(before) is type(after) and (length >= LONG or hasattr(before, "body")):
         bare = _without_blocks(before), _without_blocks(after)
-        edits = parts.changed(_at(file, path), (old.text, new.text), *bare)
+        edits = parts.changed(_at(file, path), (old.lines, new.lines), *bare)
         if edits is not None and _have_the_same_blocks(before, after):
             yield from _kept(file, path, sides, at, within)
             yield from edits
@@ -193,12 +188,12 @@ def _kept(
     if next(texts) == next(texts):
         return
     if isinstance(before, ast.ImportFrom):
-        yield from parts.changed(_at(file, path), (old.text, new.text), before, after) or ()
+        yield from parts.changed(_at(file, path), (old.lines, new.lines), before, after) or ()
         return
     if is_named(before):
         inner = f"{path}.{before.name}".lstrip(".")  # type: ignore[attr-defined]
         if isinstance(before, _FUNCTIONS) and isinstance(after, _FUNCTIONS):
-            whole = old.text, new.text
+            whole = old.lines, new.lines
             yield from parts.parameters(_at(file, inner), whole, before.args, after.args)
         bodies = (_below(old, before, "body"), _below(new, after, "body"))
         yield from _blocks(file, inner, bodies, "")

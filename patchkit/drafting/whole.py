@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from patchkit import collector
 from patchkit.codemods.examination import Standing
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds.delete_file import digest_of
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 _FILE = Path(write.FILE)
 
 
+@collector.paused()
 def drafted(tree: Tree, changes: Sequence[FileDiff], facts: Facts, left_out: Iterable[str] = ()) -> Draft:
     """Return a patch folder whose edits make ``changes`` of the files before; ``tree`` is what has these.
 
