@@ -9,6 +9,7 @@ import msgspec
 from patchkit.drafting.hunks import named
 from patchkit.drafting.write import toml
 from patchkit.patchset.examples import PatchExample
+from patchkit.errors import TreeError
 from patchkit.plan.build import make_plan
 from patchkit.plan.rehearse import MemoryTree, faults_of
 from patchkit.plan.status import State
@@ -74,7 +75,10 @@ def _example(patch: Patch, edit: Edit, draft: Drafted, before: str) -> PatchExam
     if not before:
         return None
     alone = msgspec.structs.replace(patch, edits=(edit,), requires=())
-    plan = make_plan(MemoryTree({draft.file: before.encode()}), (alone,))
+    try:
+        plan = make_plan(MemoryTree({draft.file: before.encode()}), (alone,))
+    except TreeError:  # A definition in another block is no Python alone.
+        return None
     if plan.patches[0].state is not State.PENDING or not plan.changes:
         return None
     return PatchExample(

@@ -295,6 +295,14 @@ def test_a_method_with_a_long_docstring_is_drafted_as_one(tree: CheckoutTree, tm
     assert made(tree, draft) == after
 
 
+def test_a_definition_in_a_block_of_the_module_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
+    before = "if LATER:\n\n    def wide(one):\n        two = one\n        return two\n"
+    after = before.replace("two = one", "two = one + 1")
+    draft = drafted(tree, tmp_path, after, before)
+    assert draft.exact
+    assert made(tree, draft) == after
+
+
 def test_what_moves_is_not_taken_for_what_stays(tree: CheckoutTree, tmp_path: Path) -> None:
     after = BEFORE.replace("        total = batch.total\n", "", 1)
     after = after.replace("        return size\n", "        total = batch.total\n        return size\n")
