@@ -8,8 +8,8 @@ import msgspec
 
 from patchkit.drafting.hunks import named
 from patchkit.drafting.write import toml
-from patchkit.patchset.examples import PatchExample
 from patchkit.errors import TreeError
+from patchkit.patchset.examples import PatchExample
 from patchkit.plan.build import make_plan
 from patchkit.plan.rehearse import MemoryTree, faults_of
 from patchkit.plan.status import State
