@@ -38,7 +38,7 @@ class Drafted:
 
     kind: str
     at: str
-    keys: Mapping[str, str | Sequence[str] | bool]
+    keys: Mapping[str, str | Sequence[str] | int]
     todo: tuple[str, ...] = ()
     others: tuple[Drafted, ...] = ()
     """Other ways to say the same, for where this one does not lay it out as it is."""

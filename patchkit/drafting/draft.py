@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import difflib
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.drafting.change import Drafted
-from patchkit.drafting.hunks import header
+from patchkit.drafting.hunks import at_the_margin, header, parsed
 from patchkit.drafting.lines import count
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _Body = list[ast.stmt]
 _Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-_LONG = 8
+LONG = 8
 """Lines of a statement, beyond which it rarely stands as it is in other trees."""
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -30,11 +31,15 @@ class _File:
     after: str
     found: list[Drafted] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.old_lines = self.before.splitlines()
+        self.new_lines = self.after.splitlines()
+
     def old(self, node: ast.AST, *others: ast.AST) -> str:
-        return _source(self.before, node, *others)
+        return source(self.old_lines, node, *others)
 
     def new(self, node: ast.AST, *others: ast.AST) -> str:
-        return _source(self.after, node, *others)
+        return source(self.new_lines, node, *others)
 
     def segment(self, node: ast.expr) -> str:
         """Return the source of an expression of the file after."""
@@ -42,8 +47,8 @@ class _File:
 
     def apart(self, *nodes: ast.AST) -> str:
         """Return statements that come, with the comments and the blank lines above them."""
-        lines = self.after.splitlines()
-        first = top = _first(nodes[0]) - 1
+        lines = self.new_lines
+        first = top = first_line(nodes[0]) - 1
         while top and (not lines[top - 1].strip() or lines[top - 1].lstrip().startswith("#")):
             top -= 1
         indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
@@ -60,7 +65,7 @@ def draft(name: str, before: str, after: str) -> tuple[Drafted, ...]:
     """Return the edits by which structure alone makes the second version of a file of its first."""
     file = _File(name, before, after)
     try:
-        _scopes(file, "", ast.parse(before), ast.parse(after))
+        _scopes(file, "", parsed(before), parsed(after))
     except (SyntaxError, ValueError):
         return ()
     return tuple(file.found)
@@ -76,11 +81,11 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
             _come(file, at, (old, new), node)
         elif name not in named_old:
             continue
-        elif _same_kind(named_old[name], node):
+        elif file.old(named_old[name]) != file.new(node) and _same_kind(named_old[name], node):
             _definition(file, inner, named_old[name], node)
     _gone(file, at, named_old, named_new)
-    rest_old = [node for node in old.body if not _is_named(node)]
-    rest_new = [node for node in new.body if not _is_named(node)]
+    rest_old = [node for node in old.body if not is_named(node)]
+    rest_new = [node for node in new.body if not is_named(node)]
     if isinstance(new, ast.ClassDef):
         _attributes(file, at, (rest_old, rest_new), (old, new))
     elif isinstance(new, ast.Module):
@@ -93,9 +98,7 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
 def _come(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: ast.stmt) -> None:
     """Have a definition come, or an assignment to a name, behind the one before it that was there."""
     old, new = scopes
-    kind = (
-        "module-code" if isinstance(new, ast.Module) else "method" if _is_named(node) else "class-attribute"
-    )
+    kind = "module-code" if isinstance(new, ast.Module) else "method" if is_named(node) else "class-attribute"
     place = new.body.index(node)
     there = {name for each in old.body if (name := _bound(each))}
     come = [each for each in new.body[:place] if _bound(each)]
@@ -237,7 +240,7 @@ def _statements(
                 inner = _inner(before, after)
                 if inner is not None:
                     _statements(file, at, inner, whole, kept)
-                elif not (_is_named(before) and _is_named(after)):
+                elif not (is_named(before) and is_named(after)):
                     _rewrite(file, at, [before], [after])
         elif tag != "equal":
             _rewrite(file, at, gone, come)
@@ -269,10 +272,10 @@ def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: 
     """Have statements go; what stays nearest to them, and stands once, shows that the place is the one meant."""
     if _is_empty(gone):
         return
-    said = [ast.dump(node) for body in whole for node in ast.walk(body) if isinstance(node, ast.stmt)]
+    said = [meaning(node) for body in whole for node in ast.walk(body) if isinstance(node, ast.stmt)]
     first, last = gone[0].lineno, gone[-1].end_lineno or gone[-1].lineno
     beside = sorted(
-        (node for node in kept if said.count(ast.dump(node)) == 1 and not isinstance(node, ast.Pass)),
+        (node for node in kept if said.count(meaning(node)) == 1 and not isinstance(node, ast.Pass)),
         key=lambda node: (
             node.lineno != node.end_lineno,
             min(abs(node.lineno - last), abs(first - (node.end_lineno or node.lineno))),
@@ -290,21 +293,21 @@ def _rewrite(file: _File, at: str, gone: _Body, come: _Body, todo: tuple[str, ..
     find = file.old(*gone)
     code = file.new(*come) if come else ""
     lines = find.splitlines()
-    if come and len(lines) > _LONG and 2 * count(lines, code.splitlines()) < len(lines):
+    if come and len(lines) > LONG and 2 * count(lines, code.splitlines()) < len(lines):
         return  # A long `find` ties the edit to one shape, and a hunk of it does less.
     todo = (*todo, *_long(find))
     file.found.append(Drafted("rewrite", at, {"find": find, "code": code or "pass"}, todo))
 
 
 def _long(find: str) -> tuple[str, ...]:
-    if len(find.splitlines()) > _LONG:
+    if len(find.splitlines()) > LONG:
         return ("a long `find` ties the edit to one shape: leave out with `...` what does not matter",)
     return ()
 
 
 def _inner(old: ast.stmt, new: ast.stmt) -> tuple[_Body, _Body] | None:
     """Return the bodies of two compound statements that differ in one body alone, None for any others."""
-    if type(old) is not type(new) or _is_named(old):
+    if type(old) is not type(new) or is_named(old):
         return None
     differing = []
     for name, value in ast.iter_fields(old):
@@ -323,11 +326,25 @@ def _inner(old: ast.stmt, new: ast.stmt) -> tuple[_Body, _Body] | None:
 def _dumped(value: object) -> str:
     if isinstance(value, list):
         return "\n".join(map(_dumped, value))
-    return ast.dump(value) if isinstance(value, ast.AST) else repr(value)
+    return meaning(value) if isinstance(value, ast.AST) else repr(value)
+
+
+def meaning(node: ast.AST) -> str:
+    """Return what tells a node from one that means something else, which is asked of most nodes more than once."""
+    known: str | None = getattr(node, "said", None)
+    if known is None:
+        if isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            known = (
+                f"{type(node).__name__}({', '.join(_dumped(value) for _, value in ast.iter_fields(node))})"
+            )
+        else:
+            known = ast.dump(node)
+        known = node.said = hashlib.blake2b(known.encode(errors="surrogatepass"), digest_size=16).hexdigest()  # type: ignore[attr-defined]
+    return known
 
 
 def _opcodes(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[tuple[str, _Body, _Body]]:
-    before, after = ([ast.dump(node) for node in body] for body in (old, new))
+    before, after = ([meaning(node) for node in body] for body in (old, new))
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         yield tag, list(old[i1:i2]), list(new[j1:j2])
 
@@ -339,7 +356,8 @@ def _imported(node: ast.stmt) -> list[str]:
     return [f"import {ast.unparse(alias)}" for alias in node.names] if isinstance(node, ast.Import) else []
 
 
-def _is_named(node: ast.stmt) -> bool:
+def is_named(node: ast.stmt) -> bool:
+    """Tell whether a statement is a definition."""
     return isinstance(node, (ast.ClassDef, *_Function))
 
 
@@ -348,7 +366,7 @@ def _named(body: _Body) -> dict[str, _Definition]:
 
 
 def _same_kind(old: ast.AST, new: ast.AST) -> bool:
-    return isinstance(old, ast.ClassDef) is isinstance(new, ast.ClassDef) and ast.dump(old) != ast.dump(new)
+    return isinstance(old, ast.ClassDef) is isinstance(new, ast.ClassDef)
 
 
 def _parameters(arguments: ast.arguments) -> list[ast.arg]:
@@ -362,17 +380,12 @@ def _with_defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr
     yield from zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
 
 
-def _first(node: ast.AST) -> int:
+def first_line(node: ast.AST) -> int:
     """Return the first line of a statement, from 1, which a decorator may be."""
     return min(getattr(each, "lineno", 1) for each in (node, *getattr(node, "decorator_list", ())))
 
 
-def _source(text: str, *nodes: ast.AST) -> str:
-    first, last = _first(nodes[0]), getattr(nodes[-1], "end_lineno", None)
-    return _dedented(text.splitlines()[first - 1 : last])
-
-
-def _dedented(lines: Sequence[str]) -> str:
-    """Return lines at the margin; those of strings that are not indented stay as they are."""
-    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
-    return "\n".join(line.removeprefix(indent) if line.startswith(indent) else line for line in lines)
+def source(lines: Sequence[str], *nodes: ast.AST) -> str:
+    """Return statements that stand one behind the other, at the margin."""
+    first, last = first_line(nodes[0]), getattr(nodes[-1], "end_lineno", None)
+    return "\n".join(at_the_margin(lines[first - 1 : last]))

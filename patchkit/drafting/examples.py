@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.drafting.hunks import Named
+from patchkit.drafting.hunks import named
 from patchkit.drafting.write import toml
+from patchkit.errors import TreeError
 from patchkit.patchset.examples import PatchExample
 from patchkit.plan.build import make_plan
 from patchkit.plan.rehearse import MemoryTree, faults_of
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from patchkit.drafting.change import Drafted
+    from patchkit.drafting.hunks import Named
     from patchkit.patchset.patch import Edit, Patch
 
 _MOST = 4
@@ -41,14 +43,13 @@ def _said(example: PatchExample) -> Iterator[tuple[str, str]]:
 def _examples(
     patch: Patch, edits: Mapping[str, Drafted], before: Mapping[str, str]
 ) -> Iterator[PatchExample]:
-    files: dict[str, Named] = {}
     shown: set[str] = set()
     for edit in patch.edits:
         draft = edits[edit.name]
         name = draft.at.partition("::")[2]
         if not name or draft.at in shown or draft.file not in before or len(shown) == _MOST:
             continue
-        file = files.setdefault(draft.file, Named(draft.file, before[draft.file]))
+        file = named(draft.file, before[draft.file])
         example = _example(patch, edit, draft, _alone(file, name)) if name in file.spans else None
         if example is not None and not list(faults_of(patch, example)):
             shown.add(draft.at)
@@ -74,7 +75,10 @@ def _example(patch: Patch, edit: Edit, draft: Drafted, before: str) -> PatchExam
     if not before:
         return None
     alone = msgspec.structs.replace(patch, edits=(edit,), requires=())
-    plan = make_plan(MemoryTree({draft.file: before.encode()}), (alone,))
+    try:
+        plan = make_plan(MemoryTree({draft.file: before.encode()}), (alone,))
+    except TreeError:  # A definition in another block is no Python alone.
+        return None
     if plan.patches[0].state is not State.PENDING or not plan.changes:
         return None
     return PatchExample(

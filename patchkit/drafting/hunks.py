@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from patchkit.codemods.examination import Standing
-from patchkit.codemods.language import syntax
 from patchkit.codemods.language.hunks import Hunk
 from patchkit.drafting.change import Drafted
 from patchkit.drafting.lines import Run, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 _AROUND = (3, 6, 12, 30)
 """How many lines that stay a hunk has on each side: more only where fewer do not tell its place."""
@@ -45,21 +44,28 @@ class _Place:
     new: _Side
 
 
+@lru_cache(maxsize=8)
+def parsed(text: str) -> ast.Module:
+    """Return the syntax tree of a text, which several ask for; SyntaxError or ValueError where it is no Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
 class Named:
     """The lines of a text, and those of each definition that its dotted name tells from all others."""
 
     def __init__(self, file: str, text: str) -> None:
         self.lines = tuple(text.split("\n"))
         self.spans: dict[str, tuple[int, int]] = {}
-        self.headers: dict[str, str] = {}
+        self._sides: dict[str, _Side] = {}
+        self._nodes: dict[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef] = {}
         if file.endswith(".py"):
             self._read(text)
 
     def _read(self, text: str) -> None:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                tree = ast.parse(text)
+            tree = parsed(text)
         except (SyntaxError, ValueError):
             return
         twice: set[str] = set()
@@ -68,17 +74,35 @@ class Named:
                 twice.add(name)
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             self.spans[name] = (first - 1, node.end_lineno or node.lineno)
-            self.headers[name] = header(node)
+            self._nodes[name] = node
         for name in list(self.spans):
             if any(name == other or name.startswith(f"{other}.") for other in twice):
                 del self.spans[name]
 
     def side(self, name: str) -> _Side:
         """Return a definition, or the whole text if the name is empty."""
+        if name in self._sides:
+            return self._sides[name]
         if not name:
             return _Side(self.lines, 0, len(self.lines))
         start, end = self.spans[name]
-        return _Side(tuple(_at_the_margin(self.lines[start:end])), start, end)
+        side = _Side(tuple(at_the_margin(self.lines[start:end])), start, end)
+        self._sides[name] = side
+        return side
+
+    def header(self, name: str) -> str:
+        """Return a definition without decorators and body."""
+        return header(self._nodes[name])
+
+    def is_class(self, name: str) -> bool:
+        """Tell whether a definition is a class."""
+        return isinstance(self._nodes[name], ast.ClassDef)
+
+    def is_in_a_body(self, name: str) -> bool:
+        """Tell whether a definition stands directly in the body of a class or of the module, in no other block."""
+        outer = self._nodes.get(name.rpartition(".")[0])
+        column = self._nodes[name].col_offset
+        return column == 0 if outer is None else column == outer.body[0].col_offset
 
     def holding(self, start: int, end: int) -> set[str]:
         """Return the definitions that a run of lines is in; what comes behind the last line of a block may be, too."""
@@ -89,11 +113,27 @@ class Named:
         }
 
 
-def outlines(before: str, after: str) -> list[str]:
-    """Return two texts in which definitions that both have at the margin are a line each, the same in both."""
-    sides = [Named(".py", text) for text in (before, after)]
-    both = sides[0].spans.keys() & sides[1].spans.keys()
-    return ["\n".join(_outline(side, both, sides[0].headers)) for side in sides]
+@lru_cache(maxsize=8)
+def named(file: str, text: str) -> Named:
+    """Return the lines of a text by what they define; several ask for the same ones."""
+    return Named(file, text)
+
+
+def outlines(file: str, name: str, before: str, after: str) -> list[str]:
+    """Return a definition, or the whole text if there is no name, as it is by itself in two texts that both have it.
+
+    Definitions in a class or at the margin that both have are a header each, the same in both.
+    """
+    old, new = named(file, before), named(file, after)
+    within = f"{name}." if name else ""
+    both = {
+        each
+        for each in old.spans.keys() & new.spans.keys()
+        if each.startswith(within) and "." not in each[len(within) :] and old.is_in_a_body(each)
+    }
+    if name and not old.is_class(name):
+        both = set()
+    return ["\n".join((*_outline(side, name, both, old), *([""] if name else []))) for side in (old, new)]
 
 
 def header(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
@@ -103,20 +143,23 @@ def header(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return ast.unparse(bare)
 
 
-def _outline(side: Named, both: set[str], headers: Mapping[str, str]) -> Iterator[str]:
-    at = 0
-    spans = sorted((side.spans[name], name) for name in both if "." not in name)
-    for (start, end), name in spans:
-        if side.lines[start][:1].strip() and start >= at:
-            yield from side.lines[at:start]
-            yield from headers[name].split("\n")
-            at = end
-    yield from side.lines[at:]
+def _outline(side: Named, name: str, both: set[str], first: Named) -> Sequence[str]:
+    at, end = side.spans[name] if name else (0, len(side.lines))
+    if not both:
+        return side.side(name).lines
+    lines: list[str] = []
+    for (start, stop), each in sorted((side.spans[each], each) for each in both):
+        indent = side.lines[start][: len(side.lines[start]) - len(side.lines[start].lstrip())]
+        lines += side.lines[at:start]
+        lines += (f"{indent}{line}" for line in first.header(each).split("\n"))
+        at = stop
+    lines += side.lines[at:end]
+    return at_the_margin(lines) if name else lines
 
 
 def hunks(file: str, before: str, after: str) -> list[Drafted]:
     """Return the hunks that make the second text of the first, to be made from top to bottom."""
-    old, new = Named(file, before), Named(file, after)
+    old, new = named(file, before), named(file, after)
     found = runs(old.lines, new.lines)
     homes = []
     for run in found:
@@ -146,13 +189,32 @@ def made_file(file: str, after: str) -> Drafted:
     return Drafted("hunk", file, {"diff": "\n".join(f"+{line}" for line in after.split("\n"))})
 
 
-def _at_the_margin(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a definition without what it is indented by, which lines of strings do not have."""
-    indented = bool(lines[0][:1].strip()) is False
-    source = "\n".join(["if 0:", *lines, ""] if indented else [*lines, ""])
-    module = cst.parse_module(source)
-    node = syntax.node_at(module, (("body", 0), ("body", None), ("body", 0)) if indented else (("body", 0),))
-    return module.code_for_node(node).removesuffix("\n").split("\n")
+def at_the_margin(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a definition without what it is indented by, which lines inside strings do not have."""
+    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+    inside = _continued(lines) if indent else frozenset()
+    return [line if at in inside else line.removeprefix(indent) for at, line in enumerate(lines)]
+
+
+_TOKENS = re.compile(
+    r"""#[^\n]*|"{3}(?:[^\\"]|\\.|"(?!""))*"{3}|'{3}(?:[^\\']|\\.|'(?!''))*'{3}"""
+    r"""|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\\\n""",
+    re.DOTALL,
+)
+
+
+def _continued(lines: Sequence[str]) -> frozenset[int]:
+    """Return which lines, from 0, begin inside a string or behind a backslash: their indent is what they say."""
+    text = "\n".join(lines)
+    found: set[int] = set()
+    at = line = 0
+    for token in _TOKENS.finditer(text):
+        count = token[0].count("\n")
+        if count:
+            line += text.count("\n", at, token.start())
+            at = token.start()
+            found.update(range(line + 1, line + count + 1))
+    return frozenset(found)
 
 
 def _named(

@@ -7,15 +7,25 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import libcst as cst
+
+from patchkit import collector
+from patchkit.codemods.examination import Standing
+from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds.delete_file import digest_of
+from patchkit.codemods.language.definitions import bound_names
+from patchkit.codemods.language.layout import Style, lay_out
+from patchkit.codemods.language.placeholders import PatternError
+from patchkit.codemods.language.scope import Scope, resolve
 from patchkit.drafting import examples, hunks, write
 from patchkit.drafting.change import Draft, Drafted, Facts
 from patchkit.drafting.draft import draft
 from patchkit.drafting.lines import count
+from patchkit.drafting.passages import passages
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.patchset import whole
 from patchkit.patchset.examples import FILE as EXAMPLES
@@ -32,8 +42,9 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
+    from patchkit.codemods.kind import Kind
     from patchkit.drafting.change import FileDiff
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
@@ -41,6 +52,7 @@ if TYPE_CHECKING:
 _FILE = Path(write.FILE)
 
 
+@collector.paused()
 def drafted(tree: Tree, changes: Sequence[FileDiff], facts: Facts, left_out: Iterable[str] = ()) -> Draft:
     """Return a patch folder whose edits make ``changes`` of the files before; ``tree`` is what has these.
 
@@ -131,7 +143,9 @@ def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[Dr
         if not same_ends:
             return
         before, after = before.replace("\r\n", "\n"), after.replace("\r\n", "\n")
-    if file.endswith(".py"):
+    refused = -1
+    while file.endswith(".py") and refused < len(trial.refused):
+        refused = len(trial.refused)
         kept, middle = _structural(trial, file, before, after)
         if kept:
             yield [*kept, *hunks.hunks(file, middle, after)]
@@ -140,44 +154,35 @@ def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[Dr
 
 
 def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list[Drafted], str]:
-    """Return the structural edits that change only what the change does, and what they make of the file."""
-    drafts = draft(file, before, after)
-    old, new = hunks.Named(file, before), hunks.Named(file, after)
+    """Return the structural edits that change only what the change does, and what they make of the file.
+
+    What the kinds that say the most of a change leave, those say that put statements and comments beside others.
+    """
+    kept: list[Drafted] = []
+    middle = before
+    for drafts in (draft, passages):
+        found = _right(trial, file, middle, after, drafts(file, middle, after)) if middle != after else []
+        for edits in (found, *([each] for each in found if len(found) > 1)):
+            made = trial.run([*kept, *edits]).text(trial.newline) if edits else None
+            if made is not None and made != middle and _is_between(middle, made, after):
+                kept, middle = [*kept, *edits], made
+                if edits is found:
+                    break
+    return kept, middle
+
+
+def _right(trial: _Trial, file: str, before: str, after: str, drafts: Sequence[Drafted]) -> list[Drafted]:
+    """Return those edits, tried place by place, which change only what the change does."""
+    old, new = hunks.named(file, before), hunks.named(file, after)
     places: dict[str, list[Drafted]] = {}
     for each in drafts:
         places.setdefault(each.at.partition("::")[2], []).append(each)
     kept: list[Drafted] = []
     for name, edits in places.items():
-        if not name:
-            texts = hunks.outlines(before, after)
-        elif name in old.spans and name in new.spans:
-            texts = ["\n".join((*side.side(name).lines, "")) for side in (old, new)]
-        else:
+        if name and not (name in old.spans and name in new.spans):
             continue
-        alone = trial.of(texts[0])
-        there = file if not name else f"{file}::{name.rpartition('.')[2]}"
-        kept += [replace(each, at=edits[0].at) for each in _on_the_way(alone, edits, there, *texts)]
-    if not kept:
-        return [], before
-    middle = trial.run(kept).text(trial.newline)
-    if middle is None or not _is_between(before, middle, after):
-        return [], before
-    return kept, middle
-
-
-def _on_the_way(trial: _Trial, edits: Sequence[Drafted], at: str, before: str, after: str) -> list[Drafted]:
-    """Return those edits, each in the first of its ways that does, which change only what the change does."""
-    ways = [
-        [way for way in (replace(each, at=at) for each in (edit, *edit.others)) if trial.is_loaded(way)]
-        for edit in edits
-    ]
-    first = [each[0] for each in ways if each]
-    if trial.is_right(first, before, after):
-        return first
-    kept: list[Drafted] = []
-    for each in ways:
-        found = next((way for way in each if trial.is_right([*kept, way], before, after)), None)
-        kept += [found] if found is not None else []
+        part = trial.part(name.rpartition(".")[2], *hunks.outlines(file, name, before, after))
+        kept += part.right(edits) if part is not None else []
     return kept
 
 
@@ -202,6 +207,10 @@ class _Result:
         return None if self.content is None or self.reason else self.content.decode().replace(newline, "\n")
 
 
+def _told(edit: Drafted) -> str:
+    return repr((edit.kind, edit.at, sorted(edit.keys.items())))
+
+
 def _is_written(edit: Drafted, table: Mapping[str, Any]) -> bool:
     """Tell whether a table says what an edit does; a text of several lines has one more line feed there."""
     return all(
@@ -214,8 +223,7 @@ def _is_written(edit: Drafted, table: Mapping[str, Any]) -> bool:
 class _Trial:
     """A file before its change, on which edits are tried."""
 
-    def __init__(self, tree: Tree, change: FileDiff, identifier: str, *, is_part: bool = False) -> None:
-        self._is_part = is_part
+    def __init__(self, tree: Tree, change: FileDiff, identifier: str) -> None:
         self._change = change
         self._id = identifier
         self._tree = tree
@@ -223,6 +231,9 @@ class _Trial:
             rb"^[ \t]*%s%s: .*(\r?\n|\Z)" % (SIGN.encode(), re.escape(identifier).encode()), re.MULTILINE
         )
         first = (change.before or b"").partition(b"\n")[0]
+        self.refused: set[str] = set()
+        self._kinds: dict[int, tuple[Drafted, Kind | None]] = {}
+        self._results: dict[tuple[int, ...], tuple[Sequence[Drafted], _Result]] = {}
         self.newline = "\r\n" if first.endswith(b"\r") else "\n"
 
     def _memory(self, content: bytes | None) -> MemoryTree:
@@ -231,22 +242,23 @@ class _Trial:
 
     def names(self) -> list[str]:
         """Return the names that the file defines."""
-        from patchkit.codemods.language.definitions import bound_names
-        from patchkit.codemods.language.scope import Scope
-
         try:
             module = Modules(self._memory(self._change.before)).get(self._change.file)
         except TreeError:
             return []
         return [] if module is None else sorted(bound_names(Scope(module, (), "")))
 
-    def is_loaded(self, edit: Drafted) -> bool:
-        """Tell whether an edit is one that loads."""
-        try:
-            self._patch([edit])
-        except UsageError:
-            return False
-        return True
+    def _kind(self, edit: Drafted) -> Kind | None:
+        """Return the kind that an edit is; None if it is one that does not load, or was refused before."""
+        if _told(edit) in self.refused:
+            return None
+        key = id(edit)
+        if key not in self._kinds:
+            try:
+                self._kinds[key] = (edit, self._patch([edit]).edits[0].kind)
+            except UsageError:
+                self._kinds[key] = (edit, None)
+        return self._kinds[key][1]
 
     def _patch(self, edits: Sequence[Drafted]) -> Patch:
         table = {"kind": "", "why": "drafted", "at": ""}
@@ -263,17 +275,21 @@ class _Trial:
         """Return what edits make of the file as it was before."""
         if not edits:
             return _Result(self._change.before, ())
-        result = self._planned(edits, self._change.before)
+        result = self._noted(edits)
         if result.content is None or result.reason:
             return result
         return _Result(self._notes.sub(b"", result.content), result.states)
 
+    def _noted(self, edits: Sequence[Drafted]) -> _Result:
+        """Return what edits make of the file, with the comments that they leave; they are planned once."""
+        key = tuple(map(id, edits))
+        if key not in self._results:
+            self._results[key] = (edits, self._planned(edits, self._change.before))
+        return self._results[key][1]
+
     def _planned(self, edits: Sequence[Drafted], content: bytes | None) -> _Result:
         try:
-            memory = self._memory(content)
-            # A part is read whole, so that all plans of it are made of one syntax tree.
-            modules = Modules(memory) if self._is_part else None
-            plan = make_plan(memory, (self._patch(edits),), certain=True, modules=modules)
+            plan = make_plan(self._memory(content), (self._patch(edits),), certain=True)
         except (UsageError, TreeError, ConflictError) as error:
             return _Result(None, (State.CONFLICT,) * len(edits), str(error))
         made = [change.after for change in plan.changes] or [content]
@@ -281,29 +297,91 @@ class _Trial:
 
     def refusal(self, edits: Sequence[Drafted], result: _Result) -> str:
         """Return why edits that make the change are none for all that: one is not found again, or is not needed."""
-        if any(state is not State.PENDING for state in result.states):
+        if self._refuse(edits, result, {State.PENDING}):
             return "some of its edits are there before"
         named = write.named(edits)
         written = tomllib.loads(write.text(Facts(self._id), named, ()))["edit"]
         if any(not _is_written(edit, written[name]) for name, edit in named.items()):
             return "a line of it cannot be written in TOML"
-        noted = self._planned(edits, self._change.before).content
+        noted = self._noted(edits).content
         again = self._planned(edits, noted)
-        if again.reason or any(state not in {State.APPLIED, State.UPSTREAM} for state in again.states):
+        if self._refuse(edits, again, {State.APPLIED, State.UPSTREAM}) or again.reason:
             return "some of its edits are not found again"
         return ""
 
-    def of(self, text: str) -> _Trial:
-        """Return the same for a part of the file."""
-        change = replace(self._change, before=text.replace("\n", self.newline).encode())
-        return _Trial(self._tree, change, self._id, is_part=True)
+    def _refuse(self, edits: Sequence[Drafted], result: _Result, wanted: Container[State]) -> bool:
+        """Tell whether an edit is in no wanted state, and refuse those from now on."""
+        others = [
+            _told(edit) for edit, state in zip(edits, result.states, strict=False) if state not in wanted
+        ]
+        self.refused.update(others)
+        return bool(others)
 
-    def is_right(self, edits: Sequence[Drafted], before: str, after: str) -> bool:
+    def part(self, name: str, before: str, after: str) -> _Part | None:
+        """Return a part of the file by itself, before and after; None if it is no Python alone."""
+        try:
+            module = cst.parse_module(before)
+        except cst.ParserSyntaxError:
+            return None
+        style = Style(self._tree.line_length, self._tree.name)
+        return _Part(name, module, before, after, self._kind, style)
+
+
+@dataclass
+class _Part:
+    """A class or function by itself, or what is around all of these, on which edits are tried one by one.
+
+    ``name`` is empty for the latter. The plan of the whole file has the last word on what is tried here.
+    """
+
+    name: str
+    module: cst.Module
+    before: str
+    after: str
+    kind: Callable[[Drafted], Kind | None]
+    style: Style
+
+    def right(self, edits: Sequence[Drafted]) -> list[Drafted]:
+        """Return those edits, each in the first of its ways that does, which change only what the change does."""
+        ways = [[way for way in (edit, *edit.others) if self.kind(way) is not None] for edit in edits]
+        first = [each[0] for each in ways if each]
+        if self._is_right(first):
+            return first
+        alone = [next((way for way in each if self._is_right([way])), None) for each in ways]
+        found = [way for way in alone if way is not None]
+        if self._is_right(found):
+            return found
+        kept: list[Drafted] = []
+        for way in found:
+            kept += [way] if self._is_right([*kept, way]) else []
+        return kept
+
+    def _is_right(self, edits: Sequence[Drafted]) -> bool:
         """Tell whether all of some edits can be made, and change no line but such as the change does."""
-        if not edits:
-            return False
-        result = self.run(edits)
-        made = result.text(self.newline)
-        if made is None or made == before or any(state is not State.PENDING for state in result.states):
-            return False
-        return _is_between(before, made, after)
+        made = self._made(edits) if edits else None
+        return made is not None and made != self.before and _is_between(self.before, made, self.after)
+
+    def _made(self, edits: Sequence[Drafted]) -> str | None:
+        """Return what edits make of the part; None where one cannot be made, or is not found again."""
+        module, verbatim = self.module, frozenset[str]()
+        for edit in edits:
+            kind = self.kind(edit)
+            scope = self._scope(module)
+            if kind is None or scope is None:
+                return None
+            found = codemod_of(kind).examine(scope, "")
+            if found.standing is not Standing.READY or found.rewrite is None:
+                return None
+            try:
+                module = found.rewrite()
+            except PatternError:
+                return None
+            again = self._scope(module)
+            if again is None or codemod_of(kind).examine(again, "").standing is not Standing.PRESENT:
+                return None
+            verbatim |= kind.verbatim
+        return lay_out(self.module, module, self.style, verbatim).code
+
+    def _scope(self, module: cst.Module) -> Scope | None:
+        found = resolve(module, self.name)
+        return found[0] if len(found) == 1 else None

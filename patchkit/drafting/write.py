@@ -59,13 +59,14 @@ def named(edits: Sequence[Drafted]) -> dict[str, Drafted]:
     return found
 
 
-def toml(value: str | Sequence[str] | bool) -> str:
-    """Return a text, a list of them, or yes or no as TOML has it."""
-    if isinstance(value, bool):
+def toml(value: str | Sequence[str] | int) -> str:
+    """Return a text, a list of them, a number, or yes or no as TOML has it."""
+    if isinstance(value, int):
         return str(value).lower()
     if not isinstance(value, str):
         return f"[{', '.join(map(toml, value))}]"
     is_plain = all(sign.isprintable() or sign in "\n\t" for sign in value)
     if "\n" in value and is_plain and "'''" not in value and not value.endswith("'"):
-        return f"'''\n{value}\n'''"
+        end = "" if value.endswith("\n") else "\n"
+        return f"'''\n{value}{end}'''"
     return json.dumps(value, ensure_ascii=not is_plain)

@@ -183,6 +183,134 @@ def test_a_draft_makes_its_diff_byte_for_byte(tree: CheckoutTree, tmp_path: Path
     assert "own" in load.patches((draft.file.parent,)).ids
 
 
+LONG = """\
+from sglang.srt.utils import (
+    one,
+    two,
+)
+
+
+def start(server, width=None, depth=1):
+    total = plan(
+        server.first,
+        server.second,
+        server.third,
+        server.fourth,
+        server.fifth,
+        server.sixth,
+        width=width,
+        depth=[
+            "a",
+            "b",
+        ],
+    )
+    server.is_ready = (
+        server.is_wide
+        and server.is_deep
+        and server.is_high
+        and server.is_warm
+        and server.is_known
+        and server.is_open
+        and server.is_alone
+        and server.is_ready_for_all_that_may_come_from_any_of_its_clients
+    )
+    # Each of them.
+    server.log(total)
+    for each in server:
+        server.log(total)
+        each.done = True
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("        width=width,\n", "        height=3,\n        width=width,\n", "items"),
+        ("        server.sixth,\n", "        server.seventh,\n", "items"),
+        ("        server.second,\n", "", "items"),
+        ('            "b",\n', '            "b",\n            "c",\n', "items"),
+        ("        and server.is_deep\n", "        and server.is_deep\n        and server.is_far\n", "items"),
+        ("        and server.is_deep\n", "", "items"),
+        (", width=None", "", "items"),
+        ("depth=1", "depth: int = 1", "items"),
+        ("    two,\n", "", "items"),
+        ("    # Each of them.\n", "    # All of them,\n    # one by one.\n", "comment"),
+        ("    # Each of them.\n", "", "comment"),
+        ("    return total\n", "\n    return total\n", "comment"),
+        ("        each.done = True\n", "        # So that\n        each.done = True\n", "comment"),
+        (
+            "    # Each of them.\n    server.log(total)\n",
+            "    # All of them.\n    server.tell(total)\n",
+            "exchange",
+        ),
+        (
+            "        server.log(total)\n        each",
+            "        server.log(total)\n        server.log(total)\n        each",
+            "exchange",
+        ),
+    ],
+    ids=[
+        "argument-comes",
+        "argument-changes",
+        "argument-goes",
+        "element-comes",
+        "operand-comes",
+        "operand-goes",
+        "parameter-goes",
+        "parameter-is-annotated",
+        "name-of-an-import-goes",
+        "comment-changes",
+        "comment-goes",
+        "blank-line-comes",
+        "comment-comes",
+        "statement-with-its-comment",
+        "statement-that-is-there-elsewhere",
+    ],
+)
+def test_what_neighbours_tell_is_drafted_without_a_hunk(
+    tree: CheckoutTree, tmp_path: Path, old: str, new: str, kind: str
+) -> None:
+    after = LONG.replace(old, new, 1)
+    assert after != LONG
+    draft = drafted(tree, tmp_path, after, LONG)
+    assert (draft.exact, draft.hunks, draft.edits) == (True, 0, 1)
+    assert f'kind = "{kind}"' in draft.file.read_text()
+    assert made(tree, draft) == after
+
+
+def test_a_method_with_a_long_docstring_is_drafted_as_one(tree: CheckoutTree, tmp_path: Path) -> None:
+    method = '''    def hook(self):
+        """Hook.
+
+        It does
+            nothing.
+        """
+        return None
+
+    def other'''
+    after = BEFORE.replace("    def other", method)
+    draft = drafted(tree, tmp_path, after)
+    assert (draft.exact, draft.hunks, draft.edits) == (True, 0, 1)
+    assert made(tree, draft) == after
+
+
+def test_a_definition_in_a_block_of_the_module_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
+    before = "if LATER:\n\n    def wide(one):\n        two = one\n        return two\n"
+    after = before.replace("two = one", "two = one + 1")
+    draft = drafted(tree, tmp_path, after, before)
+    assert draft.exact
+    assert made(tree, draft) == after
+
+
+def test_what_moves_is_not_taken_for_what_stays(tree: CheckoutTree, tmp_path: Path) -> None:
+    after = BEFORE.replace("        total = batch.total\n", "", 1)
+    after = after.replace("        return size\n", "        total = batch.total\n        return size\n")
+    draft = drafted(tree, tmp_path, after)
+    assert (draft.exact, draft.hunks) == (True, 0)
+    assert made(tree, draft) == after
+
+
 def test_each_of_two_places_alike_is_told_by_its_neighbours(tree: CheckoutTree, tmp_path: Path) -> None:
     before = BEFORE.replace("        return size", "        self.log(size)\n        return size")
     after = before.replace("        self.log(size)\n        return", "        return")

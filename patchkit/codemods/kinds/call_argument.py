@@ -10,8 +10,7 @@ import libcst as cst
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import sites, syntax, texts
-from patchkit.codemods.language.layout import append
-from patchkit.codemods.language.precedence import as_argument
+from patchkit.codemods.language.layout import with_argument
 from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
@@ -151,18 +150,7 @@ class _CallArgument:
             # An inner call comes before the outer one that holds it.
             for path in sorted(missing, key=len, reverse=True):
                 call = syntax.typed(syntax.node_at(module, path), cst.Call)
-                module = sites.replace_expression(module, path, _with_argument(call, wanted), note)
+                module = sites.replace_expression(module, path, with_argument(call, wanted), note)
             return module
 
         return examination.ready(rewrite)
-
-
-def _with_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
-    if not call.args:
-        return call.with_changes(args=[argument])
-    args = [arg.with_changes(value=as_argument(arg.value)) for arg in call.args]
-    bare = args[-1].with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
-    grown, closing = append(
-        [*args[:-1], bare], argument, call.whitespace_before_args, args[-1].whitespace_after_arg
-    )
-    return call.with_changes(args=[*grown[:-1], grown[-1].with_changes(whitespace_after_arg=closing)])

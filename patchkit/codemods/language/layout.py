@@ -15,7 +15,7 @@ import libcst as cst
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import comments_in
 from patchkit.codemods.language.formatter import formatted, sorted_imports
-from patchkit.codemods.language.precedence import as_operand
+from patchkit.codemods.language.precedence import as_argument, as_operand
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -67,6 +67,18 @@ def append(
     if not behind_comma.empty:
         return (*before, kept, fresh.with_changes(comma=cst.Comma(whitespace_after=end))), closing
     return (*before, kept, fresh.with_changes(comma=cst.Comma()) if has_comma else fresh), end
+
+
+def with_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
+    """Return a call with one more argument behind those that it has."""
+    if not call.args:
+        return call.with_changes(args=[argument])
+    args = [arg.with_changes(value=as_argument(arg.value)) for arg in call.args]
+    bare = args[-1].with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
+    grown, closing = append(
+        [*args[:-1], bare], argument, call.whitespace_before_args, args[-1].whitespace_after_arg
+    )
+    return call.with_changes(args=[*grown[:-1], grown[-1].with_changes(whitespace_after_arg=closing)])
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ def parse(text: str) -> cst.Module:
         ) from error
 
 
+@cache
 def as_written(code: str) -> cst.Module:
     """Return the module that a text without placeholders reads as; PatternError where it is not Python."""
     source = code.strip("\n") + "\n"

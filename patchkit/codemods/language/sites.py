@@ -176,11 +176,14 @@ def replace_expression(module: cst.Module, path: Path, new: cst.BaseExpression, 
     old = syntax.as_expression(syntax.node_at(module, path))
     written = in_place_of(old, new, syntax.node_at(module, path[:-1]))
     changed = syntax.replaced(module, path, written)
-    gone = lost([old], [syntax.node_at(changed, path)])
-    where = _noted_statement(changed, path)
-    statement = syntax.as_statement(syntax.node_at(changed, where))
-    noted = annotate(put_above(statement, gone), note)
-    return syntax.replaced(changed, where, noted)
+    return noted(changed, path, lost([old], [syntax.node_at(changed, path)]), note)
+
+
+def noted(module: cst.Module, path: Path, comments: Sequence[str], note: str) -> cst.Module:
+    """Return the module with comments, and a note, above the statement that holds ``path``."""
+    where = _noted_statement(module, path)
+    statement = syntax.as_statement(syntax.node_at(module, where))
+    return syntax.replaced(module, where, annotate(put_above(statement, comments), note))
 
 
 def _noted_statement(module: cst.Module, path: Path) -> Path:

@@ -1,0 +1,438 @@
+"""``items``: items of a list change, which those beside them tell: arguments, elements, names, operands, parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import libcst as cst
+
+from patchkit.codemods import examination
+from patchkit.codemods.kind import Example, Kind
+from patchkit.codemods.language import sites, syntax, texts
+from patchkit.codemods.language.comment import lost
+from patchkit.codemods.language.layout import append, with_argument
+from patchkit.codemods.language.placeholders import as_written, lone_expression
+from patchkit.codemods.language.precedence import as_operand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.language.scope import Scope
+    from patchkit.codemods.language.syntax import Path
+
+Lists = Literal["arguments", "elements", "names", "operands", "parameters"]
+_LOOSE = (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)
+_FIELDS = {"arguments": "args", "elements": "elements", "names": "names"}
+
+
+class _List(NamedTuple):
+    """The items of a list, the node that has them, and in which of its fields."""
+
+    path: Path
+    node: cst.CSTNode
+    field: str
+    items: tuple[cst.CSTNode, ...]
+
+
+class _Place(NamedTuple):
+    """Items ``start`` to ``end`` of a list, and how many neighbours they have."""
+
+    score: int
+    owner: _List
+    start: int
+    end: int
+
+
+class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=True):
+    """Put the items ``code`` in place of the items ``find`` of a list, between ``behind`` and ``before``.
+
+    ``list`` says of what: the arguments of a call, the elements of a list, tuple, set or dict, the names of an import,
+    the operands of `and` or `or`, the parameters of the function itself. ``of`` is what is called, or the module that
+    names are imported from; for a list it may be the name that it is assigned to. Without ``find`` the items come,
+    without ``code`` they go. Of several places the one with the most neighbours counts.
+    """
+
+    list: Lists
+    find: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    behind: str = ""
+    before: str = ""
+    of: str = ""
+
+    def codemod(self) -> Codemod:
+        """Return the edit; ValueError names the key that is wrong."""
+        if self.find == self.code:
+            raise ValueError("key `code`: as `find`, so that nothing changes")
+        if not self.find and not (self.behind or self.before or self._may_stand_anywhere):
+            raise ValueError("key `behind`: without `find`, it or `before` has to tell the place")
+        for key in ("find", "code"):
+            for text in getattr(self, key):
+                self._item(key, text)
+        self._neighbours()
+        return self
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The items that come, those that are code by themselves."""
+        return (
+            self.code if self.list in {"elements", "operands"} else tuple(f"f({code})" for code in self.code)
+        )
+
+    @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """None: its place says where."""
+        return ()
+
+    @property
+    def _may_stand_anywhere(self) -> bool:
+        """Whether the order of the items says nothing, so that neither neighbour has to be there."""
+        if self.list == "arguments":
+            items = [self._item("code", text) for text in (*self.find, *self.code)]
+            return bool(self.of) and all(isinstance(each, cst.Arg) and each.keyword for each in items)
+        return self.list == "names" and bool(self.of)
+
+    def _neighbours(self) -> tuple[cst.CSTNode | None, cst.CSTNode | None]:
+        above, below = (
+            self._item(key, getattr(self, key)) if getattr(self, key) else None
+            for key in ("behind", "before")
+        )
+        return above, below
+
+    def _item(self, key: str, text: str) -> cst.CSTNode:
+        with texts.naming(key):
+            found = _read(self.list, text)
+        if len(found) != 1:
+            raise ValueError(f"key `{key}`: not one of {self.list}: {text!r}")
+        return found[0]
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look for the items that go, for those that come, and for their neighbours."""
+        gone = [self._item("find", text) for text in self.find]
+        come = [self._item("code", text) for text in self.code]
+        above, below = self._neighbours()
+        lists = [each for each in _lists(scope, self.list) if self._is_of(scope, each)]
+
+        def score(owner: _List, start: int, end: int) -> int:
+            over = owner.items[start - 1] if start else None
+            under = owner.items[end] if end < len(owner.items) else None
+            return _same(above, over) + _same(below, under)
+
+        def runs(wanted: Sequence[cst.CSTNode]) -> list[_Place]:
+            return [
+                _Place(score(each, at, at + len(wanted)), each, at, at + len(wanted))
+                for each in lists
+                for at in range(len(each.items) - len(wanted) + 1)
+                if all(map(_same, wanted, each.items[at : at + len(wanted)]))
+            ]
+
+        def is_bare(owner: _List, at: int) -> bool:
+            over = _same(above, owner.items[at - 1]) if above is not None and at else above is None and not at
+            end = at == len(owner.items)
+            under = below is None if end else _same(below, owner.items[at])
+            return over and under
+
+        def gaps(*, is_whole: bool) -> list[_Place]:
+            return [
+                _Place(found, each, at, at)
+                for each in lists
+                for at in range(len(each.items) + 1)
+                if (found := score(each, at, at)) and (not is_whole or is_bare(each, at))
+            ]
+
+        old = runs(gone) if gone else gaps(is_whole=False)
+        new = runs(come) if come else gaps(is_whole=True)
+        if not (come or new or old) and len(lists) == 1 and self._may_stand_anywhere:
+            new = [_Place(0, lists[0], 0, 0)]
+        if not gone:
+            old = _behind(old, above)
+            if not old and self._may_stand_anywhere and len(lists) == 1:
+                old = [_Place(0, lists[0], len(lists[0].items), len(lists[0].items))]
+        before, after = (max((place.score for place in places), default=-1) for places in (old, new))
+        if after >= 0 and (after > before or (after == before and not (gone and come))):
+            return examination.present()
+        first = [place for place in old if place.score == before]
+        if not first:
+            said = next(filter(None, (*self.find, self.behind, self.before, self.of)), "")
+            return examination.absent(f"expected `{said}` among the {self.list}, which is not there")
+        if len(first) > 1 or after == before:
+            return examination.ambiguous(sites.several(scope, [place.owner.path for place in first]))
+        return examination.ready(lambda: _made(scope, first[0], come, note))
+
+    def _is_of(self, scope: Scope, owner: _List) -> bool:
+        if not self.of:
+            return True
+        if isinstance(owner.node, cst.ImportFrom):
+            return _source(owner.node) == self.of
+        if isinstance(owner.node, cst.Call):
+            return syntax.code_of(owner.node.func) == self.of
+        outer = syntax.node_at(scope.module, owner.path[:-1])
+        targets = [each.target for each in outer.targets] if isinstance(outer, cst.Assign) else []
+        targets += [outer.target] if isinstance(outer, cst.AnnAssign) else []
+        return any(syntax.code_of(each) == self.of for each in targets)
+
+    VALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "An argument comes between two others.",
+            'list = "arguments"\ncode = ["days=14"]\nbehind = "book"\nbefore = "to=reader"\nof = "lend"',
+            before="lend(book, to=reader)",
+            after="""
+            # toy: so that it shows
+            lend(book, days=14, to=reader)
+            """,
+        ),
+        Example(
+            "Another operand is asked for.",
+            'list = "operands"\nfind = ["late"]\ncode = ["late > 3", "days"]\nbefore = "not forgiven"',
+            before="""
+            if late and not forgiven:
+                charge(days)
+            """,
+            after="""
+            # toy: so that it shows
+            if late > 3 and days and not forgiven:
+                charge(days)
+            """,
+        ),
+        Example(
+            "A name is imported no more.",
+            'list = "names"\nfind = ["Till"]\nof = "shop"',
+            before="from shop import Desk, Till",
+            after="""
+            # toy: so that it shows
+            from shop import Desk
+            """,
+        ),
+        Example(
+            "A parameter goes.",
+            'list = "parameters"\nfind = ["to=None"]\nbehind = "book"',
+            before="def lend(book, to=None, **options): ...",
+            after="""
+            # toy: so that it shows
+            def lend(book, **options): ...
+            """,
+            scope="lend",
+        ),
+        Example(
+            "Elements of the list that a name is assigned.",
+            'list = "elements"\ncode = ["\'b\'"]\nbehind = "\'a\'"\nof = "shelves"',
+            before="""
+            rooms = ['a']
+            shelves = ['a', 'c']
+            """,
+            after="""
+            rooms = ['a']
+            # toy: so that it shows
+            shelves = ['a', 'b', 'c']
+            """,
+        ),
+    )
+    NO_OP: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "The argument is there.",
+            'list = "arguments"\ncode = ["days=14"]\nbehind = "book"\nof = "lend"',
+            before="lend(book, days=14)",
+        ),
+        Example(
+            "The name is gone.",
+            'list = "names"\nfind = ["Till"]\nbehind = "Desk"\nof = "shop"',
+            before="from shop import Desk",
+        ),
+    )
+    INVALID: ClassVar[tuple[Example, ...]] = (
+        Example(
+            "Two places that match equally well are never guessed between.",
+            'list = "arguments"\nfind = ["1"]\ncode = ["2"]\nof = "lend"',
+            before="""
+            lend(1)
+            lend(1, book)
+            """,
+            refusal="several places match, expected one: `lend(1)`, `lend(1, book)`",
+        ),
+        Example(
+            "What goes has to be there.",
+            'list = "arguments"\nfind = ["1"]\ncode = ["2"]\nof = "lend"',
+            before="lend(3)",
+            refusal="expected `1` among the arguments, which is not there",
+        ),
+        Example(
+            "Each is one item.",
+            'list = "arguments"\ncode = ["1, 2"]\nbehind = "3"',
+            refusal="key `code`: not one",
+        ),
+        Example(
+            "A place is told.", 'list = "arguments"\ncode = ["1"]', refusal="key `behind`: without `find`"
+        ),
+    )
+
+
+def _same(wanted: cst.CSTNode | None, node: cst.CSTNode | None) -> bool:
+    return wanted is not None and node is not None and syntax.same(wanted, node)
+
+
+def _behind(places: Sequence[_Place], above: cst.CSTNode | None) -> list[_Place]:
+    """Return the best gaps; of one below and one above that stand apart that below the one above."""
+    best = [each for each in places if each.score == max(other.score for other in places)]
+    behind = [each for each in best if each.start and _same(above, each.owner.items[each.start - 1])]
+    return behind if len(behind) == 1 else best
+
+
+def _read(of: Lists, text: str) -> Sequence[cst.CSTNode]:
+    """Return the items that a text says."""
+    if of == "names":
+        line = syntax.typed(as_written(f"from m import {text}").body[0], cst.SimpleStatementLine)
+        names = syntax.typed(line.body[0], cst.ImportFrom).names
+        return () if isinstance(names, cst.ImportStar) else names
+    if of == "parameters":
+        params = syntax.typed(as_written(f"def f({text}): ...").body[0], cst.FunctionDef).params
+        stars = [each for each in (params.star_arg, params.star_kwarg) if isinstance(each, cst.Param)]
+        return () if stars else (*params.params, *params.kwonly_params)
+    forms = {"arguments": ("f({})",), "elements": ("[{}]", "{{{}}}"), "operands": ("({})",)}[of]
+    for form in forms:
+        try:
+            value = lone_expression(as_written(form.format(text)).body[0])
+        except ValueError:
+            continue
+        if of == "operands" and isinstance(value, cst.BaseExpression):
+            return (value.with_changes(lpar=value.lpar[1:], rpar=value.rpar[:-1]),)
+        if isinstance(value, (cst.Call, cst.List, cst.Dict)):
+            return value.args if isinstance(value, cst.Call) else value.elements
+    raise ValueError(f"not Python: {text!r}")
+
+
+def _lists(scope: Scope, of: Lists) -> Iterator[_List]:
+    """Yield the lists of a scope, outermost first."""
+    if of == "parameters":
+        node = scope.node
+        if isinstance(node, cst.FunctionDef):
+            for field in ("params", "kwonly_params"):
+                path = (*scope.path, ("params", None))
+                yield _List(path, node.params, field, tuple(getattr(node.params, field)))
+        return
+    passed: set[int] = set()
+    for path, node in syntax.descend(scope.node, scope.path):
+        if of == "operands":
+            if isinstance(node, cst.BooleanOperation) and id(node) not in passed:
+                operands, inner = _operands(node)
+                passed |= {id(each) for each in inner}
+                yield _List(path, node, "", operands)
+        elif (
+            (of == "arguments" and isinstance(node, cst.Call))
+            or (of == "elements" and isinstance(node, (cst.List, cst.Tuple, cst.Set, cst.Dict)))
+            or (
+                of == "names"
+                and isinstance(node, cst.ImportFrom)
+                and not isinstance(node.names, cst.ImportStar)
+            )
+        ):
+            yield _List(path, node, _FIELDS[of], tuple(getattr(node, _FIELDS[of])))
+
+
+def _operands(
+    node: cst.BooleanOperation,
+) -> tuple[tuple[cst.BaseExpression, ...], list[cst.BooleanOperation]]:
+    """Return the operands of a chain of one operator, and the operations that it is made of."""
+    inner = [node]
+    operands = [node.right]
+    while (
+        isinstance(node.left, cst.BooleanOperation)
+        and type(node.left.operator) is type(node.operator)
+        and not node.left.lpar
+    ):
+        node = node.left
+        inner.append(node)
+        operands.append(node.right)
+    return (node.left, *operands[::-1]), inner
+
+
+def _source(node: cst.ImportFrom) -> str:
+    return "." * len(node.relative) + (syntax.code_of(node.module) if node.module is not None else "")
+
+
+def _made(scope: Scope, place: _Place, come: Sequence[cst.CSTNode], note: str) -> cst.Module:
+    owner, module = place.owner, scope.module
+    if isinstance(owner.node, cst.BooleanOperation):
+        new: cst.CSTNode = _rebuilt(owner.node, place, come)
+    else:
+        new = _relisted(place, come)
+    changed = syntax.replaced(module, owner.path, new)
+    return sites.noted(changed, owner.path, lost([owner.node], [new]), note)
+
+
+def _rebuilt(node: cst.BooleanOperation, place: _Place, come: Sequence[cst.CSTNode]) -> cst.BaseExpression:
+    operands, inner = _operands(node)
+    operators = [each.operator for each in inner[::-1]]
+    fresh = [
+        as_operand(each) if isinstance(each, _LOOSE) else each for each in map(syntax.as_expression, come)
+    ]
+    left = [*operands[: place.start], *fresh, *operands[place.end :]]
+    shared = min(len(fresh), place.end - place.start)
+    cut = max(place.start + shared - 1, 0)
+    gone = place.end - place.start - shared
+    added = [type(node.operator)()] * (len(fresh) - shared)
+    kept = [*operators[:cut], *added, *operators[cut + gone :]]
+    made = left[0]
+    for operator, operand in zip(kept, left[1:], strict=True):
+        made = cst.BooleanOperation(made, operator, operand)
+    return made.with_changes(lpar=[*node.lpar, *made.lpar], rpar=[*made.rpar, *node.rpar])
+
+
+def _relisted(place: _Place, come: Sequence[cst.CSTNode]) -> cst.CSTNode:
+    """Return the node with its items exchanged; each that takes the place of another has its comma and white space."""
+    node, field, items = place.owner.node, place.owner.field, [*place.owner.items]
+    shared = min(len(come), place.end - place.start)
+    for at, fresh in enumerate(come[:shared], place.start):
+        items[at] = _with_end(fresh, items[at])
+    at = place.start + shared
+    if at < place.end:
+        gone, rest = items[at : place.end], items[place.end :]
+        items = [*items[:at], *rest]
+        if not rest and items:
+            items[-1] = _with_end(items[-1], gone[-1])
+    made = node.with_changes(**{field: items})
+    for fresh in come[shared:]:
+        if at == len(items):
+            made = _appended(made, field, items, fresh)
+            items = [*getattr(made, field)]
+        else:
+            model = getattr(items[max(at - 1, 0)], "comma", None)
+            after = model.whitespace_after if isinstance(model, cst.Comma) else cst.SimpleWhitespace(" ")
+            if isinstance(after, cst.ParenthesizedWhitespace):
+                after = cst.ParenthesizedWhitespace(indent=after.indent, last_line=after.last_line)
+            items.insert(at, fresh.with_changes(comma=cst.Comma(whitespace_after=after)))
+            made = made.with_changes(**{field: items})
+        at += 1
+    return made
+
+
+def _appended(node: cst.CSTNode, field: str, items: Sequence[cst.CSTNode], fresh: cst.CSTNode) -> cst.CSTNode:
+    """Return the node with one more item behind those that it has."""
+    if isinstance(node, cst.Call):
+        return with_argument(node, syntax.typed(fresh, cst.Arg))
+    nothing = cst.SimpleWhitespace("")
+    if isinstance(node, cst.Parameters):
+        kept: list[Any] = [*items]
+        closing = kept[-1].whitespace_after_param if kept else nothing
+        if kept:
+            kept[-1] = kept[-1].with_changes(whitespace_after_param=nothing)
+        grown, end = append(kept, fresh, nothing, closing)
+        return node.with_changes(**{field: [*grown[:-1], grown[-1].with_changes(whitespace_after_param=end)]})
+    brackets = next(((one, other) for one, other in _BRACKETS if getattr(node, one, None)), None)
+    if brackets is None:
+        return node.with_changes(**{field: append([*items], fresh, nothing, nothing)[0]})  # type: ignore[type-var]
+    left, right = (getattr(node, name) for name in brackets)
+    first = left[0] if isinstance(left, (list, tuple)) else left
+    last = right[-1] if isinstance(right, (list, tuple)) else right
+    grown, end = append([*items], fresh, first.whitespace_after, last.whitespace_before)  # type: ignore[type-var]
+    last = last.with_changes(whitespace_before=end)
+    closed = [*right[:-1], last] if isinstance(right, (list, tuple)) else last
+    return node.with_changes(**{field: grown, brackets[1]: closed})
+
+
+_BRACKETS = (("lbracket", "rbracket"), ("lbrace", "rbrace"), ("lpar", "rpar"))
+
+
+def _with_end(item: cst.CSTNode, other: cst.CSTNode) -> cst.CSTNode:
+    """Return an item with what stands behind another."""
+    names = ("comma", "whitespace_after_arg", "whitespace_after_param")
+    return item.with_changes(**{name: getattr(other, name) for name in names if hasattr(other, name)})

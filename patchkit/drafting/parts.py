@@ -1,0 +1,205 @@
+"""Of a long statement that changes little, the items that change: arguments, elements, operands, names, parameters."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.drafting.change import Drafted
+from patchkit.drafting.draft import meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_Texts = tuple["Sequence[str]", "Sequence[str]"]
+"""The lines of a text before and after."""
+_NAMES = 2
+"""Names that an expression has to have to be found by itself."""
+_INSIDE = 3
+"""Lines of an item, from which on what changes in it is looked for."""
+
+
+def _segment(lines: Sequence[str], node: ast.expr | ast.arg | ast.keyword) -> str:
+    """Return the source of a node, of a text's lines; columns count bytes."""
+    end = node.end_lineno or node.lineno
+    found = [line.encode() for line in lines[node.lineno - 1 : end]]
+    found[-1] = found[-1][: node.end_col_offset]
+    found[0] = found[0][node.col_offset :]
+    return b"\n".join(found).decode()
+
+
+class _Item(NamedTuple):
+    """An item of a list: its text, what tells it from others, and its expression where it has one."""
+
+    text: str
+    meaning: str
+    node: ast.AST | None
+
+
+def changed(at: str, texts: _Texts, old: ast.AST, new: ast.AST) -> list[Drafted] | None:
+    """Return the edits of what changes in a statement of two texts; None if that is more than a few items of lists."""
+    found = _Parts(at, texts).between(old, new, "")
+    if (
+        found is not None
+        or not isinstance(old, (ast.If, ast.While))
+        or not isinstance(new, (ast.If, ast.While))
+    ):
+        return found
+    names = {node.id for node in ast.walk(old.test) if isinstance(node, ast.Name)}
+    attributes = {node.attr for node in ast.walk(old.test) if isinstance(node, ast.Attribute)}
+    if len(names | attributes) < _NAMES:
+        return None
+    find, code = (_segment(text, node.test) for text, node in zip(texts, (old, new), strict=True))
+    return [Drafted("rewrite", at, {"find": find, "code": code})]
+
+
+def parameters(at: str, texts: _Texts, old: ast.arguments, new: ast.arguments) -> Iterator[Drafted]:
+    """Yield the edits of the parameters that come, go or change."""
+    if meaning(old) == meaning(new):
+        return
+    finder = _Parts(at, texts)
+    for one, other in zip(_parameters(texts[0], old), _parameters(texts[1], new), strict=True):
+        yield from finder.listed("parameters", "", one, other) or ()
+
+
+def _parameters(text: Sequence[str], arguments: ast.arguments) -> tuple[list[_Item], list[_Item]]:
+    """Return the parameters that may be passed by position, and the others."""
+    plain = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults))
+
+    def items(pairs: Iterable[tuple[ast.arg, ast.expr | None]]) -> list[_Item]:
+        found = []
+        for arg, default in pairs:
+            said = _segment(text, arg)
+            if default is not None:
+                equal = " = " if arg.annotation is not None else "="
+                said += f"{equal}{_segment(text, default)}"
+            told = f"{meaning(arg)} {'' if default is None else meaning(default)}"
+            found.append(_Item(said, told, None))
+        return found
+
+    positional = zip(plain, [*defaults, *arguments.defaults], strict=True)
+    return items(positional), items(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
+
+
+class _Parts:
+    """What changes in expressions of two texts, for edits of one scope."""
+
+    def __init__(self, at: str, texts: _Texts) -> None:
+        self._at = at
+        self._texts = texts
+
+    def between(self, old: ast.AST, new: ast.AST, target: str) -> list[Drafted] | None:
+        """Return the edits of the lists in an expression or statement; None where something else changes."""
+        if meaning(old) == meaning(new):
+            return []
+        if type(old) is not type(new):
+            return None
+        edits: list[Drafted] = []
+        lists = _list(self._texts[0], old), _list(self._texts[1], new)
+        fields = {"args", "keywords", "elts", "keys", "values", "names"} if lists[0] is not None else set()
+        if isinstance(old, (ast.Assign, ast.AnnAssign)):
+            targets = old.targets if isinstance(old, ast.Assign) else [old.target]
+            target = ast.unparse(targets[0])
+        for name, one in ast.iter_fields(old):
+            other = getattr(new, name)
+            if name in fields:
+                continue
+            inner = self._fields(one, other, target)
+            if inner is None:
+                return None
+            edits += inner
+        if lists[0] is not None and lists[1] is not None:
+            kind, of, one = lists[0]
+            found = self.listed(kind, of or (target if kind == "elements" else ""), one, lists[1][2])
+            if found is None:
+                return None
+            edits += found
+        return edits
+
+    def _fields(self, one: object, other: object, target: str) -> list[Drafted] | None:
+        if isinstance(one, ast.AST) and isinstance(other, ast.AST):
+            return self.between(one, other, target)
+        if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            edits: list[Drafted] = []
+            for pair in zip(one, other, strict=True):
+                inner = self._fields(*pair, "")
+                if inner is None:
+                    return None
+                edits += inner
+            return edits
+        return [] if one == other else None
+
+    def listed(
+        self, kind: str, of: str, one: Sequence[_Item], other: Sequence[_Item]
+    ) -> list[Drafted] | None:
+        """Return the edits which make the items of one list of those of another; None if few stay."""
+        keys = [each.meaning for each in one], [each.meaning for each in other]
+        matcher = difflib.SequenceMatcher(None, *keys, autojunk=False)
+        if not any(tag == "equal" for tag, *_ in matcher.get_opcodes()) and not of:
+            return None
+        edits: list[Drafted] = []
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+            if tag == "equal":
+                continue
+            inner = self._inside(one[i1:i2], other[j1:j2]) if i2 - i1 == j2 - j1 else None
+            if inner is not None:
+                edits += inner
+                continue
+            keys_ = {
+                "list": kind,
+                "find": [each.text for each in one[i1:i2]],
+                "code": [each.text for each in other[j1:j2]],
+                "behind": one[i1 - 1].text if i1 else "",
+                "before": one[i2].text if i2 < len(one) else "",
+                "of": of,
+            }
+            edits.append(Drafted("items", self._at, {key: value for key, value in keys_.items() if value}))
+        return edits
+
+    def _inside(self, old: Sequence[_Item], new: Sequence[_Item]) -> list[Drafted] | None:
+        """Return the edits inside of long items, None where one is short or changes otherwise."""
+        edits: list[Drafted] = []
+        for one, other in zip(old, new, strict=True):
+            if one.node is None or other.node is None or one.text.count("\n") < _INSIDE:
+                return None
+            inner = self.between(one.node, other.node, "")
+            if inner is None:
+                return None
+            edits += inner
+        return edits
+
+
+def _list(text: Sequence[str], node: ast.AST) -> tuple[str, str, list[_Item]] | None:
+    """Return of what a node is a list, of which, and its items; None if it is none."""
+
+    def said(part: ast.expr | ast.keyword, sign: str = "") -> str:
+        return sign + _segment(text, part)
+
+    if isinstance(node, ast.Call):
+        arguments: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
+        arguments.sort(key=lambda each: (each.lineno, each.col_offset))
+        items = [
+            _Item(said(each.value, "**"), f"**{meaning(each.value)}", each.value)
+            if isinstance(each, ast.keyword) and each.arg is None
+            else _Item(said(each), meaning(each), each)
+            for each in arguments
+        ]
+        return "arguments", said(node.func), items
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return "elements", "", [_Item(said(each), meaning(each), each) for each in node.elts]
+    if isinstance(node, ast.Dict):
+        pairs = [
+            _Item(said(value, "**"), f"**{meaning(value)}", value)
+            if key is None
+            else _Item(f"{said(key)}: {said(value)}", f"{meaning(key)}: {meaning(value)}", value)
+            for key, value in zip(node.keys, node.values, strict=True)
+        ]
+        return "elements", "", pairs
+    if isinstance(node, ast.BoolOp):
+        return "operands", "", [_Item(said(each), meaning(each), each) for each in node.values]
+    if isinstance(node, ast.ImportFrom):
+        names = [_Item(ast.unparse(each), meaning(each), None) for each in node.names]
+        return "names", f"{'.' * node.level}{node.module or ''}", names
+    return None

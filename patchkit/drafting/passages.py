@@ -1,0 +1,291 @@
+"""Statements that come, go or change, and comments above those that stay, as edits that their neighbours place.
+
+What is drafted here is more than any other kind says; each edit may have further neighbours where it needs them.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import difflib
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.drafting import parts
+from patchkit.drafting.change import Drafted
+from patchkit.drafting.draft import LONG, first_line, is_named, meaning, source
+from patchkit.drafting.hunks import parsed
+from patchkit.drafting.lines import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_Body = list[ast.stmt]
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BODIES = ("body", "orelse", "finalbody")
+
+
+class _Side(NamedTuple):
+    """A block of statements in one of two texts, the text's lines, and the line, from 0, behind the block's header."""
+
+    lines: Sequence[str]
+    body: _Body
+    top: int
+
+    def start(self, at: int) -> int:
+        """Return the line, from 0, at which a statement and what is above it begins."""
+        first = first_line(self.body[at]) - 1
+        above = (self.body[at - 1].end_lineno or 0) if at else self.top
+        while first > above and (
+            not self.lines[first - 1].strip() or self.lines[first - 1].lstrip()[0] == "#"
+        ):
+            first -= 1
+        return first
+
+    def lead(self, at: int) -> list[str]:
+        """Return the comments and blank lines above a statement, at the margin."""
+        lines = self.lines[self.start(at) : first_line(self.body[at]) - 1]
+        column = self.body[at].col_offset
+        # A comment that stands less deep is that of what is around, and one that stands deeper of what is above.
+        while any(line.strip() and len(line) - len(line.lstrip()) != column for line in lines):
+            lines = lines[1:]
+        return [line.strip() for line in lines]
+
+    def code(self, start: int, end: int, *, is_whole: bool) -> str:
+        """Return statements with the comments above them, and with blank lines above those where it is whole."""
+        lead = self.lead(start)
+        while lead and not lead[0] and not is_whole:
+            lead.pop(0)
+        return "".join(f"{line}\n" for line in lead) + source(self.lines, *self.body[start:end])
+
+    def head(self, at: int) -> str:
+        """Return a statement with `...` for its blocks; empty where there is none."""
+        return _head(self.lines, self.body[at]) if 0 <= at < len(self.body) else ""
+
+    def apart(self, at: int) -> int | None:
+        """Return how many blank lines come first above a statement; None where there is none."""
+        if at >= len(self.body):
+            return None
+        return next((n for n, line in enumerate(self.lead(at)) if line), len(self.lead(at)))
+
+
+def passages(name: str, before: str, after: str) -> tuple[Drafted, ...]:
+    """Return the edits which make the statements and comments of the second version of a file of its first."""
+    try:
+        old, new = parsed(before), parsed(after)
+    except (SyntaxError, ValueError):
+        return ()
+    sides = _Side(before.split("\n"), old.body, 0), _Side(after.split("\n"), new.body, 0)
+    return tuple(_blocks(name, "", sides, ""))
+
+
+def _blocks(file: str, path: str, sides: tuple[_Side, _Side], within: str) -> Iterator[Drafted]:
+    """Compare two versions of a block in a scope; ``within`` is the statement that it belongs to."""
+    old, new = sides
+    keys = _keys(old.body, new.body)
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+        if tag == "equal":
+            for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
+                yield from _kept(file, path, sides, (i, j), within, is_first=i == i1 > 0)
+        elif tag == "replace" and i2 - i1 == j2 - j1:
+            for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
+                yield from _changed(file, path, sides, (i, j), within)
+        else:
+            yield from _exchanged(file, path, sides, (i1, i2, j1, j2), within)
+
+
+def _keys(old: _Body, new: _Body) -> tuple[list[str], list[str]]:
+    """Return what tells the statements of two bodies: of what both have once its name."""
+    counts = [[name for each in body if (name := _name(each))] for body in (old, new)]
+
+    def key(node: ast.stmt) -> str:
+        name = _name(node)
+        return name if name and all(names.count(name) == 1 for names in counts) else meaning(node)
+
+    return [key(node) for node in old], [key(node) for node in new]
+
+
+def _at(file: str, path: str) -> str:
+    return f"{file}::{path}" if path else file
+
+
+def _name(node: ast.stmt) -> str:
+    """Return the name of a definition, or of the module that names are imported from."""
+    if isinstance(node, (ast.ClassDef, *_FUNCTIONS)):
+        return f"{isinstance(node, ast.ClassDef)} {node.name}"
+    return f"{'.' * node.level}{node.module or ''} import" if isinstance(node, ast.ImportFrom) else ""
+
+
+def _changed(
+    file: str, path: str, sides: tuple[_Side, _Side], at: tuple[int, int], within: str
+) -> Iterator[Drafted]:
+    """Compare two statements of which one takes the place of the other."""
+    old, new = sides
+    before, after = old.body[at[0]], new.body[at[1]]
+    if _is_alike(before, after):
+        yield from _kept(file, path, sides, at, within)
+        return
+    length = (before.end_lineno or before.lineno) - before.lineno
+    if type(before) is type(after) and (length >= LONG or hasattr(before, "body")):
+        bare = _without_blocks(before), _without_blocks(after)
+        edits = parts.changed(_at(file, path), (old.lines, new.lines), *bare)
+        if edits is not None and _have_the_same_blocks(before, after):
+            yield from _kept(file, path, sides, at, within)
+            yield from edits
+            return
+    yield from _exchanged(file, path, sides, (at[0], at[0] + 1, at[1], at[1] + 1), within)
+
+
+def _without_blocks(node: ast.stmt) -> ast.stmt:
+    bare = copy.copy(node)
+    for name in (*_BODIES, "handlers"):
+        if hasattr(bare, name):
+            setattr(bare, name, [])
+    bare.__dict__.pop("said", None)
+    return bare
+
+
+def _have_the_same_blocks(old: ast.stmt, new: ast.stmt) -> bool:
+    counts = [
+        [bool(getattr(node, name, ())) for name in _BODIES]
+        + [_dumped(each) for each in getattr(node, "handlers", ())]
+        for node in (old, new)
+    ]
+    return counts[0] == counts[1] and not isinstance(old, ast.Match)
+
+
+def _is_alike(old: ast.stmt, new: ast.stmt) -> bool:
+    """Tell whether two statements differ only in what their blocks hold."""
+    if type(old) is not type(new) or is_named(old) or not hasattr(old, "body"):
+        return False
+    return _have_the_same_blocks(old, new) and meaning(_without_blocks(old)) == meaning(_without_blocks(new))
+
+
+def _dumped(handler: ast.ExceptHandler) -> str:
+    return f"{'' if handler.type is None else meaning(handler.type)} {handler.name}"
+
+
+def _kept(
+    file: str,
+    path: str,
+    sides: tuple[_Side, _Side],
+    at: tuple[int, int],
+    within: str,
+    *,
+    is_first: bool = False,
+) -> Iterator[Drafted]:
+    """Compare what is above a statement that stays, and what its blocks hold."""
+    old, new = sides
+    before, after = old.body[at[0]], new.body[at[1]]
+    leads = old.lead(at[0]), new.lead(at[1])
+    # The blank lines above what follows an exchange are told with that.
+    is_told = is_first and [line for line in leads[0] if line] == [line for line in leads[1] if line]
+    if leads[0] != leads[1] and not is_told and (path or at[0]):
+        gone, come = ("".join(f"{line}\n" for line in lead) for lead in leads)
+        keys: dict[str, str] = {"find": old.head(at[0]), "code": come, "gone": gone}
+        edit = Drafted("comment", _at(file, path), keys)
+        yield _placed(edit, old, (at[0], at[0] + 1), within)
+    texts = (source(side.lines, node) for side, node in ((old, before), (new, after)))
+    if next(texts) == next(texts):
+        return
+    if isinstance(before, ast.ImportFrom):
+        yield from parts.changed(_at(file, path), (old.lines, new.lines), before, after) or ()
+        return
+    if is_named(before):
+        inner = f"{path}.{before.name}".lstrip(".")  # type: ignore[attr-defined]
+        if isinstance(before, _FUNCTIONS) and isinstance(after, _FUNCTIONS):
+            whole = old.lines, new.lines
+            yield from parts.parameters(_at(file, inner), whole, before.args, after.args)
+        bodies = (_below(old, before, "body"), _below(new, after, "body"))
+        yield from _blocks(file, inner, bodies, "")
+        return
+    head = old.head(at[0])
+    for one, other in _inner(before, after):
+        yield from _blocks(file, path, (_under(old, *one), _under(new, *other)), head)
+
+
+def _inner(before: ast.stmt, after: ast.stmt) -> Iterator[tuple[tuple[_Body, int], tuple[_Body, int]]]:
+    """Yield the blocks of two statements that have the same ones, each with the line behind its header."""
+    for name in _BODIES:
+        pair = getattr(before, name, None), getattr(after, name, None)
+        if pair[0] and pair[1]:
+            yield (pair[0], _top(before, name)), (pair[1], _top(after, name))
+    for one, other in zip(getattr(before, "handlers", ()), getattr(after, "handlers", ()), strict=False):
+        yield (one.body, _top(one, "body")), (other.body, _top(other, "body"))
+
+
+def _top(node: ast.AST, name: str) -> int:
+    """Return the line, from 0, before which nothing above the first statement of a block is."""
+    ends = [getattr(node, "lineno", 1)]
+    for field, value in ast.iter_fields(node):
+        if field == name:
+            break
+        nodes = value if isinstance(value, list) else [value]
+        ends += [each.end_lineno for each in nodes if getattr(each, "end_lineno", None)]
+    return max(ends)
+
+
+def _below(side: _Side, node: ast.stmt, name: str) -> _Side:
+    return _under(side, getattr(node, name), _top(node, name))
+
+
+def _under(side: _Side, body: _Body, top: int) -> _Side:
+    return _Side(side.lines, body, top)
+
+
+def _exchanged(
+    file: str,
+    path: str,
+    sides: tuple[_Side, _Side],
+    run: tuple[int, int, int, int],
+    within: str,
+) -> Iterator[Drafted]:
+    """Have statements come in place of others."""
+    old, new = sides
+    i1, i2, j1, j2 = run
+    keys: dict[str, str | int] = {}
+    if i1 < i2:
+        keys["find"] = old.code(i1, i2, is_whole=False)
+    if j1 < j2:
+        keys["code"] = new.code(j1, j2, is_whole=True)
+    gone = source(old.lines, *old.body[i1:i2]).split("\n") if i1 < i2 else []
+    come = source(new.lines, *new.body[j1:j2]).split("\n") if j1 < j2 else []
+    if gone and come and len(gone) > LONG and 2 * count(gone, come) < len(gone):
+        return  # A long `find` ties the edit to one shape, and a hunk of it does less.
+    if not path and not i1:
+        return  # What is above the first statement is the module's.
+    apart = new.apart(j2)
+    if apart is not None and apart != old.apart(i2):
+        keys["apart"] = apart
+    yield _placed(Drafted("exchange", _at(file, path), keys), old, (i1, i2), within)
+
+
+def _placed(edit: Drafted, side: _Side, run: tuple[int, int], within: str) -> Drafted:
+    """Return an edit with the neighbours that its statements have, and ways to place it with more of them."""
+    near = {"behind": side.head(run[0] - 1), "before": side.head(run[1])}
+    beside = {**edit.keys, **{key: value for key, value in near.items() if value}}
+    ways = [edit.keys, beside] if edit.kind == "comment" else [beside]
+    ways += [{**beside, "within": within}] if within else []
+    first, *others = (Drafted(edit.kind, edit.at, way) for way in ways)
+    return Drafted(first.kind, first.at, first.keys, (), tuple(others))
+
+
+def _head(lines: Sequence[str], node: ast.stmt) -> str:
+    if not hasattr(node, "body") and not isinstance(node, ast.Match):
+        return source(lines, node)
+    bare = copy.copy(node)
+    nothing: list[ast.stmt] = [ast.Expr(ast.Constant(...))]
+    if isinstance(bare, ast.Match):
+        bare.cases = [ast.match_case(ast.MatchAs(), None, nothing)]
+        return ast.unparse(bare)
+    bare.body = nothing
+    for name in ("orelse", "handlers", "decorator_list"):
+        if hasattr(bare, name):
+            setattr(bare, name, [])
+    if hasattr(bare, "finalbody"):
+        bare.finalbody = nothing
+    if isinstance(bare, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        bare.args = ast.arguments([], [], None, [], [], None, [])
+        bare.returns = None
+    elif isinstance(bare, ast.ClassDef):
+        bare.bases, bare.keywords = [], []
+    return ast.unparse(bare)
