@@ -1,7 +1,8 @@
 """Import modules of a tree with stand-ins for packages that are not installed; run as a program.
 
-Reads ``{"path": folder, "modules": [name]}`` from stdin. Writes ``{"errors": {module: [line, text]}, "absent":
-[package]}`` to the file descriptor that its argument names, so that output of the modules cannot be mistaken for it.
+Reads ``{"path": folder, "modules": [name]}`` from stdin.
+Writes ``{"errors": {module: [line, text]}, "absent": [package]}`` to the file descriptor that its argument names,
+so that output of the modules cannot be mistaken for it.
 The modules get no network access.
 """
 
