@@ -1,12 +1,13 @@
-"""Every way patchkit refuses, each with the exit code the command line documents for it."""
+"""The exceptions that patchkit raises, each with the exit code that the command line documents."""
 
 from __future__ import annotations
 
 
 class PatchkitError(Exception):
-    """A refusal in one sentence: where, what, and what to type next.
+    """An error in one sentence: ``where: what: advice.``
 
-    Each of the three is there by itself too, as far as whoever refused told them apart.
+    ``what`` is what is wrong, ``where`` the file (and line) it is about, ``advice`` what to type next. The last two
+    may be empty.
     """
 
     exit_code = 1
@@ -18,22 +19,22 @@ class PatchkitError(Exception):
 
 
 class UsageError(PatchkitError):
-    """The command line or a patch folder asks for something that does not exist or is malformed."""
+    """An argument or a patch folder is malformed or names something that does not exist."""
 
     exit_code = 2
 
 
 class ConflictError(PatchkitError):
-    """The code around a site is not what the patch describes; nothing was written."""
+    """The code around a site differs from what the patch describes; nothing was written."""
 
     exit_code = 3
 
 
 class TreeError(PatchkitError):
-    """The tree cannot be used (not sglang, unreadable, locked, dirty, interrupted); nothing was written."""
+    """The tree cannot be used: not sglang, unreadable, locked, dirty or interrupted; nothing was written."""
 
     exit_code = 4
 
 
 class UnfinishedError(PatchkitError):
-    """A write began and could be neither ended nor taken back; ``patchkit apply --continue`` goes on from there."""
+    """A write could be neither completed nor rolled back; ``patchkit apply --continue`` resumes it."""

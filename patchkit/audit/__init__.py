@@ -1,1 +1,1 @@
-"""A static audit that finds reads of the CPU mirror which break when it is None, before the server does."""
+"""Static audit: find reads of the CPU mirror that break when it is None."""

@@ -1,4 +1,4 @@
-"""A graph's buffer of the mirror, which keeps the lengths of an earlier batch where nobody refreshes it."""
+"""A graph's buffer of the mirror, which holds an earlier batch's lengths unless it is refilled."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _BUFFERS = re.compile(r"(?:^|_)buffers?$")
 
 
 def is_buffer(node: ast.Attribute) -> bool:
-    """Say whether an attribute is a buffer of the mirror, such as ``self.buffers.seq_lens_cpu``."""
+    """Return whether an attribute is a buffer of the mirror, such as ``self.buffers.seq_lens_cpu``."""
     return node.attr in mirror.MIRROR and bool(_BUFFERS.search(last_name(node.value)))
 
 
 @lru_cache(maxsize=256)
 def always_refreshed(module: Module) -> bool:
-    """Say whether a file fills its buffer of the mirror also where the batch has none."""
+    """Return whether a file refills its buffer of the mirror even if the batch has no mirror."""
     return any(_unguarded(module.tree.body))
 
 
 def _unguarded(body: list[ast.stmt]) -> Iterator[ast.Call]:
-    """Yield the copies into a buffer of the mirror that no test for one guards."""
+    """Yield the copies into a buffer of the mirror that no test of the mirror guards."""
     for statement in body:
         if isinstance(statement, ast.If) and _asks(statement.test):
             yield from _unguarded(statement.orelse)

@@ -1,4 +1,4 @@
-"""Remember the report of an unchanged tree outside the tree, keyed by every byte that went into it."""
+"""Cache audit reports outside the tree, keyed by the tree's files and the analysis."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _AREA = "audit"
 
 
 def folder() -> Path:
-    """Return where reports are kept: the user's cache folder."""
+    """Return the folder of cached reports, in the user's cache folder."""
     return cache.folder(_AREA)
 
 
 def key(sources: dict[str, bytes]) -> str:
-    """Return a digest of the files, of this analysis and of the interpreter whose grammar it parses with."""
+    """Return a digest of the files, of the analysis and of the interpreter whose grammar it uses."""
     return cache.key(sources, ("audit", "findings", "runtime", "tree"))
 
 
 def load(name: str, started: float) -> Report | None:
-    """Return the report kept under a key, with the seconds that finding it took, or None."""
+    """Return the cached report with the seconds since ``started`` as its time, or None."""
     report = cache.load(_AREA, name, Report)
     return None if report is None else replace(report, seconds=time.perf_counter() - started)
 
 
 def save(name: str, report: Report) -> None:
-    """Keep a report."""
+    """Store a report."""
     cache.save(_AREA, name, report)

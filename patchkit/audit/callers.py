@@ -1,4 +1,4 @@
-"""Who may call whom, by names alone: what is called, and what it is called on."""
+"""Possible callers of functions, by the name that is called and its receiver."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _GENERIC = 6
 
 
 class Callers:
-    """The callers of a tree's functions, in the files that matter."""
+    """The callers of a tree's functions, within the files under analysis."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
 
     def of(self, function: Function) -> list[tuple[Function, bool]]:
-        """Return the functions that may call one; False beside those that only a name suggests."""
+        """Return the functions that may call ``function``, each with False if only the name suggests it."""
         found = []
         for receiver, caller in self._calls.get(function.name, ()):
             if caller is function or ((receiver == "") != (function.owner is None) and receiver != "."):
@@ -55,11 +55,11 @@ class Callers:
         return counts
 
     def is_generic(self, name: str) -> bool:
-        """Say whether so many functions have a name that it tells nothing."""
+        """Return whether a name is too common to identify a function."""
         return name.startswith("__") or self._definitions.get(name, 0) > _GENERIC
 
     def handed_around(self, function: Function) -> bool:
-        """Say whether other code names a function that nothing calls by that name."""
+        """Return whether other code names a module-level function that nothing calls under its name."""
         if function.owner is not None or self.of(function):
             return False
         name = function.name.encode()

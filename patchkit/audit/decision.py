@@ -1,4 +1,4 @@
-"""What the tree's own decision about the mirror says: which settings keep it, and so do not hold without it."""
+"""The tree's own decision whether to keep the mirror, and the settings that it implies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _FEATURE = re.compile(r"^(?:enable|disable|is)_")
 
 
 class Decision:
-    """The functions that decide whether the mirror is kept, and what follows from them."""
+    """The functions that decide whether the mirror is kept, and what they imply."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
 
     @cached_property
     def is_asked(self) -> bool:
-        """Whether the tree itself asks for the decision; without it every backend needs the mirror."""
+        """Whether the tree has the decision; otherwise every backend keeps the mirror."""
         return any(
             mirror.decides(module.text) for module in self._program.core if not is_runtime(module.file)
         )
@@ -41,7 +41,7 @@ class Decision:
 
     @cached_property
     def forced(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Names that are false, and names that are true, without the mirror: the decision says so."""
+        """The settings that the decision implies to be false, and to be true, when the mirror is None."""
         false: set[str] = set()
         true: set[str] = set()
         for function in self.functions:
@@ -55,12 +55,12 @@ class Decision:
         return frozenset(false - {""}), frozenset(true - {""})
 
     def keeps_for(self, module: Module) -> bool:
-        """Say whether a file belongs to a feature for which the decision keeps the mirror."""
+        """Return whether a file belongs to a feature for which the decision keeps the mirror."""
         return module.stem.startswith(self._features)
 
     @cached_property
     def _features(self) -> tuple[str, ...]:
-        """How the files of such features begin: with the name, or with its initials."""
+        """Prefixes of the names of such features' files: the feature's name or its initials."""
         found: list[str] = []
         for name in self.forced[0] | self.forced[1]:
             feature = _FEATURE.sub("", name)

@@ -1,4 +1,4 @@
-"""``audit(tree)`` tells every use of the CPU mirror that breaks when it is None; no code is run."""
+"""``audit(tree)`` returns every use of the CPU mirror that breaks when it is None; no code is run."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _MAX_EXPRESSION = 120
 
 @collector.paused()
 def audit(tree: SourceTree) -> Report:
-    """Audit the ``srt`` package of a tree; files that do not parse are notes, not errors."""
+    """Return the audit of a tree's ``srt`` package; files that do not parse become notes."""
     started = time.perf_counter()
     return _with_unread(audit_program(Audited(read_sources(tree)), started), tree)
 
 
 @collector.paused()
 def audit_cached(tree: SourceTree, watch: Callable[[str, int, int], None] | None = None) -> Report:
-    """Audit a tree, or recall the report if neither its files nor the analysis changed since.
+    """Return the audit of a tree, from the cache if neither the files nor the analysis changed.
 
-    ``watch`` is told what is being looked at, how much is done and of how much.
+    ``watch`` is called with the current item, how many are done, and how many there are.
     """
     started = time.perf_counter()
     sources = read_sources(tree)
@@ -57,7 +57,7 @@ def audit_cached(tree: SourceTree, watch: Callable[[str, int, int], None] | None
 
 
 def _with_unread(report: Report, tree: SourceTree) -> Report:
-    """Add a finding for each folder that could not be read; which those are is not up to the sources."""
+    """Return the report with a finding for each unreadable folder, which the cached report cannot contain."""
     found = tuple(
         Finding(
             rule=UNREAD.id,
@@ -65,10 +65,10 @@ def _with_unread(report: Report, tree: SourceTree) -> Report:
             line=1,
             function="module",
             expression="",
-            message="a linked or unreadable folder, so what it holds was not audited",
+            message="a linked or unreadable folder, which was not audited",
             confidence=Confidence.CERTAIN,
             path=(),
-            guard="put the files there and make them readable, or let it pass with --allow-unread",
+            guard="replace the link by the files and make them readable, or ignore it with --allow-unread",
         )
         for folder in tree.unread(SERVING)
     )
@@ -76,7 +76,7 @@ def _with_unread(report: Report, tree: SourceTree) -> Report:
 
 
 def unread_noted(report: Report) -> Report:
-    """Return the report with a note for each folder that could not be read, instead of a finding."""
+    """Return the report with unreadable folders as notes instead of findings."""
     unread = [finding for finding in report.findings if finding.rule == UNREAD.id]
     notes = tuple(f"{finding.file} is {finding.message}" for finding in unread)
     rest = tuple(finding for finding in report.findings if finding.rule != UNREAD.id)
@@ -86,14 +86,14 @@ def unread_noted(report: Report) -> Report:
 def audit_program(
     program: Audited, started: float, watch: Callable[[str, int, int], None] | None = None
 ) -> Report:
-    """Audit an indexed tree; ``started`` is when reading it began, on the performance counter."""
+    """Return the audit of an indexed tree; ``started`` is a time of ``time.perf_counter``."""
     notes: list[str] = []
     findings: tuple[Finding, ...] = ()
     reach = Reach(program)
     if not reach.has_flag:
         notes.append(
-            f"the tree does not decide by {mirror.FLAG}: every backend needs the mirror, so it is never None; "
-            "--suggest-opt-out says which backends could do without"
+            f"the tree does not read {mirror.FLAG}: every backend keeps the mirror, so it is never None; "
+            "--suggest-opt-out lists the backends that could opt out"
         )
     else:
         solver = Solver(program, reach)
@@ -101,7 +101,7 @@ def audit_program(
         keeping = Solver(program, reach.keeping())
         keeping.solve_backend()
         findings = collect(solver, keeping)
-    notes += [f"{file} does not parse and was left out" for file in program.unparsed]
+    notes += [f"{file} does not parse and was skipped" for file in program.unparsed]
     lines = {finding.file: program.lines(finding.file) for finding in findings}
     kept, suppressed, complaints = suppress.split(findings, lines)
     seconds = time.perf_counter() - started
@@ -110,7 +110,7 @@ def audit_program(
 
 
 def collect(*solvers: Solver) -> tuple[Finding, ...]:
-    """Turn what the solvers of a tree saw into findings: one per place and rule, in source order."""
+    """Return the findings of the solvers of one tree, one per place and rule, in source order."""
     best: dict[tuple[str, int, int, str], Finding] = {}
     heirs = {heir.cls: heir for heir in solvers[0].reach.tree.kinds.heirs}
     for context in (context for solver in solvers for context in solver.contexts.values()):
@@ -150,7 +150,7 @@ def _finding(context: Context, hit: Hit, heirs: Mapping[Class, Heir]) -> Finding
 
 def _why(context: Context, hit: Hit, subject: str) -> str:
     if hit.use is Use.SLOT:
-        return f"`{subject}` is None for a slot that a configuration leaves unset"
+        return f"`{subject}` is None if the configuration leaves the slot unset"
     step = context.step.lower().replace("_", " ")
     if hit.use is Use.STALE:
         return f"`{subject}` is not refreshed in a {step} step without the mirror"

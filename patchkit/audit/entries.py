@@ -1,4 +1,4 @@
-"""Where an audit begins: functions that run without the mirror and that nothing which is followed calls."""
+"""Entry points of an audit: functions that run without the mirror and have no caller under analysis."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _MODELS = served("models")
 Entry = tuple["Function", "str | None"]
-"""A function, and the class of ``self``."""
+"""A function and the class of ``self``."""
 
 
 class Entries:
-    """The functions from which an audit of one tree starts."""
+    """The functions from which the audit of a tree starts."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
@@ -35,7 +35,7 @@ class Entries:
         self._excluded = reach.excluded
 
     def of_backends(self) -> list[Entry]:
-        """Return the methods that others call on backends without the mirror, with the class of ``self``."""
+        """Return the methods called from outside on backends without the mirror, with the class of ``self``."""
         found: list[Entry] = []
         for cls in self._reach.active_backends:
             for name in {name for known in self._program.mro(cls) for name in known.methods}:
@@ -50,7 +50,7 @@ class Entries:
         return _ordered(found)
 
     def points(self) -> list[Entry]:
-        """Return the functions from which to start without knowing a caller, with the class of ``self``."""
+        """Return the functions to analyse without a known caller, with the class of ``self``."""
         found = [
             entry
             for entry in self.of_backends()
@@ -70,10 +70,10 @@ class Entries:
 
     @cached_property
     def for_models(self) -> dict[Entry, list[Function]]:
-        """Backends' methods that models alone call, whose calls are followed, each with its callers."""
+        """Backends' methods that only models call, with these callers; their calls are followed."""
         found = {}
         for method, cls in self.of_backends():
-            # A backend that wraps another hands on what it was handed.
+            # A backend that wraps another passes its arguments through.
             callers = [caller for caller, _ in self._callers.of(method) if not self._forwards(caller, method)]
             asked = bool(callers) and all(self._asks(caller, method.name) for caller in callers)
             if asked and not self._named_elsewhere(method):
@@ -88,7 +88,7 @@ class Entries:
         )
 
     def _asks(self, caller: Function, name: str) -> bool:
-        """Say whether a function of a model calls a method of that name on its backend, and on nothing else."""
+        """Return whether a model's function calls a method of that name only on its backend."""
         calls = [
             node.func
             for node in walk(caller.node)
@@ -102,7 +102,7 @@ class Entries:
         )
 
     def _named_elsewhere(self, method: Function) -> bool:
-        """Say whether code that is not followed names a method: in a file, or as a text that is looked up."""
+        """Return whether code outside the analysis names a method, in a file or as a string for lookup."""
         name = method.name.encode()
         parsed = {module.file for module in self._program.core}
         if any(name in text for file, text in self._program.sources.items() if file not in parsed):
@@ -120,7 +120,7 @@ class Entries:
         return False
 
     def _for_a_runner(self, method: Function) -> bool:
-        """Say whether a backend's method is called by graph runners alone, whose calls are followed."""
+        """Return whether only graph runners, whose calls are followed, call a backend's method."""
         callers = [caller for caller, _ in self._callers.of(method)]
         owners = [caller.owner for caller in callers if caller.owner is not None]
         return (
@@ -140,7 +140,7 @@ class Entries:
         )
 
     def leftovers(self, entered: Set[Function]) -> list[Entry]:
-        """Return functions that nothing entered although, by name, running code may call them."""
+        """Return the functions not entered so far that running code may call, by their names."""
         return _ordered(
             (function, None)
             for function in self._startable
@@ -162,7 +162,7 @@ class Entries:
         ]
 
     def _followed(self, method: Function) -> bool:
-        """Say whether a graph runner's method runs where those that are followed call it, and nowhere else."""
+        """Return whether a graph runner's method runs only where its known callers call it."""
         callers = [caller for caller, _ in self._callers.of(method)]
         running = [
             caller for caller in callers if caller in self._relevant and not self._excluded(caller, None)

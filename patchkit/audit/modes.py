@@ -1,4 +1,4 @@
-"""Decide a tree's forward-mode predicates from the enum's own methods; no release's spelling is assumed."""
+"""Evaluate a tree's forward-mode predicates from the enum's own methods, in any release's spelling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Modes:
-    """The members of the tree's forward-mode enum, which of them can miss the mirror, and its predicates."""
+    """The members of the tree's forward-mode enum, those that can lack the mirror, and the predicates."""
 
     def __init__(self, program: Program) -> None:
         self._methods: dict[str, Function] = {}
@@ -26,11 +26,11 @@ class Modes:
             self.mirrorless += ("DRAFT_EXTEND",)
 
     def is_predicate(self, name: str) -> bool:
-        """Say whether the enum has a predicate of that name."""
+        """Return whether the enum has a predicate of that name."""
         return name in self._methods
 
     def holds(self, predicate: str, mode: str, call: ast.Call | None = None) -> bool | None:
-        """Say whether a predicate holds for a mode; None when its body is more than tests of the mode."""
+        """Return whether a predicate is true for a mode; None if its body does more than test the mode."""
         method = self._methods.get(predicate)
         if method is None:
             return None
@@ -88,7 +88,7 @@ def _with_arguments(call: ast.Call, arguments: dict[str, bool | None]) -> ast.Ca
 
 
 def compare_mode(node: ast.Compare, mode: str) -> bool | None:
-    """Decide ``<mode> == ForwardMode.X``, ``is``, ``!=`` and membership in a literal; else None."""
+    """Evaluate ``<mode> == ForwardMode.X``, ``is``, ``!=`` and membership in a literal; None for the rest."""
     if len(node.ops) != 1:
         return None
     operator, right = node.ops[0], node.comparators[0]

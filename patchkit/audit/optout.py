@@ -1,4 +1,4 @@
-"""Say for every attention backend whether it could do without the CPU mirror, and what is in the way."""
+"""Report for each attention backend whether it could opt out of the CPU mirror, and what prevents it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OptOut(msgspec.Struct, frozen=True):
-    """One backend class: whether it has opted out, and the reads that break when the mirror is None."""
+    """One backend class: whether it opted out, and its reads that break when the mirror is None."""
 
     backend: str
     file: str
@@ -26,15 +26,15 @@ class OptOut(msgspec.Struct, frozen=True):
 
     @property
     def can_opt_out(self) -> bool:
-        """Whether nothing that the backend runs reads the mirror unguarded."""
+        """Whether the backend runs no unguarded read of the mirror."""
         return not self.in_the_way
 
 
 def suggest(program: Audited) -> tuple[OptOut, ...]:
     """Return one entry per backend class of the tree, in source order.
 
-    Each class is analysed as if it, and no other, had set ``needs_cpu_seq_lens = False``: its methods, those
-    it inherits, and what they call; a mirror handed to it as an argument counts as None.
+    Each class is analysed as if it alone had set ``needs_cpu_seq_lens = False``: its methods, those that it inherits,
+    and what they call. A mirror passed to it as an argument counts as None.
     """
     reach = Reach(program)
     found = []

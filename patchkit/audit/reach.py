@@ -1,4 +1,4 @@
-"""Decide what can run without the mirror: opted-out backends, spec-v2 workers, features that force it."""
+"""Determine what can run without the mirror: opted-out backends, spec-v2 workers, features that keep it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SERVING = re.compile(r"(?:GraphRunner|ModelRunner|Worker|WorkerV2)$")
 
 
 class Landscape:
-    """What holds of one tree whichever of its backends are asked about."""
+    """Facts about a tree that do not depend on which backends are analysed."""
 
     def __init__(self, program: Audited) -> None:
         self.program = program
@@ -37,7 +37,7 @@ class Landscape:
         self.runners = Runners(program)
         self.workers = Workers(program)
         self.kinds = Backends(program)
-        """Which classes are backends, and which of them opted out."""
+        """The backend classes, and which of them opted out."""
 
     @cached_property
     def backend_names(self) -> frozenset[str]:
@@ -46,15 +46,15 @@ class Landscape:
 
     @cached_property
     def relevant(self) -> frozenset[Function]:
-        """The functions that an audit looks at."""
+        """The functions under analysis."""
         return relevant(self.program, self.callers, self.runners)
 
 
 class Reach:
-    """Answers about reachability on the mirror-less path of one tree.
+    """Reachability on the path without the mirror in one tree.
 
-    ``pretend`` is one backend class that is taken to have opted out, whatever its flag says; then no other
-    backend counts. With ``keeps`` only those count that keep the mirror, which is there then.
+    ``pretend`` is a backend class that counts as opted out, and no other does. With ``keeps`` only backends that keep
+    the mirror count, and it is present.
     """
 
     def __init__(
@@ -72,25 +72,25 @@ class Reach:
         self._excluded: dict[tuple[Function, str | None], bool] = {}
 
     def pretending(self, cls: Class) -> Reach:
-        """Return the answers that would hold if ``cls``, and no other backend, had opted out."""
+        """Return the reachability with ``cls``, and no other backend, opted out."""
         return Reach(self.program, cls, tree=self.tree)
 
     def keeping(self) -> Reach:
-        """Return the answers about the backends that keep the mirror."""
+        """Return the reachability of the backends that keep the mirror."""
         return Reach(self.program, keeps=True, tree=self.tree)
 
     @property
     def has_flag(self) -> bool:
-        """Whether the tree itself asks for the decision about the mirror; without it every backend needs it."""
+        """Whether the tree has the decision about the mirror; otherwise every backend keeps it."""
         return self.tree.decision.is_asked
 
     @property
     def backends(self) -> list[Class]:
-        """Every attention backend class in the files that matter."""
+        """Every attention backend class in the files under analysis."""
         return self.tree.kinds.all
 
     def opted_out(self, cls: Class) -> bool:
-        """Say whether a backend's flag is, or on some configuration can be, False."""
+        """Return whether a backend's flag is False, or can be in some configuration."""
         if self.pretend is not None:
             return cls is self.pretend
         return self.tree.kinds.opted_out(cls) or self.tree.kinds.answers_itself(cls)
@@ -105,7 +105,7 @@ class Reach:
         return frozenset(cls.name for cls in self.active_backends)
 
     def made_by(self, cls: Class | None) -> list[Class]:
-        """Return the backends that the constructor of a class makes and that can run without the mirror."""
+        """Return the backends constructed by a class's constructor that can run without the mirror."""
         for known in self.program.mro(cls) if cls is not None else ():
             init = known.methods.get("__init__")
             names = {name for _, name in init.called_names} if init is not None else set()
@@ -114,7 +114,7 @@ class Reach:
         return self.active_backends
 
     def excluded(self, function: Function, self_class: str | None) -> bool:
-        """Say whether a function cannot run without the mirror."""
+        """Return whether a function cannot run without the mirror."""
         asked = function, self_class
         if asked not in self._excluded:
             self._excluded[asked] = self._cannot_run(function, self_class)
@@ -134,7 +134,7 @@ class Reach:
         return self.tree.workers.is_v1(function)
 
     def known(self, function: Function, self_class: str | None) -> bool:
-        """Say whether a function is known to run without the mirror; False when nobody can tell."""
+        """Return whether a function certainly runs without the mirror."""
         names = {self_class, function.owner.name if function.owner else None}
         if names & self._active_names:
             return True
@@ -143,13 +143,13 @@ class Reach:
         return function.module.file.startswith(_KNOWN)
 
     def serves(self, function: Function) -> bool:
-        """Say whether a method belongs to a runner or worker, which a server calls in every step."""
+        """Return whether a method belongs to a runner or worker, which a server calls in every step."""
         owner = function.owner
         return owner is not None and bool(_SERVING.search(owner.name)) and self.known(function, None)
 
     @cached_property
     def in_order(self) -> list[Function]:
-        """The relevant functions in source order, so that an audit of a tree always runs alike."""
+        """The functions under analysis in source order, so that audits of a tree are reproducible."""
         return [
             function
             for module in self.program.core
@@ -158,7 +158,7 @@ class Reach:
         ]
 
     def handed_by_a_backend(self, function: Function, path: Sequence[Step]) -> bool:
-        """Say whether a backend hands a value on, by ``path``, to a function that is none of a backend's."""
+        """Return whether a backend passes a value, along ``path``, to a function outside the backends."""
         files = {known.module.file for cls in self.backends for known in self.program.mro(cls)}
         own = function.owner is not None and function.owner.name in self.tree.backend_names
         return path[0].file in files and function.module.file not in files and not own

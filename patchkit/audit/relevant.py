@@ -1,4 +1,4 @@
-"""The functions that an audit looks at: those that name the mirror, and those that hand batches to them."""
+"""Select the functions to audit: those that name the mirror, and those that pass batches to them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CALLER_LEVELS = 2
 
 
 def relevant(program: Program, callers: Callers, runners: Runners) -> frozenset[Function]:
-    """Return the functions of a tree that an audit looks at."""
+    """Return the functions of a tree to audit."""
     pattern = re.compile("|".join(sorted(mirror.TRACKED | {mirror.FLAG})))
     found = {
         function
@@ -39,8 +39,8 @@ def relevant(program: Program, callers: Callers, runners: Runners) -> frozenset[
     for cls, holders in runners.holders.items():
         if any(method in found for method in cls.methods.values()):
             found.update(holders)
-    # The runtime stands for code that named the mirror, whatever its own names are; what tells a batch's
-    # mode stands for a test of it.
+    # The runtime replaces code that named the mirror, whatever its own names are; a function that returns a batch's
+    # mode replaces a test of it.
     found.update(
         function
         for module in program.core
@@ -51,7 +51,7 @@ def relevant(program: Program, callers: Callers, runners: Runners) -> frozenset[
 
 
 def _tells_mode(program: Program, function: Function) -> bool:
-    """Say whether a function returns a batch's mode, or one of a few answers that depends on it."""
+    """Return whether a function returns a batch's mode, or a bool or enum that depends on it."""
     told = class_of_annotation(function.node.returns)
     if told is None or told == facts.MODE_CLASS or "forward_mode" not in function.source:
         return told == facts.MODE_CLASS

@@ -1,4 +1,4 @@
-"""A graph runner is called on an attribute that is named after its class: the name tells whose code runs."""
+"""Resolve calls on graph runners, whose attributes are named after their classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HELD = re.compile(rb"\.(\w+_graph_runner)\.\w+\(")
 
 
 class Audited(Program):
-    """A tree as an audit follows it: files that call a graph runner by its name are in ``core`` as well."""
+    """A tree under audit: ``core`` also has the files that call a graph runner by its attribute's name."""
 
     def __init__(self, sources: dict[str, bytes]) -> None:
         super().__init__(sources)
@@ -30,7 +30,7 @@ class Audited(Program):
             and any(self.held_by(attribute.decode()) for attribute in set(_HELD.findall(text)))
             and (module := self.module(file)) is not None
         ]
-        """Files in ``core`` for no more than that they call a graph runner."""
+        """Files in ``core`` only because they call a graph runner."""
         self._name_classes(self.holders)
         self.core += self.holders
 
@@ -44,13 +44,13 @@ class Audited(Program):
         ]
 
     def held_by(self, attribute: str) -> Class | None:
-        """Return the graph runner after whose class, and no other's, an attribute is named."""
+        """Return the graph runner after whose class alone an attribute is named, or None."""
         wanted = attribute.replace("_", "")
         found = [(name, cls) for name, cls in self._runners if name.endswith(wanted)]
         return found[0][1] if len(found) == 1 and found[0][0] == wanted else None
 
     def is_named_after_a_class(self, attribute: str) -> bool:
-        """Say whether an attribute has the name of a class in the files that matter."""
+        """Return whether an attribute has the name of a class in the files under analysis."""
         return attribute.replace("_", "") in self._class_names
 
     @cached_property
@@ -58,7 +58,7 @@ class Audited(Program):
         return frozenset(name.lower() for name in self._classes)
 
     def runner_made_for(self, owner: Class | None, attribute: str) -> Class | None:
-        """Return the graph runner that a class makes and keeps in an attribute, None where it keeps anything else."""
+        """Return the graph runner that a class constructs and stores in an attribute, or None."""
         for known in self.mro(owner) if owner is not None else ():
             if attribute in known.attribute_classes:
                 found = self.classes_named(known.attribute_classes[attribute])
@@ -67,14 +67,14 @@ class Audited(Program):
 
 
 class Runners:
-    """Which functions call a graph runner's methods, and on what."""
+    """The functions that call graph runners' methods, and their receivers."""
 
     def __init__(self, program: Audited) -> None:
         self._program = program
 
     @cached_property
     def holders(self) -> dict[Class, list[Function]]:
-        """The functions that call a method of a graph runner on an attribute of its name."""
+        """The functions that call a method of a graph runner on an attribute named after it."""
         found: dict[Class, list[Function]] = {}
         for module in self._program.core:
             for function in module.all_functions():
@@ -85,18 +85,18 @@ class Runners:
         return found
 
     def held(self, method: Function) -> bool:
-        """Say whether a method is of a graph runner that is called by its name."""
+        """Return whether a method belongs to a graph runner that is called by its attribute's name."""
         return method.owner in self.holders
 
     def calls_its_own(self, caller: Function, method: Function) -> bool:
-        """Say whether a function calls a graph runner's method on what its own class made and keeps, nowhere else."""
+        """Return whether a function calls a runner's method only on runners that its own class constructs."""
         runners = self._called(caller, method.name).values()
         return bool(runners) and all(
             runner is not None and self._program.method(runner, method.name) is method for runner in runners
         )
 
     def may_call(self, caller: Function, method: Function, making: Sequence[Function]) -> bool:
-        """Say whether a function can call a graph runner's method where it is not known to call another's."""
+        """Return whether a function can call a graph runner's method and is not known to call another's."""
         kept = {held for maker in making for held in self._called(maker, method.name)}
         for held, runner in self._called(caller, method.name).items():
             if runner is not None and self._program.method(runner, method.name) is not method:
@@ -117,7 +117,7 @@ class Runners:
         return False
 
     def _called(self, caller: Function, name: str) -> dict[str, Class | None]:
-        """Return what a function calls a method of that name on, by its last name, each with its class if known."""
+        """Return the receivers on which a function calls that method, each with its class if known."""
         return {
             held: self._program.held_by(held) or self._program.runner_made_for(caller.owner, held)
             for held, called in caller.received_names

@@ -1,4 +1,4 @@
-"""Carry None across calls to a fixed point: what functions can be given, return and write."""
+"""Propagate None across calls to a fixed point: arguments, results and writes of functions."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _SECONDS = 300
 
 
 Known = frozenset[tuple[str, str]]
-"""The parameters' attributes of the mirror that every caller of a context has filled."""
+"""The mirror attributes of parameters that every caller of a context has filled."""
 
 Key = tuple["Function", "str | None", str, "Known | None"]
 
 
 class Solver:
-    """Runs contexts until nothing changes, and answers the interpreter's questions about the program."""
+    """Runs contexts until nothing changes, and implements the interpreter's questions."""
 
     def __init__(self, program: Audited, reach: Reach) -> None:
         self.program = program
@@ -63,16 +63,16 @@ class Solver:
         self._started = time.monotonic()
 
     def solve(self, watch: Callable[[str, int, int], None] | None = None) -> None:
-        """Run every entry point, then whatever they changed, to the fixed point.
+        """Run every entry point, and whatever changes, to the fixed point.
 
-        ``watch`` is told from where it goes on, and how many of how many entry points are behind it.
+        ``watch`` is called with the current function, how many entry points are done, and how many there are.
         """
         for function in self.reach.in_order:
             if _makes_draft_batch(function) and not self.reach.excluded(function, None):
                 self._enter(function, None, known=self.reach.known(function, None))
         self._settle()
         self._makers_done = True
-        self._pending.extend(self.contexts.values())  # They ran before it was known what every maker leaves.
+        self._pending.extend(self.contexts.values())  # They ran before all batches were recorded.
         entries = self._entries.points()
         for done, (function, self_class) in enumerate(entries):
             if watch is not None:
@@ -104,7 +104,7 @@ class Solver:
                     pending.append(callee)
 
     def solve_backend(self) -> None:
-        """Run only the backends in question, from the methods that others call."""
+        """Run only the backends under analysis, from the methods called from outside."""
         for function, self_class in self._entries.of_backends():
             self._enter(function, self_class, known=True)
         self._settle()
@@ -132,8 +132,9 @@ class Solver:
             return
         if time.monotonic() - self._started > _SECONDS:
             raise TreeError(
-                f"{context.function.module.file}: the audit was still at {context.function.qualname} after "
-                f"{_SECONDS} s, and stops there: divide that function or take the file out, and try again."
+                f"the audit of {context.function.qualname} did not end within {_SECONDS} s",
+                where=context.function.module.file,
+                advice="split that function or remove the file, then try again",
             )
         context.running = True
         context.runs += 1
@@ -150,7 +151,7 @@ class Solver:
     # Calls
 
     def settled(self, made: Call) -> list[Summary] | None:
-        """Return the outcomes of a call that adds nothing to what is known; None when it may."""
+        """Return the outcomes of a call that adds nothing to what is known; None if it may add something."""
         method, self_class = made.method, made.self_class
         if self._not_followed(method, self_class) or method not in self.reach.tree.relevant:
             return []
@@ -168,7 +169,7 @@ class Solver:
         return self._depth > _MAX_DEPTH or self.reach.excluded(method, self_class)
 
     def call(self, made: Call, entry: dict[str, Value], entry_fields: Fields) -> list[Summary]:
-        """Pass a call's facts on and return what is known of its outcome; nothing if not followed."""
+        """Merge a call's arguments into the callee's contexts and return their outcomes; none if not followed."""
         method, self_class = made.method, made.self_class
         if self._not_followed(method, self_class):
             return []
@@ -215,7 +216,7 @@ class Solver:
         function: ast.Attribute,
         arguments: Sequence[tuple[object, object, Value]],
     ) -> list[tuple[Function, str | None]]:
-        """Return what ``base.name(...)`` can run: by class if known, else by a telling name."""
+        """Return the functions that ``base.name(...)`` can run: by class if known, else by a distinctive name."""
         name = function.attr
         if facts.BACKEND_NAME.search(last_name(function.value)):
             own = None
@@ -281,11 +282,11 @@ class Solver:
         return found
 
     def is_record(self, cls: str | None) -> bool:
-        """Say whether instances of a class carry the mirror of a step."""
+        """Return whether instances of a class carry the mirror of a step."""
         return cls in self._records
 
     def class_of_self(self, context: Context) -> str:
-        """Return the class of ``self``: for a mixin, a class that mixes it in."""
+        """Return the class of ``self``; for a mixin, a class that inherits it."""
         name = context.self_class
         if name is None:
             assert context.function.owner is not None
@@ -300,7 +301,7 @@ class Solver:
     @staticmethod
     @lru_cache(maxsize=4096)
     def class_of_name(name: str, hint: str | None) -> str | None:
-        """Return the class that an annotation names or, without one, that a variable's name promises."""
+        """Return the class that an annotation names or, without one, that a variable's name suggests."""
         if hint is not None and hint != "Any":
             return hint
         if facts.SPEC_INPUT_NAME.match(name):
@@ -321,7 +322,7 @@ class Solver:
         return self.class_of_name(name, None)
 
     def cleared(self, cls: str | None, name: str) -> bool:
-        """Say whether methods of a class, its constructor left out, set an attribute to None."""
+        """Return whether methods of a class other than its constructor set an attribute to None."""
         owner = self.class_named(cls)
         return any(
             f"self.{name} = None" in method.source
@@ -338,18 +339,18 @@ class Solver:
         return names
 
     def annotated_result(self, method: Function) -> str | None:
-        """Return the class that a function's annotation promises."""
+        """Return the class in a function's return annotation."""
         return class_of_annotation(method.node.returns)
 
     # Defaults
 
     def is_decision(self, function: Function) -> bool:
-        """Say whether a function decides about the mirror from backend slots that can be unset."""
+        """Return whether a function decides about the mirror from backend slots that can be unset."""
         return function in self.reach.tree.decision.functions and bool(self.unset_slots)
 
     @cached_property
     def unset_slots(self) -> list[str]:
-        """Names of backend slots of the decision that the tree elsewhere leaves unset or checks."""
+        """Names of the decision's backend slots that other code leaves unset or checks for None."""
         names = set()
         for method in self._methods.get("spec_v2_attn_backends", ()):
             for node in walk(method.node):
@@ -366,7 +367,7 @@ class Solver:
         return any(sign in text for text in naming for sign in signs + tests)
 
     def default_mirror(self, cls: str | None, name: str, step: str, where: Step) -> Value:
-        """Return what the mirror of an object holds where a function's callers are unknown."""
+        """Return the value of an object's mirror if a function's callers are unknown."""
         if name in mirror.MIRROR:
             if self.reach.keeps:
                 return PRESENT
@@ -384,14 +385,14 @@ class Solver:
         return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
 
     def default_argument(self, context: Context, name: str, where: Step) -> Value:
-        """Return what a parameter named like the mirror holds when no caller is known."""
+        """Return the value of a parameter named like the mirror if no caller is known."""
         if context.entered or self.reach.pretend is None or name not in mirror.MIRROR:
             return PRESENT
         text = f"{name} would be None if {self.reach.pretend.name} opted out"
         return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
 
     def publish(self, context: Context, cls: str | None, obj: str, env: Environment) -> None:
-        """Note what a draft-extend batch carries when the function that made it hands it on."""
+        """Record the contents of a draft-extend batch when the function that made it passes it on."""
         owner = context.function.owner
         own = owner is not None and owner.name == "ForwardBatch"
         if self._makers_done or own or cls != "ForwardBatch":
@@ -407,7 +408,7 @@ class Solver:
     # Attributes of other classes
 
     def stored_field(self, context: Context, cls: str | None, name: str) -> Value | None:
-        """Return what is stored in an attribute of a class if that can be None, else None."""
+        """Return the value stored in an attribute of a class if that can be None, else None."""
         for owner in self._ancestry(cls)[0]:
             place = (owner, name)
             self._readers.setdefault(place, {})[context] = None
@@ -417,7 +418,7 @@ class Solver:
         return None
 
     def store_field(self, cls: str, name: str, value: Value) -> None:
-        """Note what is stored in an attribute, and run its readers again when it can hold more."""
+        """Record a value stored in an attribute, and run its readers again if it can hold more values."""
         if self.is_record(cls):
             return
         key = (cls, name)
@@ -430,7 +431,7 @@ class Solver:
                 self._await_readers(cls, name)
 
     def _await_readers(self, cls: str, name: str) -> None:
-        """Plan to run the methods of a class that name an attribute which can be None."""
+        """Schedule the methods of a class that name an attribute which can be None."""
         owner = self.class_named(cls)
         for known in self.program.mro(owner) if owner is not None else ():
             for method in known.methods.values():
@@ -453,7 +454,7 @@ class Solver:
         return {name: hint for name, hint in found.items() if self.class_named(hint) is not None}
 
     def fixed_answer(self, function: ast.Attribute) -> bool | None:
-        """Return what a predicate always answers without the mirror; None when either."""
+        """Return what a predicate always returns without the mirror; None if it can return either."""
         name = function.attr
         if facts.ALGORITHM_NAME.search(last_name(function.value)):
             if name == "is_none":
@@ -472,7 +473,7 @@ def _filled(entry_fields: dict[tuple[str, str], Value]) -> Known:
 
 
 def _distinct(function: Function, self_class: str | None) -> str | None:
-    """Return the class of ``self`` where it is another than the one that defines the method."""
+    """Return the class of ``self`` if it differs from the class that defines the method, else None."""
     return self_class if function.owner is None or self_class != function.owner.name else None
 
 

@@ -1,4 +1,4 @@
-"""An audit as a person reads it: grouped by file, with source lines, and one line that sums it up."""
+"""Print an audit: findings by file with their source lines, and a summary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STYLES = {Confidence.CERTAIN: "bold red", Confidence.LIKELY: "yellow", Confiden
 def show(
     report: Report, console: Console, source: Callable[[str], Sequence[str]], explain: bool = False
 ) -> None:
-    """Print the report; ``source`` gives a file's lines, ``explain`` adds each finding's path."""
+    """Print the report; ``source`` returns a file's lines, ``explain`` adds each finding's path and guard."""
     for file, findings in groupby(report.findings, key=lambda finding: finding.file):
         console.print(f"[bold]{escaped(file)}[/bold]")
         lines = source(file)
@@ -64,11 +64,13 @@ def _summary(report: Report) -> str:
 
 
 def show_opt_outs(entries: Sequence[OptOut], console: Console) -> None:
-    """Print, for each backend, whether it could opt out and what is in the way."""
+    """Print for each backend whether it could opt out, and the reads that prevent it."""
     for entry in entries:
         if entry.opted_out:
             state = (
-                "[green]has opted out[/green]" if entry.can_opt_out else "[red]has opted out, yet reads[/red]"
+                "[green]opted out[/green]"
+                if entry.can_opt_out
+                else "[red]opted out, but reads the mirror[/red]"
             )
         else:
             state = "[green]can opt out[/green]" if entry.can_opt_out else "[yellow]cannot opt out[/yellow]"

@@ -1,4 +1,4 @@
-"""Which workers speculate in spec-v2, whose steps run without the mirror, and which files only spec-v1 uses."""
+"""Classify speculative workers as spec v1 or v2, and find the files that only spec v1 uses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Workers:
         self._program = program
 
     def is_v1(self, function: Function) -> bool:
-        """Say whether a method is of a spec-v1 worker, or in a file that only those import."""
+        """Return whether a method belongs to a spec-v1 worker, or to a file that only those import."""
         owner = function.owner
         return owner is not None and (self._v1_worker(owner) or function.module.file in self._v1_files)
 
@@ -70,7 +70,7 @@ class Workers:
         return frozenset(known & set(facts.SPEC_WORKER_ROOTS))
 
     def steps_of(self, function: Function, steps: Sequence[str]) -> Sequence[str]:
-        """Return those of ``steps`` in which a function runs: a scheduler hands its spec-v2 worker no verify."""
+        """Return the ``steps`` in which a function runs; a scheduler passes only decodes to a spec-v2 worker."""
         owner = function.owner
         if function.name != facts.WORKER_STEP or owner is None:
             return steps

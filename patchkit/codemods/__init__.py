@@ -1,1 +1,1 @@
-"""The vocabulary of edits: each codemod is one kind of edit on Python code and knows nothing of sglang."""
+"""Codemods: kinds of edit on Python code, independent of sglang."""

@@ -1,4 +1,4 @@
-"""What every codemod answers: is the edit in place, can it be made, and what is the module then."""
+"""The result of examining a scope: whether the edit is in place, possible, absent or ambiguous."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Standing(enum.Enum):
-    """How a scope stands to an edit."""
+    """The state of an edit in a scope."""
 
     PRESENT = "present"
     READY = "ready"
@@ -26,10 +26,10 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True)
 class Examination:
-    """One codemod's answer; ``rewrite`` makes the edit and is set exactly when the standing is READY.
+    """The result of one codemod; ``rewrite`` makes the edit and is set exactly if the standing is READY.
 
-    ``explain`` gives the reason, which takes a search that nobody may want to wait for. ``brings`` are the imports
-    that the rewrite adds beside the edit.
+    ``explain`` returns the reason; it searches for the nearest code, so call it only if needed. ``brings`` lists the
+    imports that the rewrite adds.
     """
 
     standing: Standing
@@ -39,33 +39,33 @@ class Examination:
 
     @property
     def reason(self) -> str:
-        """Why the edit is neither in place as described nor to be made; empty if it is."""
+        """Why the edit is neither in place as described nor possible; empty otherwise."""
         return self.explain()
 
 
 class Codemod(Protocol):
-    """One kind of edit with its data. Knows Python, not what it edits."""
+    """One edit of some kind, with its data. It knows Python, but not what it edits."""
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Return how ``scope`` stands to this edit; ``note`` is the comment that a made edit carries."""
+        """Return the state of this edit in ``scope``; ``note`` is the comment that a new edit carries."""
         ...
 
 
 def present(reason: str = "") -> Examination:
-    """The edit is in place; a ``reason`` says that it is a variant of the tree's own, which stays."""
+    """Return that the edit is in place; a ``reason`` describes the tree's own variant, which is kept."""
     return Examination(Standing.PRESENT, lambda: reason)
 
 
 def absent(reason: str | Callable[[], str]) -> Examination:
-    """No site was found; ``reason`` says what was expected and what was found."""
+    """Return that there is no site; ``reason`` describes what was expected and what was found."""
     return Examination(Standing.ABSENT, reason if callable(reason) else lambda: reason)
 
 
 def ambiguous(reason: str) -> Examination:
-    """Several sites match equally well."""
+    """Return that several sites match equally well."""
     return Examination(Standing.AMBIGUOUS, lambda: reason)
 
 
 def ready(rewrite: Callable[[], cst.Module], brings: tuple[str, ...] = ()) -> Examination:
-    """The site is there, once, and the edit can be made; it is made once, whoever asks."""
+    """Return that the edit can be made at one site; ``rewrite`` is called at most once."""
     return Examination(Standing.READY, rewrite=cache(rewrite), brings=brings)

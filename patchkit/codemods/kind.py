@@ -1,4 +1,4 @@
-"""A kind of edit is a struct: the keys of its table in a patch file, what it does, and examples that show it."""
+"""The base of every kind of edit: a struct with the keys of its table in a patch file, a codemod and examples."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Places = str | Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 def several(text: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the texts of a key that holds one or a list of them; an empty one is none."""
+    """Return the values of a key that holds one text or a list; an empty text is no value."""
     return ((text,) if text else ()) if isinstance(text, str) else text
 
 
 class Example(NamedTuple):
-    """A program and what an edit makes of it; each is a test of its kind and part of the kind's page.
+    """A program before and after an edit; each example is a test and part of the kind's page.
 
-    ``edit`` are the keys of the kind as a patch file says them, ``scope`` the dotted name of the place in
-    ``before``. Without ``after`` the program stays as it is: with a ``refusal`` because the edit cannot be
-    made there, or not at all where there is no program, and otherwise because it is in place already.
+    ``edit`` holds the kind's keys as in a patch file, ``scope`` is the dotted name of the place in ``before``.
+    Without ``after`` the program does not change: either the edit is in place already, or ``refusal`` is the reason
+    why it cannot be made there. Without a program, ``refusal`` is the error in the edit itself.
     """
 
     shows: str
@@ -35,9 +35,9 @@ class Example(NamedTuple):
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of several places that get the same edit; what it leaves out is the edit's.
+    """One of several places for the same edit; keys that it omits are taken from the edit.
 
-    ``names`` says of some of the edit's placeholders which name they stand for there.
+    ``names`` gives the names that some of the edit's placeholders stand for there.
     """
 
     at: Places
@@ -49,13 +49,13 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Keys(msgspec.Struct, frozen=True, kw_only=True):
-    """The keys that every edit has, of whichever kind.
+    """The keys of every edit, of any kind.
 
-    ``at`` says where: ``file::Class.method`` below the package folder, the file alone for its top level, a list
-    where the file or the name has changed over time. ``sites`` are several places that get the same edit.
-    ``shape`` names the shape, or several, of trees that have this site. ``optional`` is the reason why a tree
-    may lack the site. ``beyond_upstream`` marks what upstream's change does not have; it is left out where that
-    is in the tree. ``imports`` are imports that the new code needs, beside the patch's.
+    ``at`` is the place: ``file::Class.method`` below the package folder, the file alone for module level, or a list
+    of places for a file or name that changed over time. ``sites`` lists several places for the same edit. ``shape``
+    names the shape, or shapes, of trees with this site. ``optional`` is the reason why a tree may lack the site.
+    ``beyond_upstream`` marks an edit that upstream's change lacks; it is skipped if the tree has upstream's change.
+    ``imports`` lists imports that the new code needs besides the patch's.
     """
 
     why: str
@@ -68,48 +68,48 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
-    """The base of every kind, which adds keys of its own to those that every edit has."""
+    """The base of every kind, which adds its own keys to those of every edit."""
 
     VALID: ClassVar[tuple[Example, ...]] = ()
-    """Programs that are changed."""
+    """Programs that the edit changes."""
     NO_OP: ClassVar[tuple[Example, ...]] = ()
     """Programs that have the change already."""
     INVALID: ClassVar[tuple[Example, ...]] = ()
-    """Programs that are refused, and edits that are."""
+    """Programs and edits that are rejected."""
 
     looks_inside: ClassVar[bool] = True
-    """Whether it looks at statements in the scope, not only at what the scope defines."""
+    """Whether it examines statements in the scope, not only the scope's definitions."""
     is_for_modules: ClassVar[bool] = False
     """Whether its place is a whole file."""
     is_of_headers: ClassVar[bool] = False
-    """Whether it changes the header of a function or class, not what is in it."""
+    """Whether it changes the header of a function or class, not its body."""
     is_for_text: ClassVar[bool] = False
-    """Whether its file need not be Python."""
+    """Whether it accepts files that are not Python."""
     writes: ClassVar[tuple[str, ...]] = ("code",)
-    """The keys that hold code which it writes."""
+    """The keys that hold the code it writes."""
 
     def codemod(self) -> Codemod:
-        """Return the edit as something that can examine a scope; ValueError names the key that is wrong."""
+        """Return the codemod of the edit. Raise ValueError that names the malformed key."""
         raise NotImplementedError
 
     @property
     def makes_file(self) -> bool:
-        """Whether the file is made where the tree has none."""
+        """Whether the edit creates a file that the tree lacks."""
         return False
 
     @property
     def verbatim(self) -> frozenset[str]:
-        """Lines, without what they are indented by, that stay as they are laid out."""
+        """Lines, without indentation, that the formatter must not change."""
         return frozenset()
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Every piece of code that the edit may write."""
+        """All pieces of code that the edit may write."""
         return tuple(getattr(self, key) for key in self.writes)
 
     @property
     def ways(self) -> tuple[tuple[str, str], ...]:
-        """Each way in which a site may look, none where its place says it, with the code that belongs there."""
+        """Each pattern of a site with the code that belongs there; none if the place alone identifies the site."""
         find = getattr(self, "find", "")
         finds = (find,) if isinstance(find, str) else find
         return tuple((way, "\n".join(self.written)) for way in finds)
@@ -117,5 +117,5 @@ class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fie
 
 @functools.cache
 def codemod_of(kind: Kind) -> Codemod:
-    """Return the codemod of an edit, built once a process."""
+    """Return the codemod of an edit, built once per process."""
     return kind.codemod()

@@ -1,1 +1,1 @@
-"""What audit and verify find, and every format that says so."""
+"""Findings of ``audit`` and ``verify``, and the formats that print them."""

@@ -1,4 +1,4 @@
-"""What a command found, section by section, as it is handed to an output format."""
+"""The findings of one command, in sections, as output formats take them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Section:
-    """What one check found; ``title`` says what holds if it found nothing, ``left_out`` why it was not made."""
+    """The findings of one check; ``title`` states what holds if it passes, ``left_out`` why it did not run."""
 
     name: str
     title: str
@@ -25,9 +25,9 @@ class Section:
 
 @dataclass(frozen=True)
 class SectionedReport:
-    """The sections of one command's answer, in order, and the rules that their findings are about.
+    """The sections of one command's findings, in order, and the rules that they refer to.
 
-    ``prefix`` leads from the root of the repository to the package folder (``python/sglang/``).
+    ``prefix`` is the path from the root of the repository to the package folder (``python/sglang/``).
     """
 
     tool: str
@@ -47,12 +47,12 @@ class SectionedReport:
 
     @property
     def suppressed(self) -> tuple[Suppressed, ...]:
-        """The findings that comments take back."""
+        """The findings that comments suppress."""
         return tuple(finding for section in self.sections for finding in section.report.suppressed)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The notes of all sections, which say of which one if there are several."""
+        """The notes of all sections, prefixed with the section's title if there are several sections."""
         several = len(self.sections) > 1
         return tuple(
             f"{section.title}: {note}" if several else note

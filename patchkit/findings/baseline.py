@@ -1,4 +1,4 @@
-"""Let known findings pass, so that a pipeline fails on new ones only; a baseline is saved JSON output."""
+"""Baselines: known findings in saved JSON output, which do not fail a run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class _Saved(msgspec.Struct, frozen=True):
 
 
 def load(path: Path) -> tuple[Finding, ...]:
-    """Read the findings of a saved ``patchkit audit --json``. Raises UsageError when the file is not one."""
+    """Return the findings of a saved ``patchkit audit --json``. Raise UsageError for any other file."""
     try:
         return msgspec.json.decode(read_named(path), type=_Saved).findings
     except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
         raise UsageError(
-            f"{path} is no baseline ({error}): save one with `patchkit audit TREE --json`"
+            f"not a baseline ({error})", where=path, advice="save one with `patchkit audit TREE --json`"
         ) from error

@@ -1,4 +1,4 @@
-"""One thing that is wrong at one place of a tree, in the words that every output format shares."""
+"""One finding: what is wrong at one place of a tree, independent of the output format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Confidence(str, enum.Enum):
-    """How sure a finding is that it can happen; ordered by :attr:`rank`."""
+    """How certain it is that a finding can occur; ordered by :attr:`rank`."""
 
     CERTAIN = "certain"
     LIKELY = "likely"
@@ -16,12 +16,12 @@ class Confidence(str, enum.Enum):
 
     @property
     def rank(self) -> int:
-        """0 for the surest."""
+        """0 for the most certain."""
         return list(Confidence).index(self)
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One assignment or call on the way of a value to where it breaks something."""
+    """One assignment or call through which a value reaches the line of the finding."""
 
     file: str
     line: int
@@ -29,9 +29,9 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong; ``file`` is relative to the package folder, ``guard`` says what to do about it.
+    """One finding; ``file`` is relative to the package folder, ``guard`` is the suggested fix.
 
-    The fields, in this order, are the JSON contract.
+    The order of the fields is part of the JSON format.
     """
 
     rule: str
@@ -46,11 +46,11 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def fingerprint(self) -> tuple[str, str, str, str]:
-        """What stays the same when code above the finding moves it."""
+        """The identity of the finding, which does not change when lines above it are added or removed."""
         return self.rule, self.file, self.function, self.expression
 
 
 class Suppressed(Finding, frozen=True):
-    """A finding that a comment in the source takes back, with the comment's reason."""
+    """A finding that a comment in the source suppresses, with the comment's reason."""
 
     reason: str

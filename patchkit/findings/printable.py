@@ -1,4 +1,4 @@
-"""What a tree or a patch says, so that it cannot end a line, move a cursor or break a document."""
+"""Escape text of a tree or a patch so that it cannot break a line, a terminal or a document."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 from rich.markup import escape
 
-# Control characters, lone surrogates, and what Unicode takes for an end of line or a change of direction.
+# Control characters, lone surrogates, Unicode line breaks and changes of text direction.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with every control character spelled out, a tab as a space."""
+    """Return ``text`` on one line: control characters escaped, tabs replaced by spaces."""
     return _CONTROL.sub(_spelled, text)
 
 
@@ -20,12 +20,12 @@ def _spelled(found: re.Match[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return ``text`` as rich shows it, with neither markup nor control characters."""
+    """Return ``text`` for rich: markup and control characters escaped."""
     return escape(printable(text))
 
 
 def plain(text: str) -> str:
-    """Return lines with what a terminal would obey, or cannot show, written out: ``\\x1b`` for an escape."""
+    """Return ``text`` with unprintable characters escaped, such as ``\\x1b``; line feeds and tabs stay."""
     return "".join(
         each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
         for each in text
@@ -33,5 +33,5 @@ def plain(text: str) -> str:
 
 
 def in_page(value: object) -> object:
-    """Return what a template says in a page: where it is text, on one line and without control characters."""
+    """Return a template's value for HTML: text on one line, with control characters escaped."""
     return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

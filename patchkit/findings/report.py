@@ -1,4 +1,4 @@
-"""What was found, what a comment or a baseline takes back, and what is to be noted beside it."""
+"""The result of one check: findings, suppressed findings, findings of a baseline, and notes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Report(msgspec.Struct, frozen=True):
-    """The outcome of one look at a tree; ``seconds`` is wall time."""
+    """The result of one check of a tree; ``seconds`` is wall time."""
 
     findings: tuple[Finding, ...]
     files_scanned: int
@@ -25,12 +25,12 @@ class Report(msgspec.Struct, frozen=True):
     known: tuple[Finding, ...] = ()
 
     def at_least(self, confidence: Confidence) -> Report:
-        """Return the report without findings less sure than ``confidence``."""
+        """Return the report without findings less certain than ``confidence``."""
         kept = tuple(finding for finding in self.findings if finding.confidence.rank <= confidence.rank)
         return replace(self, findings=kept)
 
     def against(self, baseline: Iterable[Finding]) -> Report:
-        """Return the report with the findings that the baseline has already moved to ``known``."""
+        """Return the report with the findings of ``baseline`` moved to ``known``."""
         allowed = Counter(finding.fingerprint for finding in baseline)
         new: list[Finding] = []
         known: list[Finding] = []

@@ -1,4 +1,4 @@
-"""A rule that findings break, as every output format names it."""
+"""Rules, to which findings refer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that can be wrong with a tree; what is not ``fatal`` goes on without an error."""
+    """One kind of defect; after a use that is not ``fatal`` the code goes on without an error."""
 
     id: str
     name: str

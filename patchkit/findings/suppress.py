@@ -1,4 +1,4 @@
-"""Honour ``# patchkit: mirror-present (why)`` next to a read, and only with a reason."""
+"""Suppress findings by a comment ``# patchkit: mirror-present (why)``; the reason is required."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _COMMENT = re.compile(r"#\s*patchkit:\s*mirror-present\b\s*(?:\((?P<reason>[^)]*
 def split(
     findings: Iterable[Finding], lines: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...], tuple[str, ...]]:
-    """Separate the findings that a comment takes back; the notes name comments that give no reason.
+    """Separate the findings that a comment suppresses; the notes list comments without a reason.
 
-    The comment stands on the finding's line, or alone on the line above; ``lines`` holds each file's source.
+    The comment is on the finding's line, or alone on the line above; ``lines`` holds each file's source lines.
     """
     kept: list[Finding] = []
     suppressed: list[Suppressed] = []
@@ -33,7 +33,7 @@ def split(
             continue
         if comment:
             notes.append(
-                f"{finding.file}:{finding.line}: a suppression needs its reason: "
+                f"{finding.file}:{finding.line}: a suppression needs a reason: "
                 "write `# patchkit: mirror-present (why)`"
             )
         kept.append(finding)

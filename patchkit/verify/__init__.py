@@ -1,1 +1,1 @@
-"""Verification of a patched tree: one check a module, each a pure function of tree, patches and ledger."""
+"""Checks of a patched tree. Each check is a pure function of the tree, its patches and the ledger."""

@@ -1,4 +1,4 @@
-"""Who sets an attribute, and what class it has, where the code of a tree shows it."""
+"""Where attributes are set and which class they have, as far as the source shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = frozenset({"ABC", "object", "Protocol", "Generic"})
 
 
 def sets(program: Program, cls: Class, name: str) -> bool:
-    """Tell whether a class or an ancestor defines or assigns an attribute, or has a base that may."""
+    """Return whether a class or an ancestor sets an attribute, or has a base outside the tree that may."""
     order = program.mro(cls)
     if any(name in known.methods or name in known.fields or _assigns(known, name) for known in order):
         return True
@@ -24,7 +24,7 @@ def sets(program: Program, cls: Class, name: str) -> bool:
 
 
 def has_foreign_base(program: Program, cls: Class) -> bool:
-    """Tell whether a class has a base outside of the tree, which may have any attribute."""
+    """Return whether a class has a base outside the tree, which may set any attribute."""
     order = program.mro(cls)
     outside = {base for known in order for base in known.bases} - {known.name for known in order}
     return bool(outside - _PLAIN)
@@ -44,13 +44,13 @@ def _assigns(cls: Class, name: str) -> bool:
 
 
 def anyone_sets(sources: dict[str, bytes], name: str) -> bool:
-    """Tell whether anything in the tree assigns or defines an attribute of that name."""
+    """Return whether any file assigns or defines an attribute of that name."""
     sign = re.compile(rb"\.%s\s*(?::[^=\n]+)?=|def %s\b|^\s+%s\s*:" % ((name.encode(),) * 3), re.MULTILINE)
     return any(name.encode() in text and sign.search(text) for text in sources.values())
 
 
 def class_of(program: Program, owner: Class | None, name: str) -> Class | None:
-    """Return the class of an attribute where the code shows it, or what a property says that it returns."""
+    """Return the class of an attribute, or the class that a property is annotated to return; None if unknown."""
     for known in program.mro(owner) if owner is not None else ():
         getter = known.methods.get(name)
         hint = class_of_annotation(getter.node.returns) if getter else known.attribute_classes.get(name)

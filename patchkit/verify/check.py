@@ -1,4 +1,4 @@
-"""A check says what it looks at, what can be wrong with it, and finds that; it registers itself when imported."""
+"""The interface of a check. Importing a check's module registers it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Found:
-    """What a check found: ``summary`` says in a few words what was looked at.
+    """The result of a check; ``summary`` is a few words on what was checked.
 
-    ``skipped`` if there was nothing to look at; ``obstacle`` is why later checks cannot be made.
+    ``skipped`` is set if there was nothing to check; ``obstacle`` is the reason why later checks cannot run.
     """
 
     summary: str
@@ -30,10 +30,10 @@ class Found:
 
 @dataclass(frozen=True)
 class Check:
-    """One check; ``title`` says what holds if it passes, ``order`` comes cheap first.
+    """One check; ``title`` states what holds if it passes, ``order`` puts cheap checks first.
 
-    ``always`` if it is made whatever an earlier check found, ``runs_code`` if it runs the tree's, ``of_patches`` if
-    it is about patches and their records, so that nothing that it finds was there before them.
+    ``always`` runs the check even after an obstacle. ``runs_code`` marks a check that runs the tree's code.
+    ``of_patches`` marks a check of patches and their records, whose findings cannot predate the patches.
     """
 
     name: str
@@ -58,7 +58,7 @@ def register(
     runs_code: bool = False,
     of_patches: bool = False,
 ) -> Callable[[Callable[[Subject], Found]], Callable[[Subject], Found]]:
-    """Make a function a check; of two with the same ``order`` nobody says which comes first."""
+    """Return a decorator that registers a function as a check; give each check an ``order`` of its own."""
 
     def add(make: Callable[[Subject], Found]) -> Callable[[Subject], Found]:
         _CHECKS[name] = Check(name, title, order, rules, make, always, runs_code, of_patches)
@@ -68,14 +68,14 @@ def register(
 
 
 def registered() -> tuple[Check, ...]:
-    """Return every check whose module has been imported, in order."""
+    """Return every registered check, in order."""
     return tuple(sorted(_CHECKS.values(), key=lambda check: check.order))
 
 
 def broken(
     rule: Rule, file: str, line: int, message: str, remedy: str, *, function: str = "", expression: str = ""
 ) -> Finding:
-    """Return the finding that ``file`` breaks ``rule``; ``remedy`` says what to do about it."""
+    """Return the finding that ``file`` breaks ``rule``; ``remedy`` is what to do about it."""
     return Finding(
         rule.id, file, line, function or "module", expression, message, Confidence.CERTAIN, (), remedy
     )

@@ -1,4 +1,4 @@
-"""What making an object of a class runs, what of it that sets, and what is set later by other code."""
+"""What the construction of an object runs, which attributes it sets, and which are set later elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_BASE = re.compile(r"\bsuper\([^)]*\)\.(\w+)\(|\b(\w+)\.(\w+)\(\s*self\b")
 _PASSED = re.compile(r"[(,=]\s*self\s*[,)]")
 _ANY = ("setattr(self", "__setattr__(self", "self.__dict__", "vars(self")
 _DYNAMIC = frozenset({"__getattr__", "__getattribute__", "__new__"})
-# How far calls are followed upwards, and how many functions of a name there may be for it to say something.
+# The levels of callers to follow, and the number of functions with one name up to which a name identifies them.
 _DEPTH, _NAMESAKES = 5, 3
 
 
@@ -31,7 +31,7 @@ _Calls = dict[str, dict[Function, None]]
 
 
 class Later(NamedTuple):
-    """Code that makes an object and only then has what it reads set: where, and by calling what."""
+    """Code that constructs an object and sets the attribute only afterwards: the function, line and call."""
 
     function: Function
     line: int
@@ -39,7 +39,7 @@ class Later(NamedTuple):
 
 
 class Construction:
-    """What is known of the making of objects in one tree."""
+    """The construction of objects in one tree."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -54,14 +54,14 @@ class Construction:
         self._passes: dict[Function, tuple[ast.Call, ...]] = {}
 
     def made_by(self, cls: Class) -> tuple[Function, ...]:
-        """Return the methods and functions of an object of ``cls`` that making it runs."""
+        """Return the functions that run during the construction of an object of ``cls``."""
         if cls not in self._made:
             made = {f: None for entry in self._entries(cls) for f in self.reached(cls, entry)}
             self._made[cls] = tuple(made)
         return self._made[cls]
 
     def reached(self, cls: Class, start: Function) -> tuple[Function, ...]:
-        """Return ``start`` and the methods of an object of ``cls`` that it can come to."""
+        """Return ``start`` and the methods of an object of ``cls`` that it can reach."""
         if (cls, start) not in self._reached:
             found = {start: None}
             pending = [start]
@@ -74,7 +74,7 @@ class Construction:
         return self._reached[cls, start]
 
     def _own(self, cls: Class, function: Function) -> Iterator[Function]:
-        """Yield the methods of the object that a method names."""
+        """Yield the methods of ``self`` that a method names."""
         program, source = self._program, function.source
         for name in dict.fromkeys(_OF_SELF.findall(source)):
             if (method := program.method(cls, name)) is not None:
@@ -90,18 +90,18 @@ class Construction:
                 yield method
 
     def is_open(self, cls: Class) -> bool:
-        """Tell whether an object of ``cls`` may have attributes that nothing here shows."""
+        """Return whether objects of ``cls`` may have attributes that the source does not show."""
         order = self._program.mro(cls)
         if has_foreign_base(self._program, cls) or any(map(_makes_attributes, order)):
             return True
         return any(word in f.source for f in self.made_by(cls) for word in _ANY)
 
     def has_from_class(self, cls: Class, name: str) -> bool:
-        """Tell whether the class gives its objects an attribute: a method, a property, a value or a field."""
+        """Return whether the class itself provides an attribute: a method, property, value or field."""
         for known in self._program.mro(cls):
             if name in known.methods or known.fields.get(name) is not None:
                 return True
-            # A decorator, as that of dataclasses, makes fields of annotations.
+            # A decorator such as ``dataclass`` turns annotations into fields.
             if name in known.fields and known.node.decorator_list:
                 return True
             nested = (each.name for each in known.node.body if isinstance(each, ast.ClassDef))
@@ -110,7 +110,7 @@ class Construction:
         return False
 
     def calls_setter(self, cls: Class, name: str) -> Callable[[ast.AST, Function], bool]:
-        """Return what tells whether a part of a method calls what sets an attribute of its own object."""
+        """Return a predicate: whether a part of a method calls code that sets an attribute of ``self``."""
 
         def told(node: ast.AST, function: Function) -> bool:
             if not isinstance(node, (ast.stmt, ast.expr)):
@@ -145,7 +145,7 @@ class Construction:
         return False
 
     def can_set(self, cls: Class, start: Function, name: str) -> bool:
-        """Tell whether a method of an object of ``cls`` can come to a statement that sets an attribute of it."""
+        """Return whether a method of an object of ``cls`` can reach a statement that sets an attribute of it."""
         if (cls, start, name) not in self._settable:
             reached = self.reached(cls, start)
             self._settable[cls, start, name] = any(sets_own(f, name) for f in reached) or any(
@@ -154,11 +154,11 @@ class Construction:
         return self._settable[cls, start, name]
 
     def makes_with(self, cls: Class, name: str) -> bool:
-        """Tell whether making an object can set an attribute of it."""
+        """Return whether construction of an object can set an attribute of it."""
         return any(self.can_set(cls, entry, name) for entry in self._entries(cls))
 
     def _passing(self, function: Function) -> tuple[ast.Call, ...]:
-        """Return the calls in a method that pass its object on."""
+        """Return the calls in a method that pass ``self`` as an argument."""
         if function not in self._passes:
             nodes = walk(function.node) if _PASSED.search(function.source) else []
             self._passes[function] = tuple(
@@ -167,7 +167,7 @@ class Construction:
         return self._passes[function]
 
     def hands_out(self, call: ast.Call, function: Function, name: str) -> bool:
-        """Tell whether a call that passes the object on can come to code that sets an attribute of it."""
+        """Return whether a call that passes ``self`` can reach code that sets an attribute of it."""
         called = last_name(call.func)
         found = self._program.resolve(function.module, called)
         if isinstance(found, Class):
@@ -187,20 +187,20 @@ class Construction:
         return self._setting[name]
 
     def own_setters(self, cls: Class, name: str) -> tuple[Function, ...]:
-        """Return the methods of a class and its ancestors that set an attribute of their own object."""
+        """Return the methods of a class and its ancestors that set an attribute of ``self``."""
         methods = (method for known in self._program.mro(cls) for method in known.methods.values())
         return tuple(method for method in methods if sets_own(method, name))
 
     def _setters(self, cls: Class, name: str) -> tuple[Function, ...]:
-        """Return the functions that may set an attribute of an object of ``cls`` itself: its methods first."""
+        """Return the functions that may set an attribute of an object of ``cls``, its own methods first."""
         modules = filter(None, map(self._program.module, self._files_setting(name)))
         functions = [f for module in modules for f in module.all_functions()]
         return (*self.own_setters(cls, name), *(f for f in functions if _sets_others(f, name)))
 
     def heirs(self, cls: Class) -> tuple[Class, ...]:
-        """Return the classes of the tree that inherit from ``cls``."""
+        """Return the subclasses of ``cls`` in the tree."""
         if cls.name not in self._heirs:
-            self._heirs[cls.name] = ()  # What inherits from itself ends here.
+            self._heirs[cls.name] = ()  # Ends the recursion for a class that inherits from itself.
             sign = re.compile(
                 rb"^[ \t]*class[ \t]+(\w+)[ \t]*\([^)]*\b%s\b[^)]*\)" % cls.name.encode(), re.MULTILINE
             )
@@ -217,7 +217,7 @@ class Construction:
         return self._heirs[cls.name]
 
     def is_made(self, cls: Class) -> bool:
-        """Tell whether the tree makes objects of a class itself."""
+        """Return whether the tree itself constructs objects of a class."""
         return bool(self.callers(cls.name))
 
     def callers(self, name: str) -> tuple[Function, ...]:
@@ -237,7 +237,7 @@ class Construction:
         return self._callers[name]
 
     def _upwards(self, targets: tuple[Function, ...]) -> _Calls:
-        """Return the functions whose call can come to one of ``targets``, by the name that a call has."""
+        """Return the functions whose call can reach one of ``targets``, by the name under which they are called."""
         if targets not in self._above:
             found: _Calls = {}
             level = list(targets)
@@ -250,14 +250,14 @@ class Construction:
         return self._above[targets]
 
     def _calling(self, target: Function) -> list[Function]:
-        """Return the functions with a call of ``target``."""
+        """Return the functions that call ``target``."""
         name = _called_as(target)
         callers = self.callers(name)
         only: _Calls = {name: {target: None}}
         return [each for each in callers if any(self._comes(node, each, only) for node in walk(each.node))]
 
     def _comes(self, node: ast.AST, function: Function, to: _Calls) -> bool:
-        """Tell whether a node is a call, in ``function``, of one of the functions in ``to``."""
+        """Return whether a node in ``function`` is a call of one of the functions in ``to``."""
         targets = to.get(last_name(node.func)) if isinstance(node, ast.Call) else None
         if targets is None or not isinstance(node, ast.Call):
             return False
@@ -274,7 +274,7 @@ class Construction:
         return any(each.owner in family for each in targets)
 
     def _class_of(self, node: ast.expr, function: Function) -> Class | None:
-        """Return the class of ``self``, of an annotated parameter, or of a chain of attributes from one of them."""
+        """Return the class of ``self``, of an annotated parameter, or of an attribute chain on one of them."""
         if isinstance(node, ast.Attribute):
             return class_of(self._program, self._class_of(node.value, function), node.attr)
         if isinstance(node, ast.Call) and last_name(node) == "super":
@@ -288,10 +288,10 @@ class Construction:
         return found if isinstance(found, Class) else None
 
     def later(self, owner: Class, place: Place, of: Class, name: str, *, given: bool) -> Later | None:
-        """Return the code that has an attribute set once an object of ``owner`` is made, which reads it.
+        """Return the code that sets an attribute only after the constructor of ``owner`` has read it.
 
-        ``place``, which making it runs, reads the attribute of an object of class ``of``, which it was ``given`` or
-        made itself. None where the tree does not show that nothing before sets it.
+        ``place``, which runs during construction, reads the attribute of an object of class ``of``, which was
+        ``given`` to it or which it constructed. None unless the source shows that nothing sets the attribute earlier.
         """
         setting = self._upwards(self._setters(of, name))
 
@@ -345,14 +345,14 @@ class Construction:
         return any(self._comes(node, function, to) for part in parts for node in walk(part))
 
     def _says(self, name: str) -> bool:
-        """Tell whether a call of that name says what is called."""
+        """Return whether few enough functions have that name for it to identify what a call runs."""
         if name not in self._named:
             word = f"def {name}(".encode()
             self._named[name] = sum(text.count(word) for text in self._program.sources.values())
         return self._named[name] <= _NAMESAKES
 
     def _makers(self, owner: Class, reader: Function) -> list[Function]:
-        """Return the constructors of a class and its heirs that come to ``reader``, and what gives such a class."""
+        """Return the constructors of a class and its heirs that reach ``reader``, and functions that return it."""
         classes = [cls for cls in (owner, *self.heirs(owner)) if reader in self.made_by(cls)]
         found = [entry for cls in classes for entry in self._entries(cls)]
         for file, text in self._program.sources.items():
@@ -366,13 +366,13 @@ class Construction:
 
 
 def _makes_attributes(cls: Class) -> bool:
-    """Tell whether a class has a hook, a metaclass or a decorator that may give its objects attributes."""
+    """Return whether a class has a hook, metaclass or decorator that may add attributes to its objects."""
     decorators = {last_name(each) for each in cls.node.decorator_list}
     return bool(_DYNAMIC & cls.methods.keys() or cls.node.keywords or decorators - {"dataclass"})
 
 
 def stores(node: ast.AST, name: str, root: str | None) -> bool:
-    """Tell whether a simple statement or a target sets an attribute, of ``root`` or, for None, of anything but self."""
+    """Return whether a node sets an attribute of ``root``; with None, of anything except ``self``."""
     targets: list[ast.AST] = []
     if isinstance(node, ast.Assign):
         targets = list(node.targets)
@@ -403,7 +403,7 @@ def stores(node: ast.AST, name: str, root: str | None) -> bool:
 
 
 def sets_own(function: Function, name: str) -> bool:
-    """Tell whether a method sets an attribute of its own object."""
+    """Return whether a method sets an attribute of ``self``."""
     return name in function.source and any(stores(each, name, "self") for each in statements(function.node))
 
 
@@ -417,5 +417,5 @@ def _passes_self(call: ast.Call) -> bool:
 
 
 def _called_as(function: Function) -> str:
-    """Return the name by which a call comes to a function: a constructor by its class's."""
+    """Return the name under which a function is called: for a constructor, the name of its class."""
     return function.owner.name if function.owner is not None and function.name in ENTRIES else function.name

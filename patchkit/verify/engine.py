@@ -1,4 +1,4 @@
-"""The checks in order, cheap first; one that would judge what an earlier one found broken is left out."""
+"""Run the checks in order, cheap ones first; after an obstacle, skip the checks that depend on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def all_checks() -> tuple[Check, ...]:
-    """Return the check of each module of the folder of checks, in order."""
+    """Return the check of each module in ``patchkit.verify.checks``, in order."""
     for module in pkgutil.iter_modules(checks.__path__):
         importlib.import_module(f"{checks.__name__}.{module.name}")
     return registered()
@@ -37,7 +37,7 @@ def rules() -> dict[str, Rule]:
 
 @collector.paused()
 def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) -> Verdict:
-    """Make every check; ``watch`` is told each one's title before it is made, and of how many it is one."""
+    """Run every check; call ``watch`` with each check's title and the number of checks before it runs."""
     chosen = [check for check in all_checks() if subject.terms.importing or not check.runs_code]
     results: list[Result] = []
     obstacle = ""
@@ -45,7 +45,7 @@ def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) ->
         if watch is not None:
             watch(check.title, len(chosen))
         if obstacle and not check.always:
-            results.append(Result(check.name, check.title, Outcome.SKIPPED, f"left out: {obstacle}"))
+            results.append(Result(check.name, check.title, Outcome.SKIPPED, f"not run: {obstacle}"))
             continue
         result, stops = _made(check, subject)
         results.append(result)
@@ -69,9 +69,9 @@ def _made(check: Check, subject: Subject) -> tuple[Result, str]:
 
 
 def _new(check: Check, subject: Subject, found: Found) -> Found:
-    """Return what a check found with a note instead of each finding that the tree had before any patch.
+    """Return the result of a check with findings that the unpatched tree has, too, as notes.
 
-    What a patch of the tree had mended, and somebody broke again, stays a finding.
+    A finding that the patches fixed and a later change reintroduced stays a finding.
     """
     if subject.before is None or subject.left is None:
         return found
@@ -83,7 +83,7 @@ def _new(check: Check, subject: Subject, found: Found) -> Found:
     for finding in found.findings:
         if earlier[_said(finding)] > 0:
             earlier[_said(finding)] -= 1
-            notes.append(f"was there before: {finding.file}:{finding.line} {finding.message}")
+            notes.append(f"predates the patches: {finding.file}:{finding.line} {finding.message}")
         else:
             new.append(finding)
     return replace(found, findings=tuple(new), notes=(*found.notes, *notes))

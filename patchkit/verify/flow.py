@@ -1,4 +1,4 @@
-"""What has run before a place of a function: always, on some way there, or never."""
+"""Control flow within a function: whether something has happened on all, some or no paths to a place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CATCH_ALL = frozenset({"Exception", "BaseException", "suppress"})
 
 
 class Ways(enum.IntEnum):
-    """On how many of the ways to a place something has happened."""
+    """On how many of the paths to a place something has happened."""
 
     NONE = 0
     SOME = 1
@@ -35,7 +35,7 @@ class Ways(enum.IntEnum):
 
 
 class Step(NamedTuple):
-    """A block on the way inwards to a place: whose it is, and how much of it comes before."""
+    """A block that contains a place: its statements, the index of the place in it, and what it belongs to."""
 
     block: Sequence[ast.stmt]
     at: int
@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A name, or a chain of attributes from a name on; ``conditional`` if its expression may not evaluate it."""
+    """A read of a name or of an attribute chain on it; ``conditional`` if it may not be evaluated."""
 
     node: ast.expr
     root: str
@@ -54,7 +54,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """What a simple statement, or the header of another one, evaluates, and the blocks that it stands in."""
+    """A simple statement, or the header of a compound one, with the blocks that contain it."""
 
     function: Function
     steps: tuple[Step, ...]
@@ -62,16 +62,16 @@ class Place:
 
     @property
     def parts(self) -> list[ast.AST]:
-        """What is evaluated here."""
+        """The nodes that are evaluated here."""
         return headers(self.statement)
 
     def reads(self) -> Iterator[Read]:
-        """Yield what is read here, but for what a function or a generator defined here would read later."""
+        """Yield the reads at this place, except those in functions and generators that are defined here."""
         for part in self.parts:
             yield from _reads(part, False)
 
     def catches(self, error: str) -> bool:
-        """Tell whether an error of that name would be caught in the function."""
+        """Return whether the function catches an error of that name at this place."""
         for step in self.steps:
             kinds: list[ast.expr | None] = []
             if isinstance(step.owner, ast.Try) and step.field == "body":
@@ -87,11 +87,11 @@ class Place:
         return False
 
     def ways(self, sets: Sets, read: ast.AST | None = None) -> tuple[Ways, ast.If | None]:
-        """Return on how many ways here something is set, and for some of them the condition that decides.
+        """Return on how many paths to this place something is set, and for SOME the condition that decides.
 
-        ``sets`` is asked about simple statements, expressions, targets and handlers. What follows in the same round of
-        a loop counts as done in the one before, and what a try's body does as done in what comes after. Of the
-        statement itself counts what is called before ``read``.
+        ``sets`` is called with simple statements, expressions, targets and handlers. Code that follows in a loop
+        counts as run in the previous iteration, and the body of a ``try`` as run before what comes after it. Of the
+        statement itself only calls before ``read`` count.
         """
         deciding: ast.If | None = None
         if read is not None and any(map(sets, _done_before(self.parts, read))):
@@ -114,7 +114,7 @@ class Place:
         return (Ways.NONE if deciding is None else Ways.SOME), deciding
 
     def depends(self, deciding: ast.If) -> bool:
-        """Tell whether coming here may depend on what ``deciding`` asks."""
+        """Return whether reaching this place may depend on the test of ``deciding``."""
         asked = _asked(deciding)
         at = next(depth for depth, step in enumerate(self.steps) if deciding in step.block)
         for step in self.steps[at + 1 :]:
@@ -134,13 +134,13 @@ class Place:
         return False
 
     def after(self) -> Iterator[ast.stmt]:
-        """Yield the statements that follow here whatever holds, as far as the innermost block goes."""
+        """Yield the statements that always follow this place in its innermost block."""
         step = self.steps[-1]
         yield from step.block[step.at + 1 :]
 
 
 def places(function: Function, lines: Sequence[int] | None = None) -> Iterator[Place]:
-    """Yield the places of a function, of those on ``lines`` (sorted) alone where they are given."""
+    """Yield the places of a function; with ``lines`` (sorted), only those on these lines."""
     yield from _places(function, function.node.body, (), (None, "body"), lines)
 
 
@@ -170,7 +170,7 @@ def _on(node: ast.AST, lines: Sequence[int] | None) -> bool:
 
 
 def blocks(statement: ast.stmt) -> Iterator[tuple[str, Sequence[ast.stmt]]]:
-    """Yield each block of a compound statement with what it is of it."""
+    """Yield each block of a compound statement with the name of its field."""
     if isinstance(statement, _DEFINITIONS):
         return
     for name in ("body", "orelse", "finalbody"):
@@ -183,7 +183,7 @@ def blocks(statement: ast.stmt) -> Iterator[tuple[str, Sequence[ast.stmt]]]:
 
 
 def headers(statement: ast.stmt) -> list[ast.AST]:
-    """Return what a statement evaluates before its blocks; a simple one itself."""
+    """Return the nodes that a statement evaluates before its blocks; for a simple statement, itself."""
     if isinstance(statement, (ast.If, ast.While)):
         return [statement.test]
     if isinstance(statement, (ast.For, ast.AsyncFor)):
@@ -198,7 +198,7 @@ def headers(statement: ast.stmt) -> list[ast.AST]:
 
 
 def bound_by(statement: ast.stmt) -> list[ast.AST]:
-    """Return the targets, patterns and handlers of a compound statement; a definition itself."""
+    """Return the targets, patterns and handlers of a compound statement; for a definition, itself."""
     if isinstance(statement, (ast.For, ast.AsyncFor)):
         return [statement.target]
     if isinstance(statement, (ast.With, ast.AsyncWith)):
@@ -211,7 +211,7 @@ def bound_by(statement: ast.stmt) -> list[ast.AST]:
 
 
 def _entered(step: Step) -> list[ast.AST]:
-    """Return what is evaluated and bound on the way into a block."""
+    """Return the nodes that are evaluated and bound on entry to a block."""
     owner = step.owner
     return [*headers(owner), *bound_by(owner)] if isinstance(owner, ast.stmt) else []
 
@@ -221,17 +221,17 @@ def _ways_of(statement: ast.stmt, sets: Sets) -> Ways:
         return Ways.ALL
     if isinstance(statement, ast.If):
         arms = _arms(statement)
-        # Nothing comes here from an arm that ends the function or the round of a loop.
+        # An arm that leaves the function or the iteration does not reach this place.
         found = [_ways_of_block(arm, sets) for arm in arms if arm and not isinstance(arm[-1], _EXITS)]
         if max(found, default=Ways.NONE) is Ways.NONE:
             return Ways.NONE
-        # Arms that all set it are taken to be all that there can be.
+        # Arms that all set it are assumed to be exhaustive.
         return Ways.ALL if min(found) is Ways.ALL and (arms[-1] or len(arms) > 2) else Ways.SOME
     return max((_ways_of_block(below, sets) for _, below in blocks(statement)), default=Ways.NONE)
 
 
 def _arms(statement: ast.If) -> list[Sequence[ast.stmt]]:
-    """Return the blocks of an ``if``, those of each ``elif`` and of ``else``, empty where there is none, included."""
+    """Return the blocks of an ``if``, each ``elif`` and ``else``; the last is empty if there is no ``else``."""
     rest = statement.orelse
     if len(rest) == 1 and isinstance(rest[0], ast.If):
         return [statement.body, *_arms(rest[0])]
@@ -254,7 +254,7 @@ def _names(test: ast.expr) -> frozenset[str]:
 
 
 def _leaves(statement: ast.stmt, asked: frozenset[str]) -> bool:
-    """Tell whether a statement may end the function or a round over something of what is asked."""
+    """Return whether a statement may leave the function or the iteration under a test of a name in ``asked``."""
     if not isinstance(statement, (ast.Assert, ast.If)) or not asked & _names(statement.test):
         return False
     inner = statements(statement)
@@ -262,7 +262,7 @@ def _leaves(statement: ast.stmt, asked: frozenset[str]) -> bool:
 
 
 def _done_before(parts: Sequence[ast.AST], read: ast.AST) -> Iterator[ast.AST]:
-    """Yield the calls that end before a read begins, and the names that the same statement binds on the way."""
+    """Yield the calls that complete before a read, and the names that the same statement binds before it."""
     at = getattr(read, "lineno", 0), getattr(read, "col_offset", 0)
     for part in parts:
         for node in walk(part):

@@ -1,4 +1,4 @@
-"""One page that needs nothing else: the checks, and each patch with its state, why, and what it changed."""
+"""Write one self-contained HTML page: the checks, and each patch with its state, reason and changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Row:
 
 
 def document(verdict: Verdict) -> str:
-    """Return the page; whatever it says of the tree and of patches is text there, never markup."""
+    """Return the page; text from the tree and from patches is escaped."""
     subject = verdict.subject
     changes = _changes(subject, verdict.statuses)
     environment = jinja2.Environment(
@@ -72,14 +72,14 @@ def document(verdict: Verdict) -> str:
 
 
 def _commit(root: Path) -> str:
-    """Return the commit that a checkout stands on; empty for a tree that is none."""
+    """Return the commit of a checkout, abbreviated; an empty string for a tree that is not a checkout."""
     if not (root / ".git").exists():
         return ""
     return git(root, "rev-parse", "--verify", "--short=12", "HEAD").stdout.decode().strip()
 
 
 def _changes(subject: Subject, statuses: Sequence[PatchStatus]) -> dict[str, tuple[FileChange, ...]]:
-    """Return, by patch, what it changed or would change, made again from what stood before."""
+    """Return what each patch changed or would change, planned again from the original contents."""
     before = subject.before
     contents = {} if before is None else {file: before.tree.read(file) for file in subject.files}
     signing = subject.signers if before is not None else frozenset[str]()
@@ -93,7 +93,7 @@ def _changes(subject: Subject, statuses: Sequence[PatchStatus]) -> dict[str, tup
 
 
 def _rows(change: FileChange) -> Iterator[_Row | None]:
-    """Yield the rows of a change side by side, None between two places of the file."""
+    """Yield the rows of a side-by-side diff, None between two places of the file."""
     old, new = ((text or b"").decode(errors="replace").splitlines() for text in (change.before, change.after))
     groups = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT)
     for place, group in enumerate(groups):

@@ -1,4 +1,4 @@
-"""What a verification found: a result a check, in the words that every output format shares."""
+"""The result of a verification: one result a check, independent of the output format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(str, enum.Enum):
-    """How a check ended; one that could not be made says why in its summary."""
+    """How a check ended; a skipped check gives the reason in its summary."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -24,9 +24,9 @@ class Outcome(str, enum.Enum):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """One check: ``summary`` says in a few words what was looked at, ``seconds`` is wall time.
+    """The result of one check; ``summary`` is a few words on what was checked, ``seconds`` is wall time.
 
-    The fields, in this order, are the JSON answer.
+    The order of the fields is part of the JSON format.
     """
 
     check: str
@@ -40,7 +40,7 @@ class Result(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Verdict:
-    """All results in the order of the checks, and each patch's status (none where it cannot be told)."""
+    """All results in the order of the checks, and each patch's status (none if it cannot be determined)."""
 
     subject: Subject
     results: tuple[Result, ...]

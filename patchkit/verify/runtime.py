@@ -1,4 +1,4 @@
-"""The runtime that a tree's code would import is found and read, never imported: no torch is needed."""
+"""Find and read the runtime that a tree's code would import, without importing it or needing torch."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _API = "api_"
 
 @dataclass(frozen=True)
 class Runtime:
-    """Where patched code gets its runtime; ``read`` gives a module's source by dotted name, or None.
+    """The runtime of patched code; ``read`` returns a module's source by dotted name, or None.
 
-    ``package`` is the name by which patched code imports it.
+    ``package`` is the name under which patched code imports it.
     """
 
     place: str
@@ -37,17 +37,17 @@ class Runtime:
     package: str = PACKAGE
 
     def api(self, name: str) -> ast.Module | None:
-        """Return the syntax tree of ``api_N``, None where the runtime has no such API."""
+        """Return the syntax tree of ``api_N``, or None if the runtime has no such API."""
         source = self.read(f"{self.package}.{name}")
         return None if source is None else ast.parse(source)
 
     @property
     def present(self) -> bool:
-        """Whether there is a runtime at all."""
+        """Whether the runtime is installed."""
         return self.read(self.package) is not None
 
     def definition(self, api: ast.Module, name: str) -> ast.FunctionDef | None:
-        """Return the function that an API hands on under ``name``, None for what is no function."""
+        """Return the function that an API exports as ``name``, or None if that is not a function."""
         for statement in api.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == name:
                 return statement
@@ -63,7 +63,7 @@ class Runtime:
 
 
 def is_api(name: str) -> bool:
-    """Tell whether a name is that of a version of the runtime's API."""
+    """Return whether a name is that of a version of the runtime's API."""
     return name.startswith(_API) and name.removeprefix(_API).isdigit()
 
 
@@ -90,7 +90,7 @@ def _bound(body: list[ast.stmt]) -> Iterator[str]:
 
 
 def runtime_of(tree: CheckoutTree) -> Runtime:
-    """Return the runtime in the tree, of the environment that it is installed in, or else of the running one."""
+    """Return the runtime in the tree, else that of the tree's environment, else that of this interpreter."""
     if is_vendored(tree):
 
         def read_inside(dotted: str) -> bytes | None:
@@ -120,7 +120,7 @@ def _with_links(site: Path) -> list[str]:
     """Return a site folder and the folders that its ``.pth`` files add, as editable installs do."""
     found = [str(site)]
     for link in sorted(site.glob("*.pth")):
-        # Python passes over one that it cannot read, too.
+        # Python skips an unreadable one, too.
         with suppress(OSError, NoFileError, TooLongError):
             lines = map(str.strip, os.fsdecode(read_whole(link)).splitlines())
             places = [os.path.join(site, line) for line in lines if line]

@@ -1,4 +1,4 @@
-"""A verdict as the sections that every output format takes."""
+"""Convert a verdict into the sections that output formats take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sections(verdict: Verdict) -> tuple[Section, ...]:
-    """Return a section a check."""
+    """Return one section a check."""
     return tuple(
         Section(
             f"patchkit verify {result.check}",

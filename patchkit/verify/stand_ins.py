@@ -1,8 +1,9 @@
-"""Run as a program: imports modules of a tree with stand-ins for packages that are not installed.
+"""Import modules of a tree with stand-ins for packages that are not installed; run as a program.
 
-Reads ``{"path": folder, "modules": [name]}`` on stdin. Writes
-``{"errors": {module: [line, text]}, "absent": [package]}`` to the file descriptor that its argument names, so that
-nothing that the modules print is taken for it. They get no network.
+Reads ``{"path": folder, "modules": [name]}`` from stdin.
+Writes ``{"errors": {module: [line, text]}, "absent": [package]}`` to the file descriptor that its argument names,
+so that output of the modules cannot be mistaken for it.
+The modules get no network access.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Of Linux's unshare.
+_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Flags of Linux's unshare.
 _CONTACTS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 _LOOK_UPS = frozenset(
     {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
 )
-# Libraries ask for these by distribution and take their absence as an answer.
+# Libraries look these up as distributions and handle their absence.
 _STAY_ABSENT = frozenset({"flash_attn", "torchcodec", "patchkit"})
 
 
 class _Meta(type):
-    """Lets a stand-in class be called, subscripted, compared and asked for any attribute, as a class."""
+    """Metaclass of stand-ins: a class that can be called, subscripted, compared and has any attribute."""
 
     def __getattr__(cls, name: str) -> Any:
         if name == "__get_pydantic_core_schema__":
@@ -68,7 +69,7 @@ def _stand_in(name: str) -> Any:
     def new(cls: Any, *arguments: Any, **keywords: Any) -> Any:
         if name.endswith(".dumps"):
             return b""
-        # Called as a decorator it hands back what it decorates.
+        # Used as a decorator, it returns what it decorates.
         if cls is made and len(arguments) == 1 and not keywords and callable(arguments[0]):
             return arguments[0]
         return object.__new__(cls) if cls is not made else made
@@ -95,7 +96,7 @@ class _Module(types.ModuleType):
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds, after every other finder, what is not installed at all; a package that is there is as it is."""
+    """Finds packages that are not installed, after every other finder; installed packages are imported as usual."""
 
     def __init__(self, *own: str) -> None:
         self._own = own
@@ -104,7 +105,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return a spec for a package that is not installed, or a part of one."""
+        """Return a spec for a package that is not installed, or for a submodule of one."""
         package = fullname.partition(".")[0]
         if (
             package in {*_STAY_ABSENT, *self._own}
@@ -122,11 +123,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _Module(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Leave the stand-in as it is."""
+        """Leave the stand-in empty."""
 
 
 def _asked_by(own: Sequence[str]) -> bool:
-    """Tell whether the tree's own code imports; a library takes the absence of what it can use as an answer."""
+    """Return whether the tree's own code imports; libraries handle the absence of optional packages."""
     frame = sys._getframe(2)
     while frame.f_back is not None and "importlib" in frame.f_code.co_filename:
         frame = frame.f_back
@@ -134,7 +135,7 @@ def _asked_by(own: Sequence[str]) -> bool:
 
 
 def _described(error: BaseException, module: str) -> tuple[int, str]:
-    """Return the line of ``module`` on which the error came through, and the error's first line."""
+    """Return the line of ``module`` in the error's traceback, and the error's first line."""
     frames = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in frames if frame.f_globals.get("__name__") == module]
     said = str(error).strip().splitlines()
@@ -142,21 +143,21 @@ def _described(error: BaseException, module: str) -> tuple[int, str]:
 
 
 def _cut_off() -> None:
-    """Leave the network: for all code where the system lets a process do so, for Python's own sockets anywhere."""
+    """Disable the network: for the process where the system allows it, and for Python's sockets everywhere."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).unshare(_NEW_NETWORK | (_NEW_USER if os.geteuid() else 0))
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
-        # The address of a socket of this machine's own is a path.
+        # The address of a Unix socket is a path, not a tuple.
         if event in _LOOK_UPS or (event in _CONTACTS and isinstance(arguments[1], tuple)):
-            raise PermissionError(f"{event}: modules that are imported for a check get no network")
+            raise PermissionError(f"{event}: modules imported by a check have no network access")
 
     sys.addaudithook(refuse)
 
 
 def main() -> None:
-    """Import what stdin names."""
-    channel = os.dup(int(sys.argv[1]))  # Which programs that the modules start do not inherit.
+    """Import the modules that stdin names."""
+    channel = os.dup(int(sys.argv[1]))  # Child processes of the modules do not inherit it.
     os.close(int(sys.argv[1]))
     request = json.load(sys.stdin)
     _cut_off()

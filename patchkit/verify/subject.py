@@ -1,4 +1,4 @@
-"""What is verified: a tree, the patches and what stood before them, each read once and when first asked for."""
+"""What is verified: a tree, its patches and the original contents, each read once, on first use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the audit has to meet, and whether patched modules are imported as well."""
+    """What the audit must meet, and whether patched modules are imported."""
 
     confidence: Confidence
     baseline: Sequence[Finding] = ()
@@ -43,7 +43,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class _OtherTree(CheckoutTree):
-    """A tree on disk with other bytes in some of its files."""
+    """A tree on disk with replaced contents of some files."""
 
     contents: Mapping[str, bytes | None]
 
@@ -60,9 +60,9 @@ class _OtherTree(CheckoutTree):
 
 @dataclass(frozen=True)
 class Subject:
-    """A tree to verify, and what was read of it.
+    """A tree to verify, with everything that the checks read of it.
 
-    ``later`` is the patched tree for the one before its patches: the same places of both are looked at.
+    ``later`` is the patched tree if this is the tree before its patches, so that both are checked at the same places.
     """
 
     tree: CheckoutTree
@@ -84,7 +84,7 @@ class Subject:
 
     @property
     def ledger(self) -> Ledger:
-        """What the tree's ledger keeps, for every state of the tree; empty where it has none or a damaged one."""
+        """The tree's ledger, for every state of the tree; empty if there is none or it is damaged."""
         return self._read_ledger[0]
 
     @property
@@ -100,33 +100,33 @@ class Subject:
 
     @cached_property
     def folders(self) -> frozenset[str]:
-        """Every folder with a Python file at any depth, each ending in a slash; the package folder is ``""``."""
+        """Every folder with a Python file at any depth, each with a trailing slash; the package folder is ``""``."""
         cuts = ((file, at) for file in self.sources for at, each in enumerate(file) if each == "/")
         return frozenset({file[: at + 1] for file, at in cuts} | ({""} if self.sources else set()))
 
     @cached_property
     def signed(self) -> tuple[str, ...]:
-        """The files with a comment that a patch left."""
+        """The files that contain a patch's comment."""
         return tuple(file for file, source in self.sources.items() if SIGN.encode() in source)
 
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
-        """Each patch's status; TreeError where a file of interest is not Python."""
+        """Each patch's status. Raise TreeError if a file that patches name is not valid Python."""
         return inspect(self.tree, self.patches)
 
     @cached_property
     def signers(self) -> frozenset[str]:
-        """The patches that left a comment."""
+        """The patches whose comments the tree contains."""
         return frozenset[str]().union(*(signers(self.sources[file]) for file in self.signed))
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The patches that the tree's comments name and that are not at hand."""
+        """The patches that comments in the tree name but that are not loaded."""
         return tuple(sorted(self.signers - {patch.id for patch in self.patches}))
 
     @cached_property
     def in_place(self) -> tuple[tuple[Patch, EditStatus], ...]:
-        """The edits that the tree has, whoever made them."""
+        """The edits that are in place, applied by patchkit or present upstream."""
         return tuple(
             (status.patch, edit)
             for status in self.statuses
@@ -136,19 +136,19 @@ class Subject:
 
     @cached_property
     def files(self) -> tuple[str, ...]:
-        """The files that hold a patch's edits, the signed ones and those of the runtime included."""
+        """The files that contain edits, a patch's comment, or the vendored runtime."""
         held = {edit.file for _, edit in self.in_place}
         inside = {file for file in self.sources if file.startswith(f"{vendor.FOLDER}/")}
         return tuple(sorted(file for file in held.union(self.signed, inside) if file in self.sources))
 
     @property
     def originals(self) -> Mapping[str, bytes | None]:
-        """The files that patches changed as they were before any; empty where that is not known."""
+        """The patched files' original contents; empty if they are not available."""
         return self._read_originals[0]
 
     @property
     def originals_error(self) -> PatchkitError | None:
-        """Why that is not known."""
+        """The reason why the original contents are not available."""
         return self._read_originals[1]
 
     @cached_property
@@ -160,12 +160,12 @@ class Subject:
 
     @cached_property
     def before(self) -> Subject | None:
-        """The tree with every patched file as it was before any patch; None where it has none, or that is not known."""
+        """The tree with the original contents of every patched file; None if there are none."""
         return self._with(self.originals) if self.originals else None
 
     @cached_property
     def left(self) -> Subject | None:
-        """The tree with every patched file as patchkit left it; itself where nobody touched one since."""
+        """The tree with every patched file as patchkit wrote it; itself if no file was changed since."""
         try:
             applied = self._origins.applied
         except PatchkitError:
@@ -185,7 +185,7 @@ class Subject:
 
     @cached_property
     def report(self) -> Report:
-        """What the audit found."""
+        """The audit's report."""
         return engine.audit_cached(self.tree)
 
     @cached_property
@@ -204,7 +204,7 @@ class Subject:
         return Program({file: text for file, text in self.sources.items() if serves(file)})
 
     def line(self, file: str, dotted: str) -> int:
-        """Return the line where a class, function or method of a file starts, 1 where it has none."""
+        """Return the line on which a class, function or method of a file starts; 1 if it is not defined."""
         module = self.program.module(file)
         owner, _, name = dotted.rpartition(".")
         if module is None:

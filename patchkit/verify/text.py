@@ -1,4 +1,4 @@
-"""Show a verdict to a person: a line a check, what is wrong below it, and one line that sums it up."""
+"""Print a verdict: one line a check with its findings below it, and a summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARKS = {
 
 
 def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
-    """Print the verdict; ``place`` says which tree it is about, ``tail`` follows the next command."""
+    """Print the verdict; ``place`` names the tree, ``tail`` is appended to the suggested command."""
     console.print(escaped(place), highlight=False)
     console.print()
     width = max(len(result.title) for result in verdict.results)
@@ -38,7 +38,7 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
     failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
     if not failed:
         left_out = sum(result.outcome is Outcome.SKIPPED for result in verdict.results)
-        rest = f"; {left_out} left out" if left_out else ""
+        rest = f"; {left_out} skipped" if left_out else ""
         made = len(verdict.results) - left_out
         console.print(f"[green]All {made} checks passed[/]{rest} ({verdict.seconds:.1f} s).", highlight=False)
         return

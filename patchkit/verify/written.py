@@ -1,4 +1,4 @@
-"""Which lines patches wrote: those that what stood before them lacks, or else those below a patch's comment."""
+"""Find the lines that patches wrote: by comparison with the original contents, or by a patch's comment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGN = SIGN.encode()
 
 
 def written(subject: Subject, module: Module) -> tuple[int, ...]:
-    """Return the numbers of the lines in a file that patches wrote, in order."""
+    """Return the sorted numbers of the lines in a file that patches wrote, counted from 1."""
     before = subject.originals.get(module.file, module.text)
     if before is None:
         return tuple(range(1, len(module.lines) + 1))
@@ -32,7 +32,7 @@ def written(subject: Subject, module: Module) -> tuple[int, ...]:
 
 
 def _signed(module: Module) -> Iterator[int]:
-    """Yield the lines of each statement with a patch's comment above it."""
+    """Yield the lines of each statement below a patch's comment."""
     lines = module.text.splitlines()
     below = set()
     for at, line in enumerate(lines):

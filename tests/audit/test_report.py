@@ -35,7 +35,7 @@ def test_a_comment_alone_on_the_line_above_suppresses_too() -> None:
 def test_a_comment_without_a_reason_suppresses_nothing_and_is_noted(comment: str) -> None:
     report = audit(program(f"{READ}  {comment}\n"))
     assert len(report.findings) == 1
-    assert any("needs its reason" in note for note in report.notes)
+    assert any("needs a reason" in note for note in report.notes)
 
 
 def test_another_comment_suppresses_nothing() -> None:
@@ -61,7 +61,7 @@ def test_the_baseline_absorbs_as_many_findings_as_it_has() -> None:
 def test_a_baseline_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     path.write_text('{"findings": [{"rule": "PK101"}]}')
-    with pytest.raises(UsageError, match="no baseline"):
+    with pytest.raises(UsageError, match="not a baseline"):
         load(path)
 
 

@@ -186,7 +186,7 @@ def test_what_goes_too_deep_ends_in_a_sentence(tree: Path, text: str) -> None:
 def test_an_audit_without_end_ends_in_a_sentence(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(tree)
     monkeypatch.setattr("patchkit.audit.solver._SECONDS", -1)
-    with pytest.raises(TreeError, match="stops there"):
+    with pytest.raises(TreeError, match="did not end within"):
         run(tree)
 
 

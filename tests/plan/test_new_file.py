@@ -102,4 +102,4 @@ def test_file_of_that_name_with_something_else_is_a_conflict(
     (checkout.package / NEW).write_text("def empty(rows):\n    return 1\n")
     found = api.status(checkout, patches)[0]
     assert found.state is State.CONFLICT
-    assert "the file is there without fill" in found.reason
+    assert "the file exists, but does not define fill" in found.reason

@@ -287,7 +287,7 @@ def test_a_fork_that_says_the_same_in_other_words_gets_every_patch(release: Tree
 FLAGS = {
     "needs_cpu_seq_lens = True": "its own `needs_cpu_seq_lens = True`",
     "needs_cpu_seq_lens: bool = _is_hcu": "its own `needs_cpu_seq_lens: bool = _is_hcu`",
-    "@property\n    def needs_cpu_seq_lens(self):\n        return _is_hcu": "a needs_cpu_seq_lens of its own",
+    "@property\n    def needs_cpu_seq_lens(self):\n        return _is_hcu": "its own needs_cpu_seq_lens",
 }
 
 
@@ -300,7 +300,7 @@ def test_a_flag_that_the_fork_set_stays_and_the_rest_is_done(release: Tree, flag
     plan = make_plan(fork, MIRROR)
     status = status_of(plan, "26128")
     assert status.state is State.PENDING
-    assert status.reason == f"TritonAttnBackend has {FLAGS[flag]}, which stays"
+    assert status.reason == f"TritonAttnBackend has {FLAGS[flag]}, which is kept"
     edits = {edit.name: edit.state for edit in status.edits}
     assert edits["triton-flag"] is State.UPSTREAM
     assert {state for name, state in edits.items() if name != "triton-flag"} <= {

@@ -50,7 +50,7 @@ def test_an_error_is_found_with_its_line_whatever_the_module_prints(tmp_path: Pa
 @pytest.mark.parametrize("end", ["os._exit(0)", "os._exit(3)", "os.kill(os.getpid(), 9)"])
 def test_a_module_that_ends_the_process_is_found_whatever_it_prints(tmp_path: Path, end: str) -> None:
     (finding,) = imported(tmp_path, f"import os\nprint({FAKE!r}, flush=True)\n{end}\n").findings
-    assert "the process that imports the modules ended" in finding.message
+    assert "the import process ended early" in finding.message
 
 
 def test_a_module_that_does_not_end_is_stopped_with_what_it_started(
@@ -73,4 +73,4 @@ def test_a_module_gets_no_network(tmp_path: Path, call: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         (finding,) = imported(tmp_path, f"import socket\nsocket.{call.format(port=port)}\n").findings
-    assert "get no network" in finding.message
+    assert "have no network access" in finding.message

@@ -262,7 +262,7 @@ def test_a_subclass_that_only_falls_back_is_noted(audited: Damaged, own_backend:
     own_backend.write_text(REPLAY.replace("GUARD", guard))
     (note,) = audited.verify(code=0)["opt-outs"]["notes"]
     assert "OwnBackend" in note
-    assert "only where it is there" in note
+    assert "only where it is present" in note
 
 
 def test_a_subclass_that_keeps_the_mirror_is_fine(audited: Damaged, own_backend: Path) -> None:
@@ -298,7 +298,7 @@ def test_what_the_tree_had_before_any_patch_is_a_note(patched: Damaged, own_back
     )
     hooks = patched.verify(code=0)["hooks"]
     assert hooks["findings"] == []
-    assert any("was there before" in note and "OwnBackend" in note for note in hooks["notes"])
+    assert any("predates the patches" in note and "OwnBackend" in note for note in hooks["notes"])
 
 
 def test_a_class_that_takes_anything_makes_no_other_class_a_callee(patched: Damaged) -> None:
@@ -331,7 +331,7 @@ def test_a_backend_slot_that_is_gone_is_named(patched: Damaged) -> None:
     text = path.read_text(encoding="utf-8").replace("self.draft_extend_attn_backend", "self.own_backend")
     patched.write(path, text.encode())
     said = patched.messages("slots")
-    assert "`draft_extend_attn_backend`, which is no attribute of EagleDraftWorker" in said
+    assert "`draft_extend_attn_backend`, which is not an attribute of EagleDraftWorker" in said
 
 
 def test_a_missing_runtime_is_one_sentence(patched: Damaged, tmp_path: Path) -> None:
@@ -499,7 +499,7 @@ def test_a_tree_with_one_patch_passes_and_names_the_others(releases: Releases, t
     run("apply", tree.root, "26241", "--only")
     reply = answer("verify", tree.root)
     found = {check["check"]: check for check in reply["checks"]}
-    assert any("was there before" in note for note in found["hooks"]["notes"])
+    assert any("predates the patches" in note for note in found["hooks"]["notes"])
     assert any("26128 is pending" in note for note in found["postconditions"]["notes"])
 
 

@@ -1,1 +1,1 @@
-"""Functions are interpreted over what their values can be."""
+"""Abstract interpretation of functions over the possible values of their variables."""

@@ -1,4 +1,4 @@
-"""Calls: what a callee is given, what it returns and writes back, and what built-ins do with a None."""
+"""Calls: pass values to the callee, return its result and writes, and evaluate built-ins on None."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ _COPIERS = frozenset({"copy", "deepcopy", "replace"})
 
 
 class Evaluator(Protocol):
-    """What a call needs of the evaluation around it."""
+    """The interface to the expression evaluator that calls need."""
 
     def value(self, node: ast.expr, env: Environment) -> Value:
-        """Evaluate an expression; its side effects land in ``env``."""
+        """Evaluate an expression; its side effects are applied to ``env``."""
         ...
 
     def assign(self, target: ast.expr, value: Value, env: Environment) -> None:
@@ -77,7 +77,7 @@ class Calls:
         self._evaluator = evaluator
 
     def evaluate(self, node: ast.Call, env: Environment) -> Value:
-        """Evaluate a call; what it raises on, passes on and writes is noted."""
+        """Evaluate a call; record what raises, what is passed and what is written."""
         function = node.func
         if isinstance(function, ast.Name):
             special = self._builtin(function.id, node, env)
@@ -176,7 +176,7 @@ class Calls:
             attribute = keyword or (names[index] if index < len(names) else None)
             if attribute is None:
                 continue
-            kept = value.via(self._frame.step(argument, f"{name}({attribute}=...) keeps it"))
+            kept = value.via(self._frame.step(argument, f"{name}({attribute}=...) stores it"))
             given[attribute] = kept
             env.cells[("field", obj, attribute)] = kept
             if name not in mirror.BATCH_CLASSES:
@@ -282,7 +282,7 @@ class Calls:
             bound, places = bind(method, base, arguments)
             flags = (name for name, value in bound.items() if value.truth)
             if any(map(facts.CAPTURE.search, (method.name, *flags))):
-                continue  # A batch that is made for a capture has its mirror.
+                continue  # A batch made for a capture has its mirror.
             for name in places.keys() & set(mirror.MIRROR):
                 self._frame.hand_on(places[name], bound[name], env)
             made = Call(self._frame.context, method, cls, self._steps(bound, env))
@@ -304,7 +304,7 @@ class Calls:
 
     @staticmethod
     def _filled(bound: dict[str, Value], env: Environment) -> bool:
-        """Say whether this function filled a mirror of what it hands over, which a batch of the step has not."""
+        """Return whether this function filled a mirror that it passes on and that batches of the step lack."""
         held = (
             env.cells.get(("field", value.obj, name))
             for value in bound.values()
@@ -314,7 +314,7 @@ class Calls:
         return any(value is not None and value.nulls == SOME for value in held)
 
     def _steps(self, bound: dict[str, Value], env: Environment) -> Sequence[str]:
-        """Return the kinds of step in which a callee runs: those of the mode or of the batch handed to it."""
+        """Return the steps in which a callee runs: those of the mode or the batch passed to it."""
         for value in bound.values():
             modes = value.modes
             if modes is None and value.cls in mirror.BATCH_CLASSES and value.obj is not None:
@@ -348,7 +348,7 @@ class Calls:
             if target is None or target.obj is None:
                 continue
             cell = ("field", target.obj, attribute)
-            kept = fresh(value).via(self._frame.step(node, f"{method.qualname}() leaves {attribute} so"))
+            kept = fresh(value).via(self._frame.step(node, f"{method.qualname}() sets {attribute}"))
             env.cells[cell] = kept
             self._frame.written.add(cell)
 
@@ -369,9 +369,9 @@ class Calls:
 def bind(
     method: Function, base: Value | None, arguments: Sequence[tuple[str | None, ast.expr, Value]]
 ) -> tuple[dict[str, Value], dict[str, ast.expr]]:
-    """Match arguments with the callee's parameters: what each receives, and the expression that says so.
+    """Return the value of each of the callee's parameters, and the expression it comes from.
 
-    Arguments without a parameter of their own are left out.
+    Arguments without a parameter of their own are omitted.
     """
     names = [parameter.arg for parameter in method.parameters]
     bound: dict[str, Value] = {}

@@ -1,4 +1,4 @@
-"""Split a state of a function by a test: what is known where it holds, and what where it fails."""
+"""Split the state of a function by a test into the states where it is true and false."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Conditions:
         self._value = value
 
     def condition(self, node: ast.expr, env: Environment) -> tuple[Environment | None, Environment | None]:
-        """Return the states in which the test holds and fails; None for one that cannot happen."""
+        """Return the states in which the test is true and false; None for an unreachable one."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             holds, fails = self.condition(node.operand, env)
             return fails, holds
@@ -81,7 +81,7 @@ class Conditions:
         return env, env.copy()
 
     def _split(self, value: Value, env: Environment) -> tuple[Environment | None, Environment | None]:
-        """Return the states in which a value is there and in which it is None."""
+        """Return the states in which a value is present and None."""
         present, absent = env.copy(), env.copy()
         there = present.narrow(value, SOME)
         gone = absent.narrow(value, NONE)
@@ -178,7 +178,7 @@ class Conditions:
         return present, env.copy()
 
     def _compare(self, node: ast.Compare, env: Environment) -> list[Value]:
-        """Evaluate and return the sides of a comparison that is no check for None."""
+        """Evaluate and return the operands of a comparison that is not a None check."""
         sides = [node.left, *node.comparators]
         values = [self._value(side, env) for side in sides]
         for index, operator in enumerate(node.ops):
@@ -191,13 +191,13 @@ class Conditions:
         return values
 
     def implied(self, node: ast.expr, env: Environment) -> Refinement | None:
-        """Return what it says of other values whether an expression is true, None where that says nothing."""
+        """Return what an expression's truth implies for other values; None if nothing."""
         holds, fails = self.condition(node, env.copy())
         refinement = Refinement(_narrowings(env, holds), _narrowings(env, fails))
         return refinement if refinement.when_true or refinement.when_false else None
 
     def truth_value(self, node: ast.expr, env: Environment) -> Value:
-        """Evaluate a condition as a value: its truth if decided, and what it implies."""
+        """Evaluate a condition as a value: its truth, if decided, and what it implies."""
         holds, fails = self.condition(node, env.copy())
         if holds is None and fails is None:
             return PRESENT
@@ -210,7 +210,7 @@ class Conditions:
 
 
 def _are_members(values: Sequence[Value]) -> bool:
-    """Say whether each value is one member of an enum, and of the same."""
+    """Return whether each value is one member of an enum, all of the same enum."""
     members = [value.kind for value in values if value.kind is not None and value.kind.startswith(ENUM)]
     return len(members) == len(values) and len({member.rpartition(".")[0] for member in members}) == 1
 
@@ -227,5 +227,5 @@ def _narrowings(before: Environment, after: Environment | None) -> dict[int, int
 
 
 def is_none(node: ast.expr) -> bool:
-    """Say whether an expression is the word None."""
+    """Return whether an expression is the constant None."""
     return isinstance(node, ast.Constant) and node.value is None

@@ -1,4 +1,4 @@
-"""One function under given circumstances, what its run found, and what an interpreter asks about the rest."""
+"""A function in one context, the results of its run, and the interpreter's interface to the program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hit:
-    """A use of a value that can be None, and whether a mode was tested on the way there."""
+    """A use of a value that can be None, and whether the path to it tests a mode."""
 
     use: Use
     node: ast.expr
@@ -31,7 +31,7 @@ class Hit:
 
 @dataclass
 class Summary:
-    """What a caller sees of a call: the result, its attributes, and those written on arguments."""
+    """The effects of a call on its caller: the result, its attributes, and writes to arguments."""
 
     result: Value = field(default_factory=lambda: ABSENT)
     result_fields: dict[str, Value] = field(default_factory=dict)
@@ -39,15 +39,15 @@ class Summary:
     returns: bool = False
 
     def facts(self) -> tuple[object, ...]:
-        """Return everything on which the equality of two summaries rests."""
+        """Return everything that the comparison of two summaries depends on."""
         return self.result, self.result_fields, self.writes, self.returns
 
 
 @dataclass(eq=False)
 class Context:
-    """One function for one class of ``self`` and one forward mode, with everything known of its arguments.
+    """One function for one class of ``self`` and one forward mode, with what is known of its arguments.
 
-    A function that is ``asked`` is called by models alone, of which nobody can tell whether they run in such a step.
+    An ``asked`` function is called only by models, which may or may not run in such a step.
     """
 
     function: Function
@@ -66,12 +66,12 @@ class Context:
 
 
 Fields = dict[tuple[str, str], Value]
-"""Attributes of arguments, by the argument's name and theirs."""
+"""Attributes of arguments, by the argument's name and the attribute's."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a method for a class of ``self``, from a context, in the steps in which it happens."""
+    """A call of a method for a class of ``self``, from a context, in the steps in which it occurs."""
 
     caller: Context
     method: Function
@@ -80,7 +80,7 @@ class Call:
 
 
 class Questions(Protocol):
-    """What an interpreter asks about everything outside of the function that it runs."""
+    """What the interpreter asks about code outside the function that it runs."""
 
     @property
     def program(self) -> Program:
@@ -99,10 +99,10 @@ class Questions(Protocol):
         """Names that are true without the mirror."""
 
     def settled(self, made: Call) -> list[Summary] | None:
-        """Return the outcomes of a call that adds nothing to what is known; None when it may."""
+        """Return the outcomes of a call that adds nothing to what is known; None if it may add something."""
 
     def call(self, made: Call, entry: dict[str, Value], entry_fields: Fields) -> list[Summary]:
-        """Pass a call's facts on and return what is known of its outcome; nothing if not followed."""
+        """Merge a call's arguments into the callee's contexts and return their outcomes; none if not followed."""
 
     def method_targets(
         self,
@@ -111,10 +111,10 @@ class Questions(Protocol):
         function: ast.Attribute,
         arguments: Sequence[tuple[object, object, Value]],
     ) -> list[tuple[Function, str | None]]:
-        """Return what ``base.name(...)`` can run."""
+        """Return the functions that ``base.name(...)`` can run."""
 
     def is_record(self, cls: str | None) -> bool:
-        """Say whether instances of a class carry the mirror of a step."""
+        """Return whether instances of a class carry the mirror of a step."""
 
     def class_of_self(self, context: Context) -> str:
         """Return the class of ``self``."""
@@ -124,37 +124,37 @@ class Questions(Protocol):
 
     @staticmethod
     def class_of_name(name: str, hint: str | None) -> str | None:
-        """Return the class that an annotation names or, without one, that a variable's name promises."""
+        """Return the class that an annotation names or, without one, that a variable's name suggests."""
 
     def class_of_attribute(self, cls: str | None, name: str) -> str | None:
         """Return the class of an attribute."""
 
     def cleared(self, cls: str | None, name: str) -> bool:
-        """Say whether methods of a class, its constructor left out, set an attribute to None."""
+        """Return whether methods of a class other than its constructor set an attribute to None."""
 
     def constructor_fields(self, cls: Class) -> list[str]:
         """Return a dataclass's fields in the order of its constructor."""
 
     def annotated_result(self, method: Function) -> str | None:
-        """Return the class that a function's annotation promises."""
+        """Return the class in a function's return annotation."""
 
     def is_decision(self, function: Function) -> bool:
-        """Say whether a function decides about the mirror from backend slots that can be unset."""
+        """Return whether a function decides about the mirror from backend slots that can be unset."""
 
     def default_mirror(self, cls: str | None, name: str, step: str, where: Step) -> Value:
-        """Return what the mirror of an object holds where a function's callers are unknown."""
+        """Return the value of an object's mirror if a function's callers are unknown."""
 
     def default_argument(self, context: Context, name: str, where: Step) -> Value:
-        """Return what a parameter named like the mirror holds when no caller is known."""
+        """Return the value of a parameter named like the mirror if no caller is known."""
 
     def publish(self, context: Context, cls: str | None, obj: str, env: Environment) -> None:
-        """Note what a draft-extend batch carries when the function that made it hands it on."""
+        """Record the contents of a draft-extend batch when the function that made it passes it on."""
 
     def stored_field(self, context: Context, cls: str | None, name: str) -> Value | None:
-        """Return what is stored in an attribute of a class if that can be None, else None."""
+        """Return the value stored in an attribute of a class if that can be None, else None."""
 
     def store_field(self, cls: str, name: str, value: Value) -> None:
-        """Note what is stored in an attribute."""
+        """Record a value stored in an attribute."""
 
     def fixed_answer(self, function: ast.Attribute) -> bool | None:
-        """Return what a predicate always answers without the mirror; None when either."""
+        """Return what a predicate always returns without the mirror; None if it can return either."""

@@ -1,4 +1,4 @@
-"""Evaluate expressions abstractly, so that every use of a value that can be None is seen where it happens."""
+"""Evaluate expressions abstractly and record each use of a value that can be None."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Expressions:
-    """The expressions of one run, tests and calls included."""
+    """The expressions of one run, including tests and calls."""
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
@@ -42,7 +42,7 @@ class Expressions:
         self._calls = Calls(frame, self)
 
     def value(self, node: ast.expr, env: Environment) -> Value:
-        """Evaluate an expression; its side effects land in ``env``."""
+        """Evaluate an expression; its side effects are applied to ``env``."""
         handler = _HANDLERS.get(type(node))
         if handler is not None:
             return handler(self, node, env)
@@ -52,11 +52,11 @@ class Expressions:
         return PRESENT
 
     def condition(self, node: ast.expr, env: Environment) -> tuple[Environment | None, Environment | None]:
-        """Return what is known where the test holds and where it fails; None for one that cannot happen."""
+        """Return the states in which the test is true and false; None for an unreachable one."""
         return self._conditions.condition(node, env)
 
     def truth_value(self, node: ast.expr, env: Environment) -> Value:
-        """Evaluate a condition as a value: its truth if decided, and what it implies."""
+        """Evaluate a condition as a value: its truth, if decided, and what it implies."""
         return self._conditions.truth_value(node, env)
 
     def _value_call(self, node: ast.Call, env: Environment) -> Value:
@@ -165,7 +165,7 @@ class Expressions:
             if branch is not None:
                 value = self.value(expression, branch)
                 if is_none(expression) and (lacking is not None or self._on_device(node.test)):
-                    step = self._frame.step(expression, "None is handed on in its place")
+                    step = self._frame.step(expression, "None is passed on instead")
                     trail = lacking.trail if lacking is not None else ()
                     value = replace(value, tainted=True, trail=trail).via(step)
                 results.append((value, branch))
@@ -179,14 +179,14 @@ class Expressions:
         return self._frame.either(results[0], results[1], f"{node.lineno}:{node.col_offset}", env)
 
     def _tested(self, test: ast.expr, env: Environment) -> Value | None:
-        """Return the value that a test compares with None, if it can be None for want of the mirror."""
+        """Return the value that a test compares with None, if it can be None for lack of the mirror."""
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and is_none(test.comparators[0]):
             value = self.value(test.left, env.copy())
             return value if value.missing else None
         return None
 
     def _on_device(self, test: ast.expr) -> bool:
-        """Say whether the runtime tests for a tensor on the device, in whose place the host gets None."""
+        """Return whether the runtime tests for a device tensor, in place of which the host receives None."""
         return (
             is_runtime(self._frame.context.function.module.file)
             and isinstance(test, ast.Call)
@@ -245,10 +245,10 @@ class Expressions:
     _value_listcomp = _value_setcomp = _value_generatorexp = _value_dictcomp = _comprehension
 
     def element(self, iterable: Value) -> Value:
-        """Return what one element of an iterable is."""
+        """Return the value of one element of an iterable."""
         if iterable.kind == "backend slots":
             step = self._frame.step(
-                self._frame.context.function.node, "a slot that a configuration leaves unset is None"
+                self._frame.context.function.node, "the slot is None if the configuration leaves it unset"
             )
             return Value(ANY, tainted=True, kind="backend slot", trail=(step,))
         if iterable.items:
@@ -262,7 +262,7 @@ class Expressions:
         """Bind a value to a target."""
         if isinstance(target, ast.Name):
             self._frame.forget(target.id, env)
-            step = self._frame.step(target, f"{target.id} takes that value")
+            step = self._frame.step(target, f"{target.id} is assigned that value")
             env.cells[local(target.id)] = value.via(step) if value.missing and value.trail else value
         elif isinstance(target, ast.Attribute):
             base = self._frame.with_object(self.value(target.value, env), target.value, env)
@@ -290,7 +290,7 @@ class Expressions:
             step = self._frame.step(target, f"{ast.unparse(target)} is set to None")
             value = replace(value, tainted=True, trail=(*value.trail, step))
         elif value.missing:
-            value = value.via(self._frame.step(target, f"{ast.unparse(target)} takes that value"))
+            value = value.via(self._frame.step(target, f"{ast.unparse(target)} is assigned that value"))
         if value.modes is not None:
             env.mode_checked = True
             if not value.modes.intersection(self._frame.questions.modes.mirrorless):
@@ -302,7 +302,7 @@ class Expressions:
             self._frame.questions.store_field(base.cls, name, value)
 
     def _made_a_prefill(self, batch: Value, target: ast.Attribute, env: Environment) -> None:
-        """Take a batch that is made another step's for one that may have its mirror: whoever does that sees to it."""
+        """Assume that a batch whose mode is changed to another step may have its mirror."""
         if not self._frame.questions.is_record(batch.cls):
             return
         for name in mirror.MIRROR:

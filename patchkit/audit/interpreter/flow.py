@@ -1,4 +1,4 @@
-"""Follow None through one function for one kind of step: assignments, checks, branches and loops."""
+"""Follow None through one function for one step: assignments, checks, branches and loops."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOOP_ROUNDS = 3
 
 
 class Interpreter:
-    """Run one function abstractly, in one context, from its entry state to its summary and its hits."""
+    """Runs one function abstractly in one context, from its entry state to its summary and hits."""
 
     def __init__(self, questions: Questions, context: Context) -> None:
         self._frame = Frame(questions, context)
@@ -45,11 +45,11 @@ class Interpreter:
 
     @property
     def hits(self) -> list[Hit]:
-        """The uses that fail, in the order in which they were met first."""
+        """The uses that fail, in the order in which they were first found."""
         return list(self._frame.hits.values())
 
     def run(self) -> Summary:
-        """Interpret the body; loops go round until nothing changes."""
+        """Interpret the body, loops until nothing changes, and return the summary."""
         env = self.block(self._frame.context.function.node.body, self._entry())
         if env is not None:
             self._leave(ABSENT, env)
@@ -92,7 +92,7 @@ class Interpreter:
                 env.cells.setdefault(("field", owner, path), nested)
                 owner = f"{owner}.{path}"
                 self._frame.classes.setdefault(owner, facts.SPEC_INPUT_ROOT)
-            # Calls of other steps have contexts of their own.
+            # Calls in other steps have their own contexts.
             if facts.MODE_NAME.match(last) and (value.modes is None or context.step in value.modes):
                 env.cells[("field", owner, last)] = fresh(replace(value, modes=frozenset({context.step})))
             else:
@@ -113,7 +113,7 @@ class Interpreter:
         if _is_mode(parameter):
             return Value(SOME, modes=frozenset({context.step}))
         hint = class_of_annotation(parameter.annotation)
-        # A step without the mirror is one of speculation: what a batch of it has, its callers hand on.
+        # A step without the mirror is speculative, so its callers pass the speculative input.
         nulls = SOME if name == "spec_info" else ANY
         return Value(nulls, cls=self._frame.questions.class_of_name(name, hint))
 
@@ -160,7 +160,7 @@ class Interpreter:
         }
 
     def block(self, body: Sequence[ast.stmt], env: Environment | None) -> Environment | None:
-        """Run statements in order; None when their end cannot be reached."""
+        """Run statements in order and return the state after them; None if their end is unreachable."""
         for statement in body:
             if env is None:
                 return None
@@ -168,7 +168,7 @@ class Interpreter:
         return env
 
     def statement(self, node: ast.stmt, env: Environment) -> Environment | None:
-        """Run one statement and return the env after it, or None when control does not get there."""
+        """Run one statement and return the state after it; None if that is unreachable."""
         handler = _HANDLERS.get(type(node))
         if handler is not None:
             return handler(self, node, env)

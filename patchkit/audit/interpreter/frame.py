@@ -1,4 +1,4 @@
-"""What one function's run knows and notes: the objects that it made, what it wrote, the uses that fail."""
+"""The state of one function's run: the objects that it made, its writes, and the uses that fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 ENUM = "member "
-"""How the kind of a value begins that is one member of an enum; the rest is its name."""
+"""Prefix of the kind of a value that is one member of an enum; the member's name follows."""
 
 _AUTO = ast.dump(ast.parse("auto()", mode="eval").body)
 
@@ -62,7 +62,7 @@ class Frame:
     def use(
         self, use: Use, node: ast.expr, value: Value, env: Environment, subject: ast.expr | None = None
     ) -> None:
-        """Record a use that fails when the value is None, and go on as if it had not failed.
+        """Record a use that fails if the value is None, and continue as if it had succeeded.
 
         ``node`` is the whole expression that fails, ``subject`` the part of it that is None.
         """
@@ -79,7 +79,7 @@ class Frame:
                     env.cells[cell] = replace(held, nulls=SOME, tainted=False)
 
     def hand_on(self, node: ast.expr, value: Value, env: Environment) -> None:
-        """Record that a buffer stands in for the mirror of a batch that has none, and that nobody filled it."""
+        """Record the use of a buffer that was not refilled in place of a batch's missing mirror."""
         if value.kind != KIND or always_refreshed(self.module):
             return
         for held in list(env.cells.values()):
@@ -94,7 +94,7 @@ class Frame:
         return Step(self.module.file, getattr(node, "lineno", self.context.function.node.lineno), text)
 
     def with_object(self, value: Value, node: ast.expr, env: Environment) -> Value:
-        """Give a value a name for its attributes: that of its object, or the path in the code."""
+        """Return the value with an object name for its attributes: its own, or the path in the source."""
         if value.obj is not None:
             return value
         path = dotted(node)
@@ -107,7 +107,7 @@ class Frame:
         return _as(value, obj, cls)
 
     def read_field(self, base: Value, name: str, env: Environment, node: ast.expr | None = None) -> Value:
-        """Return what an attribute holds, from what was written before or from what is known of its class."""
+        """Return the value of an attribute, from an earlier write or from its class."""
         if base.obj is None:
             return Value(ANY, cls=self.questions.class_of_name(name, None))
         cell = ("field", base.obj, name)
@@ -118,7 +118,7 @@ class Frame:
         return value
 
     def default_field(self, base: Value, name: str, node: ast.AST | None = None) -> Value:
-        """Return what an attribute holds when this function has not touched it."""
+        """Return the value of an attribute that this function has not set."""
         questions, step = self.questions, self.context.step
         if name in facts.ALWAYS_TRUE:
             return Value(SOME, truth=True)
@@ -145,7 +145,7 @@ class Frame:
         return Value(ANY, cls=hint)
 
     def new_object(self, node: ast.AST, cls: str | None, env: Environment) -> str:
-        """Return a name for an object that is made at a node, with no attributes yet."""
+        """Return a name for the object that is created at a node, and clear its attributes."""
         obj = f"new:{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"
         for cell in [cell for cell in env.cells if cell[0] == "field" and cell[1] == obj]:
             del env.cells[cell]
@@ -154,7 +154,7 @@ class Frame:
         return obj
 
     def forget(self, name: str, env: Environment) -> None:
-        """Drop what is known of the attributes of a local that is bound anew."""
+        """Clear what is known of the attributes of a local that is bound again."""
         prefix = f"path:{name}"
         inside = f"{prefix}."
         stale = [
@@ -172,17 +172,17 @@ class Frame:
         cls = self.questions.program.resolve(self.module, node.value.id)
         if not isinstance(cls, Class) or node.attr not in cls.fields:
             return None
-        # Of two names for one value each is the other.
+        # Two names with one value are aliases, which no test can tell apart.
         values = [ast.dump(value) for value in cls.fields.values() if value is not None]
         apart = all(value == _AUTO or values.count(value) == 1 for value in values)
         return f"{ENUM}{cls.name}.{node.attr}" if apart and self.questions.program.is_enum(cls) else None
 
     def is_local(self, name: str) -> bool:
-        """Say whether the function binds a name, so that it does not mean the module's."""
+        """Return whether the function binds a name, so that it is not the module's."""
         return name in self.parameters or name in self.context.function.assigned
 
     def handed_over(self, value: Value, env: Environment) -> dict[str, Value]:
-        """Return the attributes of an argument about which the callee should know."""
+        """Return the attributes of an argument that are passed to the callee."""
         if value.obj is None or value.modes is not None:
             return {}
         if self.questions.is_record(value.cls):
@@ -199,7 +199,7 @@ class Frame:
         return found
 
     def merge(self, left: Environment | None, right: Environment | None) -> Environment | None:
-        """Join two states; an attribute that one side never touched is joined with what it held at the start."""
+        """Join two states; an attribute that one side never touched joins with its initial value."""
         if left is None or right is None:
             return left if right is None else right
         if left.cells is right.cells:
@@ -224,7 +224,7 @@ class Frame:
     def either(
         self, left: tuple[Value, Environment], right: tuple[Value, Environment], name: str, env: Environment
     ) -> Value:
-        """Join two values that states hold; of two batches, what each has is joined as well, under ``name``."""
+        """Join two values from two states; for two batches, their attributes are joined under ``name``, too."""
         value = join(left[0], right[0])
         apart = value.obj is None and left[0].obj is not None and right[0].obj is not None
         if not apart or value.cls not in mirror.BATCH_CLASSES:

@@ -1,4 +1,4 @@
-"""Abstract values and what holds them: whether a value can be None, whether for want of the mirror, and how."""
+"""Abstract values and their environments: whether a value can be None, and whether for lack of the mirror."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _identities = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """What a stored condition says about other values: their None-ness, when it holds and when not.
+    """What a stored condition implies for other values: the None-ness of each when it is true and when false.
 
-    A side that is None cannot happen.
+    A side that is None is unreachable.
     """
 
     when_true: dict[int, int] | None
@@ -29,11 +29,11 @@ class Refinement:
 
 @dataclass(slots=True)
 class Value:
-    """What is known of one run-time value; nobody changes one that somebody else may hold.
+    """What is known of one run-time value. Copy it instead of changing one that may be shared.
 
-    ``nulls`` is a mask of NONE and SOME; ``tainted`` says that it is None for want of the mirror, if it is.
-    ``obj`` names the object for reads of its attributes, ``cls`` its class, ``modes`` the forward modes that
-    it can be. Identity, trail and refinement take no part in equality: a fixed point rests on facts alone.
+    ``nulls`` is a mask of NONE and SOME; ``tainted`` means that a None is for lack of the mirror. ``obj`` names the
+    object for reads of its attributes, ``cls`` its class, ``modes`` the forward modes that it can be. Identity, trail
+    and refinement are not compared, so that a fixed point depends on facts alone.
     """
 
     nulls: int = ANY
@@ -48,11 +48,11 @@ class Value:
     identity: int = field(default_factory=_identities.__next__, compare=False)
     refinement: Refinement | None = field(default=None, compare=False)
 
-    # Not frozen: that makes a value three times as costly, and an audit makes a hundred thousand.
+    # A frozen class costs three times as much to construct, and an audit constructs a hundred thousand.
 
     @property
     def missing(self) -> bool:
-        """Whether it can be None for want of the mirror."""
+        """Whether it can be None for lack of the mirror."""
         return self.tainted and bool(self.nulls & NONE)
 
     def narrowed(self, nulls: int) -> Value:
@@ -63,7 +63,7 @@ class Value:
         return narrowed
 
     def via(self, step: Step) -> Value:
-        """Return the value with one more step on its way, when the way matters."""
+        """Return the value with one more step in its trail, if the trail matters."""
         if not self.missing or len(self.trail) >= _MAX_TRAIL or step in self.trail:
             return self
         longer = self.copy()
@@ -71,7 +71,7 @@ class Value:
         return longer
 
     def copy(self) -> Value:
-        """Return the same run-time value as an object of its own, in a fraction of ``dataclasses.replace``."""
+        """Return a copy of the same run-time value; much faster than ``dataclasses.replace``."""
         return Value(
             self.nulls,
             self.tainted,
@@ -93,7 +93,7 @@ ABSENT = Value(NONE)
 
 
 def fresh(value: Value) -> Value:
-    """Return an equal value that no earlier check speaks about."""
+    """Return an equal value with a new identity, to which earlier checks do not apply."""
     same = value.copy()
     same.identity, same.refinement = next(_identities), None
     return same
@@ -135,7 +135,7 @@ Cell = tuple[str, str, str]
 
 
 class Environment:
-    """What every local and attribute holds at one point of a function."""
+    """The values of all locals and attributes at one point of a function."""
 
     __slots__ = ("cells", "mode_checked")
 
@@ -148,7 +148,7 @@ class Environment:
         return Environment(dict(self.cells), self.mode_checked)
 
     def narrow(self, value: Value, nulls: int) -> bool:
-        """Restrict a value wherever it is held; False when nothing is left: the point is unreachable."""
+        """Restrict a value in all cells that hold it; return False if that makes the point unreachable."""
         kept = value.nulls & nulls
         if not kept:
             return False
@@ -158,14 +158,14 @@ class Environment:
         return True
 
     def restrict_modes(self, value: Value, modes: frozenset[str]) -> None:
-        """Restrict a forward mode wherever it is held."""
+        """Restrict a forward mode in all cells that hold it."""
         for cell, held in self.cells.items():
             if held.identity == value.identity:
                 self.cells[cell] = restricted = held.copy()
                 restricted.modes = modes
 
     def apply(self, refinement: dict[int, int] | None) -> bool:
-        """Restrict the values that a stored condition spoke about; False when the point is unreachable."""
+        """Restrict values as a stored condition implies; return False if that makes the point unreachable."""
         if refinement is None:
             return False
         for cell, held in self.cells.items():

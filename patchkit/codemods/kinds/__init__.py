@@ -1,4 +1,4 @@
-"""Kinds of edit, one a module; a module that is put here is found, and no list names it."""
+"""The kinds of edit, one a module; modules in this package register themselves."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
 KINDS: dict[str, type[Kind]] = dict(sorted((str(kind.__struct_config__.tag), kind) for kind in _below(Kind)))
-"""Every kind of edit by the name that a patch gives it."""
+"""Every kind of edit by its name in patch files."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ArgumentValue(Kind, frozen=True, kw_only=True, tag="argument-value", forbid_unknown_fields=True):
-    """Pass another value for a keyword argument of the call that ``find`` matches; ``$value`` is the old one."""
+    """Pass another value for a keyword argument of the call that ``find`` matches; ``$value`` is the old value."""
 
     find: str
     argument: str
@@ -29,7 +29,7 @@ class ArgumentValue(Kind, frozen=True, kw_only=True, tag="argument-value", forbi
     context: tuple[str, ...] = ()
 
     def codemod(self) -> Codemod:
-        """Build the codemod; ValueError names the key that is wrong."""
+        """Return the codemod. Raise ValueError that names the malformed key."""
         (find,) = texts.calls("find", self.find)
         (code,) = texts.patterns("code", self.code)
         if not code.is_expression:
@@ -39,7 +39,7 @@ class ArgumentValue(Kind, frozen=True, kw_only=True, tag="argument-value", forbi
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "`$value` is what was passed so far.",
+            "`$value` is the old value.",
             'find = "$desk.lend(..., days=$_)"\nargument = "days"\ncode = "min($value, 14)"',
             before="desk.lend(book, days=left + 1)",
             after="""
@@ -68,7 +68,7 @@ class ArgumentValue(Kind, frozen=True, kw_only=True, tag="argument-value", forbi
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The new value is passed.",
+            "The call passes the new value already.",
             'find = "$desk.lend(..., days=$_)"\nargument = "days"\ncode = "min($value, 14)"',
             before="desk.lend(book, days=min(left + 1, 14))",
         ),
@@ -81,7 +81,7 @@ class ArgumentValue(Kind, frozen=True, kw_only=True, tag="argument-value", forbi
             refusal="expected a call like `$desk.lend(..., days=$_)`",
         ),
         Example(
-            "A value is an expression.",
+            "A value must be an expression.",
             'find = "f(...)"\nargument = "a"\ncode = "x = 1"',
             refusal="key `code`: not one expression",
         ),
@@ -98,7 +98,7 @@ class _ArgumentValue:
     context: tuple[Pattern, ...]
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Find the call and compare what it passes."""
+        """Find the call and compare the value that it passes."""
         ready = []
         done: list[Path] = []
         for match in self.find.find(scope.node, scope.path):

@@ -1,4 +1,4 @@
-"""``base-class``: a class gets one more base."""
+"""``base-class``: add a base to a class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BaseClass(Kind, frozen=True, kw_only=True, tag="base-class", forbid_unknown_fields=True):
-    """Give the class one more base, in front of those that it has."""
+    """Add a base to the class, in front of its other bases."""
 
     base: str
 
@@ -28,13 +28,13 @@ class BaseClass(Kind, frozen=True, kw_only=True, tag="base-class", forbid_unknow
     writes: ClassVar[tuple[str, ...]] = ("base",)
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError if ``base`` is not one expression."""
+        """Return the edit. Raise ValueError if ``base`` is not one expression."""
         with texts.naming("base"):
             render_expression(self.base, {})
         return self
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Look among the bases."""
+        """Look for the base among those of the class."""
         node = scope.node
         if not isinstance(node, cst.ClassDef):
             return examination.absent(f"{scope.name or 'the module'} is not a class")
@@ -45,7 +45,7 @@ class BaseClass(Kind, frozen=True, kw_only=True, tag="base-class", forbid_unknow
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "It comes first, so that its methods count.",
+            "It comes first, so that its methods take precedence.",
             'base = "Lending"',
             before="class Shelf(Box): ...",
             after="""
@@ -57,7 +57,7 @@ class BaseClass(Kind, frozen=True, kw_only=True, tag="base-class", forbid_unknow
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The base is there, by whatever path it was imported.",
+            "The class has the base, whichever path it was imported by.",
             'base = "Lending"',
             before="class Shelf(Box, desk.Lending[int]): ...",
             scope="Shelf",
@@ -71,5 +71,5 @@ class BaseClass(Kind, frozen=True, kw_only=True, tag="base-class", forbid_unknow
             scope="shelf",
             refusal="shelf is not a class",
         ),
-        Example("It is an expression.", 'base = "a b"', refusal="key `base`: not Python"),
+        Example("A base must be an expression.", 'base = "a b"', refusal="key `base`: not Python"),
     )

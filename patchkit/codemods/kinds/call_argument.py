@@ -1,4 +1,4 @@
-"""``call-argument``: calls pass one more keyword argument."""
+"""``call-argument``: add a keyword argument to calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CallArgument(Kind, frozen=True, kw_only=True, tag="call-argument", forbid_unknown_fields=True):
-    """Give the calls that ``find`` matches one more keyword argument."""
+    """Add a keyword argument to the calls that ``find`` matches."""
 
     find: str | tuple[str, ...]
     argument: str
@@ -31,7 +31,7 @@ class CallArgument(Kind, frozen=True, kw_only=True, tag="call-argument", forbid_
     writes: ClassVar[tuple[str, ...]] = ("argument",)
 
     def codemod(self) -> Codemod:
-        """Build the codemod; ValueError names the key that is wrong."""
+        """Return the codemod. Raise ValueError that names the malformed key."""
         find = texts.calls("find", *([self.find] if isinstance(self.find, str) else self.find))
         already = texts.calls("already", *self.already)
         with texts.naming("argument"):
@@ -66,25 +66,25 @@ class CallArgument(Kind, frozen=True, kw_only=True, tag="call-argument", forbid_
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The call passes it.",
+            "The call passes it already.",
             'find = "$desk.lend(...)"\nargument = "days=14"',
             before="desk.lend(book, days = 14)",
         ),
         Example(
-            "`already` is another way to pass it.",
+            "`already` matches another way to pass it.",
             'find = "$desk.lend(...)"\nargument = "days=days"\nalready = ["$desk.lend($book, days, ...)"]',
             before="desk.lend(book, days, reader)",
         ),
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Another value is somebody's decision.",
+            "A different value is kept.",
             'find = "$desk.lend(...)"\nargument = "days=14"',
             before="desk.lend(book, days=7)",
-            refusal="`desk.lend(book, days=7)` passes another days, expected `days=14`",
+            refusal="`desk.lend(book, days=7)` passes a different days, expected `days=14`",
         ),
         Example(
-            "Two calls that match equally well are never guessed between.",
+            "Two calls that match equally well are ambiguous.",
             'find = "$desk.lend(...)"\nargument = "days=14"',
             before="""
             desk.lend(one)
@@ -93,17 +93,17 @@ class CallArgument(Kind, frozen=True, kw_only=True, tag="call-argument", forbid_
             refusal="several places match, expected one",
         ),
         Example(
-            "It is passed by name.",
+            "The argument must have a name.",
             'find = "f()"\nargument = "14"',
             refusal="key `argument`: not one `name=value`",
         ),
-        Example("`find` is a call.", 'find = "f"\nargument = "a=1"', refusal="key `find`: not one call"),
+        Example("`find` must be a call.", 'find = "f"\nargument = "a=1"', refusal="key `find`: not one call"),
     )
 
 
 def _argument(text: str) -> cst.Arg:
     call = render_expression(f"f({text})", {})
-    # Brackets in the text can make it another call, or none.
+    # Brackets in the text can change the call or end it.
     is_one = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and len(call.args) == 1
     if not is_one or syntax.typed(call, cst.Call).args[0].keyword is None:
         raise ValueError(f"not one `name=value`: {text!r}")
@@ -112,7 +112,7 @@ def _argument(text: str) -> cst.Arg:
 
 @dataclass(frozen=True)
 class _CallArgument:
-    """Give the calls that ``find`` matches ``wanted``, a keyword argument."""
+    """Add ``wanted``, a keyword argument, to the calls that ``find`` matches."""
 
     find: tuple[Pattern, ...]
     wanted: cst.Arg
@@ -120,7 +120,7 @@ class _CallArgument:
     every: bool
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Sort the matching calls into those that pass the argument and those that do not."""
+        """Divide the matching calls into those that pass the argument and those that do not."""
         wanted = self.wanted
         name = syntax.typed(wanted.keyword, cst.Name).value
         missing: dict[Path, cst.Call] = {}
@@ -135,7 +135,7 @@ class _CallArgument:
                 missing[match.path] = call
             else:
                 return examination.ambiguous(
-                    f"`{syntax.code_of(call)}` passes another {name}, expected `{syntax.code_of(wanted)}`"
+                    f"`{syntax.code_of(call)}` passes a different {name}, expected `{syntax.code_of(wanted)}`"
                 )
         if not missing:
             if done:
@@ -147,7 +147,7 @@ class _CallArgument:
 
         def rewrite() -> cst.Module:
             module = scope.module
-            # An inner call comes before the outer one that holds it.
+            # Rewrite inner calls before the outer calls that contain them.
             for path in sorted(missing, key=len, reverse=True):
                 call = syntax.typed(syntax.node_at(module, path), cst.Call)
                 module = sites.replace_expression(module, path, with_argument(call, wanted), note)

@@ -1,4 +1,4 @@
-"""``class-attribute``: a class gets an attribute; another value that it has there stays, and is named."""
+"""``class-attribute``: add an attribute to a class; a different value that the class has is kept."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", forbid_unknown_fields=True):
-    """Give the class a class attribute; in a dataclass a field stands behind those that it has.
+    """Add a class attribute; in a dataclass, a field goes behind the existing fields.
 
-    With ``behind`` or ``before`` it comes beside what the class binds by that name; a field without a value has to.
+    With ``behind`` or ``before`` it goes next to what the class binds by that name, which a field without a value
+    requires.
     """
 
     code: str
@@ -33,7 +34,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
     looks_inside: ClassVar[bool] = False
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError if ``code`` is not one assignment to a name."""
+        """Return the edit. Raise ValueError if ``code`` is not one assignment to a name."""
         with texts.naming("code"):
             self._assignment()
         return self
@@ -52,7 +53,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             return examination.absent(f"{scope.name or 'the module'} is not a class")
         statement, name, value = self._assignment()
         if any(member.name.value == name for _, member in members(scope)):
-            return examination.present(f"{scope.name} has a {name} of its own, which stays")
+            return examination.present(f"{scope.name} has its own {name}, which is kept")
         for existing in scope.body:
             found = assigned(existing)
             if found is not None and found[0] == name:
@@ -65,9 +66,9 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                     return examination.ambiguous(
                         f"{scope.name} has `{there}`, expected `{self.code.strip()}`"
                     )
-                return examination.present(f"{scope.name} has its own `{there}`, which stays")
+                return examination.present(f"{scope.name} has its own `{there}`, which is kept")
         if bound_otherwise(scope, [name]):
-            return examination.ambiguous(f"{scope.name} binds {name} by more than an assignment of its own")
+            return examination.ambiguous(f"{scope.name} binds {name} in more than one way")
         place = beside(scope, self.behind, self.before)
         if value is None and place is None:
             return examination.absent(f"expected {self.behind or self.before} in {scope.name}")
@@ -93,7 +94,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "It stands first, below the docstring.",
+            "It goes first, below the docstring.",
             'code = "lends: bool = True"',
             before='''
             class Shelf:
@@ -113,7 +114,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             scope="Shelf",
         ),
         Example(
-            "A field of a dataclass stands behind its fields: before one without a default it would not import.",
+            "A field of a dataclass goes behind the others: in front of one without a default it would not import.",
             'code = "lends: bool = True"',
             before="""
             @dataclass
@@ -136,7 +137,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             scope="Shelf",
         ),
         Example(
-            "What is no field stands first in a dataclass, too.",
+            "In a dataclass, an attribute that is not a field goes first, too.",
             'code = "lends = True"',
             before="""
             @dataclasses.dataclass(frozen=True)
@@ -154,7 +155,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             scope="Shelf",
         ),
         Example(
-            "`behind` says which of the class's own it follows, which a field without a value has to.",
+            "`behind` names the attribute that it follows; a field without a value needs it.",
             'code = "depth: int"\nbehind = "rows"',
             before="""
             @dataclass
@@ -175,7 +176,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The attribute is there, annotated or not.",
+            "The class has the attribute, annotated or not.",
             'code = "lends: bool = True"',
             before="""
             class Shelf:
@@ -184,17 +185,17 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             scope="Shelf",
         ),
         Example(
-            "Another value is somebody's decision, and stays.",
+            "A different value is kept.",
             'code = "lends = True"',
             before="""
             class Shelf:
                 lends = False
             """,
             scope="Shelf",
-            refusal="Shelf has its own `lends = False`, which stays",
+            refusal="Shelf has its own `lends = False`, which is kept",
         ),
         Example(
-            "So does a property of that name.",
+            "A property of that name is kept.",
             'code = "lends = True"',
             before="""
             class Shelf:
@@ -202,12 +203,12 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                 def lends(self): ...
             """,
             scope="Shelf",
-            refusal="Shelf has a lends of its own, which stays",
+            refusal="Shelf has its own lends, which is kept",
         ),
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "A name without a value is no decision yet.",
+            "An annotation without a value does not count.",
             'code = "lends = True"',
             before="""
             class Shelf:
@@ -223,12 +224,14 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             scope="shelf",
             refusal="shelf is not a class",
         ),
-        Example("It is one assignment.", 'code = "a = b = 1"', refusal="key `code`: not one assignment"),
+        Example(
+            "`code` must be one assignment.", 'code = "a = b = 1"', refusal="key `code`: not one assignment"
+        ),
     )
 
 
 def _place(node: cst.ClassDef, body: tuple[cst.BaseStatement, ...], statement: cst.BaseStatement) -> int:
-    """Return the index behind the fields where the attribute is one, 0 where it goes to the top."""
+    """Return the index behind the fields if the attribute is a field, 0 if it goes to the top."""
     fields = [index for index, each in enumerate(body) if _is_field(each)]
     return fields[-1] + 1 if fields and _is_field(statement) and _has_fields(node) else 0
 
@@ -238,7 +241,7 @@ def _is_field(statement: cst.BaseStatement) -> bool:
 
 
 def _has_fields(node: cst.ClassDef) -> bool:
-    """Tell whether the order of annotated names is that of the class's arguments."""
+    """Return whether annotated names are parameters of the class's constructor, in their order."""
     calls = (each.decorator for each in node.decorators)
     names = {syntax.code_of(call.func if isinstance(call, cst.Call) else call) for call in calls}
     decorated = any(name.rsplit(".", 1)[-1] == "dataclass" for name in names)

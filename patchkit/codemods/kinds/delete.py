@@ -1,4 +1,4 @@
-"""``delete``: statements go; that they are gone counts only where the place is shown to be the one meant."""
+"""``delete``: remove statements; their absence counts as done only where ``context`` matches."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_fields=True):
-    """Take out the statements that ``find`` matches; ``context`` shows that this is their place.
+    """Remove the statements that ``find`` matches; ``context`` identifies the place.
 
-    Where nothing matches the edit is in place, which is why ``context`` has to match there. A block that is left
-    empty gets ``pass``. Upstream's 27841 is such a change: a guard that is no longer needed goes.
+    Where nothing matches, the edit is in place, so ``context`` must match there. A block that would be empty gets
+    ``pass``. Upstream's 27841 is such a change: it removes a guard that is no longer needed.
     """
 
     find: str
@@ -33,17 +33,17 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
     writes: ClassVar[tuple[str, ...]] = ()
 
     def codemod(self) -> Codemod:
-        """Build the codemod; ValueError names the key that is wrong."""
+        """Return the codemod. Raise ValueError that names the malformed key."""
         if not self.context:
-            raise ValueError("key `context`: empty, so that nothing tells a place without the statements")
+            raise ValueError("key `context`: empty, but it has to identify a place without the statements")
         (find,) = texts.patterns("find", self.find)
         if find.is_expression and not find.is_call:
-            raise ValueError("key `find`: an expression that is no statement")
+            raise ValueError("key `find`: an expression, but not a statement")
         return _Delete(find, texts.patterns("context", *self.context), self.every)
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The statements go, their comments stay above what follows.",
+            "The statements are removed; their comments stay above the next statement.",
             'find = "if $desk.is_full:\\n    ..."\ncontext = ["$desk.lend(...)"]',
             before="""
             def serve(desk, book):
@@ -80,7 +80,7 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
             scope="serve",
         ),
         Example(
-            "`every` takes out each of them.",
+            "`every` removes all matches.",
             'find = "log($desk)"\ncontext = ["$desk.lend(...)"]\nevery = true',
             before="""
             def serve(desk, book):
@@ -100,7 +100,7 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
             scope="serve",
         ),
         Example(
-            "At the end of a block the note stands alone.",
+            "At the end of a block the note has a line of its own.",
             'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
             before="""
             def serve(desk, book):
@@ -117,7 +117,7 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The statements are not there, and the place is the one meant.",
+            "The statements are absent and `context` matches.",
             'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
             before="""
             def serve(desk, book):
@@ -128,14 +128,14 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "A place that is another one says nothing.",
+            "Where `context` does not match, absence does not count.",
             'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
             before="def serve(desk, book): ...",
             scope="serve",
             refusal="expected `$desk.lend(...)` around the site",
         ),
         Example(
-            "Two places that match equally well are never guessed between.",
+            "Two sites that match equally well are ambiguous.",
             'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
             before="""
             log(one)
@@ -145,7 +145,7 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
             refusal="several places match, expected one",
         ),
         Example(
-            "Without `context` every other place would look done.",
+            "Without `context` any other place would count as done.",
             'find = "log($desk)"\ncontext = []',
             refusal="key `context`: empty",
         ),
@@ -154,14 +154,14 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
 
 @dataclass(frozen=True)
 class _Delete:
-    """Take out what ``find`` matches where ``context`` does."""
+    """Remove what ``find`` matches where ``context`` matches, too."""
 
     find: Pattern
     context: tuple[Pattern, ...]
     every: bool
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Find the statements and what is around them."""
+        """Find the statements and their context."""
         around = sites.bindings_given(scope, self.context)
         if isinstance(around, examination.Examination):
             return around
@@ -177,7 +177,7 @@ class _Delete:
         def rewrite() -> cst.Module:
             module = scope.module
             ordered = sorted(places, key=lambda match: syntax.order(statements.statement_path(match)))
-            # Last site first, so that the addresses of those before stay right; the first one carries the note.
+            # Last site first, so that earlier paths stay valid; the first site carries the note.
             for index, place in reversed(list(enumerate(ordered))):
                 module = _without(module, place, note if index == 0 else "")
             return module

@@ -1,4 +1,4 @@
-"""``delete-file``: a file goes; one that has more than was known of it stays."""
+"""``delete-file``: remove a file; a file with unknown contents is kept."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def digest_of(text: str) -> str:
-    """Return what tells the lines of a file from others, white space apart."""
+    """Return a digest of the lines of a file, white space aside."""
     lines = (" ".join(line.split()) for line in text.splitlines() if line.strip())
     return hashlib.blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
 
 
 class DeleteFile(Kind, frozen=True, kw_only=True, tag="delete-file", forbid_unknown_fields=True):
-    """Take the file away; ``revert`` brings it back.
+    """Remove the file; ``revert`` restores it.
 
-    ``names`` are the names that it defines: a file that defines any other is somebody's, and stays. With a ``digest``,
-    for a file whose lines are put elsewhere, so does one with other lines.
+    ``names`` lists the names that the file defines; a file that defines others is kept. ``digest``, for a file whose
+    lines move elsewhere, also keeps a file with other lines.
     """
 
     names: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class DeleteFile(Kind, frozen=True, kw_only=True, tag="delete-file", forbid_unkn
 
     @property
     def makes_file(self) -> bool:
-        """That the tree lacks the file is no conflict."""
+        """Always true: a missing file is no conflict."""
         return True
 
     def codemod(self) -> Codemod:
@@ -45,7 +45,7 @@ class DeleteFile(Kind, frozen=True, kw_only=True, tag="delete-file", forbid_unkn
         return self
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Look for the file, and for what else it defines."""
+        """Look for the file and for other names that it defines."""
         del note
         if is_no_file(scope.module):
             return examination.present()
@@ -53,29 +53,29 @@ class DeleteFile(Kind, frozen=True, kw_only=True, tag="delete-file", forbid_unkn
             [] if isinstance(scope.module, PlainText) else sorted(bound_names(scope).difference(self.names))
         )
         if others:
-            return examination.ambiguous(f"the file has {', '.join(others)}, which would be lost")
+            return examination.ambiguous(f"the file also defines {', '.join(others)}, which would be lost")
         if self.digest and digest_of(scope.module.code) != self.digest:
-            return examination.ambiguous("the file has changed since, and what is new in it would be lost")
+            return examination.ambiguous("the file has changed, and the changes would be lost")
         return examination.ready(lambda: plain(None))
 
     VALID: ClassVar[tuple[Example, ...]] = (
-        Example("The file goes.", 'names = ["lend"]', before="def lend(book): ...", after=""),
+        Example("The file is removed.", 'names = ["lend"]', before="def lend(book): ...", after=""),
     )
-    NO_OP: ClassVar[tuple[Example, ...]] = (Example("There is no such file.", 'names = ["lend"]'),)
+    NO_OP: ClassVar[tuple[Example, ...]] = (Example("The file does not exist.", 'names = ["lend"]'),)
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "What somebody added is not lost.",
+            "Other definitions are not lost.",
             'names = ["lend"]',
             before="""
             def lend(book): ...
             def borrow(book): ...
             """,
-            refusal="the file has borrow, which would be lost",
+            refusal="the file also defines borrow, which would be lost",
         ),
         Example(
-            "Nor is what somebody changed in a file that goes elsewhere.",
+            "With `digest`, changed lines are not lost.",
             'names = ["lend"]\ndigest = "0123456789abcdef"',
             before="def lend(book, days): ...",
-            refusal="the file has changed since",
+            refusal="the file has changed",
         ),
     )

@@ -1,4 +1,4 @@
-"""``hunk``: lines of a diff are put in place, for what no other kind can say."""
+"""``hunk``: apply a hunk of a diff, for edits that no other kind can express."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=True):
-    """Make a hunk of a diff within its scope, where its lines are there as the diff has them or nearly so.
+    """Apply a hunk of a diff within its scope, at lines that match it exactly or nearly.
 
-    It is for what no other kind says, and for files that are no Python, whose place is the file. The lines of a class
-    or function are written as if that stood at the margin. Each run of lines that changes has to be in one place: white
-    space apart, and with what is around it to tell it from others. A hunk that only adds makes a file.
+    It serves edits that no other kind can express, and files that are not Python, whose place is the file. Lines of a
+    class or function are written without its indentation. Each run of changed lines must match one place, apart from
+    white space, and be identified by the lines around it. A hunk that only adds lines creates a file.
     """
 
     diff: str
@@ -37,7 +37,7 @@ class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=Tr
     is_for_text: ClassVar[bool] = True
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError if ``diff`` is no hunk."""
+        """Return the edit. Raise ValueError if ``diff`` is not a hunk."""
         self._read()
         return self
 
@@ -47,17 +47,17 @@ class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=Tr
 
     @property
     def makes_file(self) -> bool:
-        """Whether it only adds lines, to none that it names."""
+        """Whether the hunk only adds lines and has no context."""
         return not self._read().old
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The lines after."""
+        """The lines after the change."""
         return ("\n".join(self._read().new),)
 
     @property
     def verbatim(self) -> frozenset[str]:
-        """The lines of the diff, which no formatter lays out."""
+        """The lines of the diff, which keep their layout."""
         return frozenset(line[1:].strip() for line in self._read().lines)
 
     def examine(self, scope: Scope, note: str) -> Examination:
@@ -79,12 +79,12 @@ class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=Tr
             return examination.absent(found.reason)
         made = _made(scope, lines, _noted(found.lines, found.first, note))
         if made is None:
-            return examination.absent("with the hunk it would be no Python any more")
+            return examination.absent("with the hunk it would not be valid Python")
         return examination.ready(lambda: made)
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Lines are found as they are, and others around them may have changed.",
+            "The changed lines must match; lines around them may differ.",
             "diff = '''\n days = 14\n-if late:\n+if late and not forgiven:\n     charge(days)\n'''",
             before="""
             def settle(late, forgiven):
@@ -106,7 +106,7 @@ class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=Tr
             scope="settle",
         ),
         Example(
-            "A branch is no statement of its own, so that only a hunk says that one comes.",
+            "Only a hunk can add a branch, which is not a statement.",
             "diff = '''\n     thank()\n+elif lost:\n+    charge(PRICE)\n else:\n     remind()\n'''",
             before="""
             def settle(kept, lost):
@@ -128,7 +128,7 @@ class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=Tr
             scope="settle",
         ),
         Example(
-            "Where the code stands deeper by now, so does what comes.",
+            "If the code is indented deeper now, so are the new lines.",
             "diff = '''\n log(book)\n+count(book)\n lend(book)\n'''",
             before="""
             def serve(book):
@@ -149,7 +149,7 @@ class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=Tr
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The lines are there.",
+            "The new lines are present.",
             "diff = '''\n log(book)\n+count(book)\n lend(book)\n'''",
             before="""
             def serve(book):
@@ -162,7 +162,7 @@ class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=Tr
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Two places that match equally well are never guessed between.",
+            "Two sites that match equally well are ambiguous.",
             "diff = '''\n-log(book)\n+count(book)\n'''",
             before="""
             log(book)
@@ -172,17 +172,17 @@ class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=Tr
             refusal="several places match, expected one: `log(book)`",
         ),
         Example(
-            "What goes has to be there.",
+            "Removed lines must be present.",
             "diff = '''\n lend(book)\n-log(book)\n+count(book)\n'''",
             before="lend(book)",
-            refusal="expected `log(book)`, which is not there",
+            refusal="expected `log(book)`, which is missing",
         ),
         Example(
-            "Each line says what becomes of it.",
+            "Each line needs a sign.",
             "diff = 'log(book)'",
-            refusal="key `diff`: a line that begins with none of",
+            refusal="key `diff`: a line does not begin with",
         ),
-        Example("Something changes.", "diff = ' log(book)'", refusal="so that nothing changes"),
+        Example("A hunk must change something.", "diff = ' log(book)'", refusal="so nothing changes"),
     )
 
 
@@ -207,11 +207,11 @@ def _in_text(hunk: Lines, module: PlainText) -> Examination:
 def _made_file(hunk: Lines, text: str) -> Examination:
     if tuple(text.split("\n")) == hunk.new:
         return examination.present()
-    return examination.ambiguous("the file is there, with other lines")
+    return examination.ambiguous("the file exists with different contents")
 
 
 def _text_of(scope: Scope) -> str:
-    """Return a scope's text with line feeds, at the margin, without the last one if it is not the module."""
+    """Return a scope's text with line feeds and no indentation; only a module's keeps the last line feed."""
     module, node = scope.module, scope.node
     if isinstance(node, cst.Module):
         return _module_text(node).replace("\r\n", "\n")
@@ -230,12 +230,12 @@ def _style(module: cst.Module) -> tuple[str, str]:
 
 @collector.kept(1 << 15)
 def _code(node: cst.CSTNode, indent: str, newline: str) -> str:
-    """Return the text of a node at the margin; one edit after the other asks for that of the same statements."""
+    """Return the source of a node without indentation; cached, since successive edits ask for the same statements."""
     return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(node)
 
 
 def _made(scope: Scope, before: Sequence[str], lines: Sequence[str]) -> cst.Module | None:
-    """Return the module with other lines in its scope, what stays being the same nodes; None if it is no Python."""
+    """Return the module with other lines in its scope; unchanged nodes are reused. None if it is not valid Python."""
     inside = _made_inside(scope, before, lines)
     if inside is not None:
         return inside
@@ -269,9 +269,9 @@ def _parsed(module: cst.Module, lines: Sequence[str]) -> cst.Module | None:
 
 
 def _made_inside(scope: Scope, before: Sequence[str], lines: Sequence[str]) -> cst.Module | None:
-    """Return the module with those statements of the scope parsed anew that the changed lines are in.
+    """Return the module with only the statements of the scope that contain changed lines parsed again.
 
-    None where others change too: the header, or what stands behind the last statement.
+    None if other lines change: the header, or those behind the last statement.
     """
     module, block = scope.module, syntax.node_at(scope.module, scope.block)
     if not isinstance(block, (cst.IndentedBlock, cst.Module)) or not block.body:
@@ -284,7 +284,7 @@ def _made_inside(scope: Scope, before: Sequence[str], lines: Sequence[str]) -> c
     )
     ends = _ends(module, block, len(before))
     first = next((at for at in range(len(block.body)) if ends[at + 1] > top), len(block.body))
-    # What is above a statement belongs to it, so that the one below what changes is parsed, too.
+    # The lines above a statement belong to it, so the statement below the change is parsed, too.
     last = next((at for at in range(len(block.body)) if ends[at] >= len(before) - bottom), len(block.body))
     if top < ends[0] or last >= len(block.body) or last < first or ends[first] < 1:
         return None
@@ -310,11 +310,11 @@ def _made_inside(scope: Scope, before: Sequence[str], lines: Sequence[str]) -> c
 
 
 def _ends(module: cst.Module, block: cst.IndentedBlock | cst.Module, count: int) -> list[int]:
-    """Return the line, from 0, at which each statement of a block begins, with what is above it, and the last ends."""
+    """Return the line, from 0, at which each statement of a block begins, with the lines above it, and the end."""
     style = _style(module)
     sizes = [_code(each, *style).count("\n") for each in block.body]
     footer = sum(_code(each, *style).count("\n") for each in block.footer)
-    # Behind the last line feed of a module is one more line.
+    # Behind the last line feed of a module there is one more line.
     ends_in_a_line_feed = isinstance(block, cst.Module) and block.has_trailing_newline
     at = count - footer - sum(sizes) - ends_in_a_line_feed
     found = [at]
@@ -324,7 +324,7 @@ def _ends(module: cst.Module, block: cst.IndentedBlock | cst.Module, count: int)
 
 
 def _lead(old: Sequence[cst.EmptyLine], new: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
-    """Return the lines above a definition; at the margin nothing tells a blank one from one of white space."""
+    """Return the lines above a definition; old ones keep their white space."""
     was = {syntax.code_of(line): line for line in old}
     return [was.get(syntax.code_of(line), line.with_changes(indent=line.comment is not None)) for line in new]
 
@@ -338,7 +338,7 @@ def _block(module: cst.Module, old: cst.BaseSuite, new: cst.BaseSuite) -> cst.Ba
 def _grafted(
     module: cst.Module, old: Sequence[cst.BaseStatement], new: Sequence[cst.BaseStatement]
 ) -> list[cst.BaseStatement]:
-    """Return the new statements, those that are as before being the nodes that were there."""
+    """Return the new statements; unchanged ones are the old nodes."""
     style = _style(module)
     was: dict[str, list[cst.BaseStatement]] = {}
     for statement in old:
@@ -373,7 +373,7 @@ def _inside(module: cst.Module, old: cst.BaseStatement, new: cst.BaseStatement) 
 
 
 def _noted(lines: Sequence[str], first: int, note: str) -> list[str]:
-    """Put the note above the statement that has the first line that changed, or above that line between statements."""
+    """Put the note above the statement with the first changed line, or above that line between statements."""
     at = _above(lines, min(first, len(lines) - 1))
     if not note or at is None:
         return list(lines)
@@ -384,7 +384,7 @@ def _noted(lines: Sequence[str], first: int, note: str) -> list[str]:
 
 
 def _above(lines: Sequence[str], line: int) -> int | None:
-    """Return the line, from 0, above which a comment can stand; None if the lines are no Python."""
+    """Return the line, from 0, above which a comment can go; None if the lines are not valid Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -399,7 +399,7 @@ def _above(lines: Sequence[str], line: int) -> int | None:
 
 
 def _taken_lines(tree: ast.AST) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last line, from 1, of each simple statement and each header, in which no comment fits."""
+    """Yield the first and last line, from 1, of each simple statement and header, inside which no comment fits."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.stmt):
             continue

@@ -1,4 +1,4 @@
-"""``import``: a module imports names; what it imports already stays."""
+"""``import``: import names into a module; existing imports are kept."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ImportNames(Kind, frozen=True, kw_only=True, tag="import", forbid_unknown_
     is_for_modules: ClassVar[bool] = True
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError if ``code`` is not one import of names."""
+        """Return the edit. Raise ValueError if ``code`` is not one import of names."""
         with texts.naming("code"):
             return Import(self.code)
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "It stands among the imports from the same package, in their order.",
+            "It goes among the imports from the same package, in sorted order.",
             'code = "from shop.till import Coin"',
             before="""
             import os
@@ -46,14 +46,14 @@ class ImportNames(Kind, frozen=True, kw_only=True, tag="import", forbid_unknown_
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The name is imported, from wherever.",
+            "The name is imported already, from any module.",
             'code = "from shop.till import Coin"',
             before="from shop import Coin",
         ),
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "What a star binds is not known.",
+            "The names that a star binds are unknown.",
             'code = "from shop import *"',
             refusal="key `code`: not one import of names",
         ),

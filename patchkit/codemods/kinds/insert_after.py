@@ -1,4 +1,4 @@
-"""``insert-after``: statements are put behind others."""
+"""``insert-after``: insert statements behind others."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class InsertAfter(StatementKind, frozen=True, kw_only=True, tag="insert-after", forbid_unknown_fields=True):
-    """Put statements behind those that ``find`` matches."""
+    """Insert statements behind those that ``find`` matches."""
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
+        """Return the codemod."""
         return self.build("after")
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The statements stand directly behind what was found.",
+            "The statements go directly behind the match.",
             'find = "self.open = False"\ncode = "self.lock()"',
             before="""
             class Desk:
@@ -39,7 +39,7 @@ class InsertAfter(StatementKind, frozen=True, kw_only=True, tag="insert-after", 
             scope="Desk.close",
         ),
         Example(
-            "`variants` are ways that trees have the site written, each with a `code` of its own.",
+            "`variants` are alternative forms of the site, each with its own `code`.",
             """
             variants = [
                 { find = "$d.open()", code = "$d.greet()" },
@@ -56,7 +56,7 @@ class InsertAfter(StatementKind, frozen=True, kw_only=True, tag="insert-after", 
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The statements are there.",
+            "The statements are present.",
             'find = "self.open = False"\ncode = "self.lock()"',
             before="""
             class Desk:
@@ -69,7 +69,7 @@ class InsertAfter(StatementKind, frozen=True, kw_only=True, tag="insert-after", 
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Two places that match equally well are never guessed between.",
+            "Two sites that match equally well are ambiguous.",
             'find = "$d.open = False"\ncode = "$d.lock()"',
             before="""
             one.open = False
@@ -77,5 +77,5 @@ class InsertAfter(StatementKind, frozen=True, kw_only=True, tag="insert-after", 
             """,
             refusal="several places match, expected one",
         ),
-        Example("`find` says where.", 'code = "f()"', refusal="key `find`: the pattern is empty"),
+        Example("`find` is required.", 'code = "f()"', refusal="key `find`: the pattern is empty"),
     )

@@ -1,4 +1,4 @@
-"""``insert-before``: statements are put in front of others."""
+"""``insert-before``: insert statements in front of others."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class InsertBefore(StatementKind, frozen=True, kw_only=True, tag="insert-before", forbid_unknown_fields=True):
-    """Put statements in front of those that ``find`` matches."""
+    """Insert statements in front of those that ``find`` matches."""
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
+        """Return the codemod."""
         return self.build("before")
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The statements stand between what is above and what was found.",
+            "The statements go directly above the match and its comments.",
             'find = "self.lend($book)"\ncode = "self.check($book)"',
             before="""
             def serve(self, book):
@@ -37,7 +37,7 @@ class InsertBefore(StatementKind, frozen=True, kw_only=True, tag="insert-before"
             scope="serve",
         ),
         Example(
-            "A statement on the line of its header is found, too.",
+            "A statement on its header's line matches, too.",
             'find = "self.lend($book)"\ncode = "self.check($book)"',
             before="""
             def serve(self, book):
@@ -55,7 +55,7 @@ class InsertBefore(StatementKind, frozen=True, kw_only=True, tag="insert-before"
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The statements are there.",
+            "The statements are present.",
             'find = "self.lend($book)"\ncode = "self.check($book)"',
             before="""
             def serve(self, book):
@@ -68,11 +68,11 @@ class InsertBefore(StatementKind, frozen=True, kw_only=True, tag="insert-before"
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "No place is like it.",
+            "No statement is similar.",
             'find = "self.lend($book)"\ncode = "self.check($book)"',
             before="def serve(self, book): ...",
             scope="serve",
             refusal="expected `self.lend($book)`",
         ),
-        Example("`code` says what to put there.", 'find = "f()"', refusal="key `code`: the pattern is empty"),
+        Example("`code` is required.", 'find = "f()"', refusal="key `code`: the pattern is empty"),
     )

@@ -1,4 +1,4 @@
-"""``insert-first``: statements open a function's body."""
+"""``insert-first``: insert statements at the start of a function's body."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 class InsertFirst(Kind, frozen=True, kw_only=True, tag="insert-first", forbid_unknown_fields=True):
-    """Open a function's body with ``code``."""
+    """Insert ``code`` at the start of a function's body."""
 
     code: str
     already: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
 
     def codemod(self) -> Codemod:
-        """Build the codemod; ValueError names the key that is wrong."""
+        """Return the codemod. Raise ValueError that names the malformed key."""
         texts.require_bound("code", self.code, *self.context)
         signs = texts.signs("code", self.code) + texts.signs("already", *self.already)
         return _Opening(self.code, signs, texts.patterns("context", *self.context))
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "It stands below the docstring.",
+            "It goes below the docstring.",
             'code = "self.check()"',
             before='''
             class Desk:
@@ -54,7 +54,7 @@ class InsertFirst(Kind, frozen=True, kw_only=True, tag="insert-first", forbid_un
             scope="Desk.lend",
         ),
         Example(
-            "`context` finds a name that `code` needs.",
+            "`context` binds a name that `code` needs.",
             'code = "check($book)"\ncontext = ["$book.lent = True"]',
             before="""
             def lend(item):
@@ -71,7 +71,7 @@ class InsertFirst(Kind, frozen=True, kw_only=True, tag="insert-first", forbid_un
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The statements are there, wherever in the function.",
+            "The statements are present anywhere in the function.",
             'code = "self.check()"',
             before="""
             class Desk:
@@ -82,7 +82,7 @@ class InsertFirst(Kind, frozen=True, kw_only=True, tag="insert-first", forbid_un
             scope="Desk.lend",
         ),
         Example(
-            "`already` is another way to have the change.",
+            "`already` matches another form of the change.",
             'code = "self.check()"\nalready = ["with self.checked():\\n    ..."]',
             before="""
             class Desk:
@@ -95,28 +95,26 @@ class InsertFirst(Kind, frozen=True, kw_only=True, tag="insert-first", forbid_un
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Only a function has a body to open.",
+            "The place must be a function.",
             'code = "check()"',
             before="class Desk: ...",
             scope="Desk",
             refusal="Desk is not a function",
         ),
         Example(
-            "What `context` looks for has to be there.",
+            "`context` must match.",
             'code = "check($book)"\ncontext = ["$book.lent = True"]',
             before="def lend(item): ...",
             scope="lend",
             refusal="expected `$book.lent = True` around the site",
         ),
-        Example(
-            "Every name has to come from somewhere.", 'code = "$x()"', refusal="key `code`: nothing binds $x"
-        ),
+        Example("Every placeholder must be bound.", 'code = "$x()"', refusal="key `code`: nothing binds $x"),
     )
 
 
 @dataclass(frozen=True)
 class _Opening:
-    """Put ``code`` at the start of a function's body; ``already`` are patterns of an edit already made."""
+    """Insert ``code`` at the start of a function's body; ``already`` are patterns of an edit already made."""
 
     code: str
     already: tuple[Pattern, ...]

@@ -1,4 +1,4 @@
-"""``isinstance-member``: a test of what class something is of accepts one more class."""
+"""``isinstance-member``: add a class to an ``isinstance`` test."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MEMBERS = (("args", 1), ("value", None))
 
 
 class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member", forbid_unknown_fields=True):
-    """Add ``member`` to the ``isinstance`` test of ``subject`` that has ``beside``, or one of several.
+    """Add ``member`` to the ``isinstance`` test of ``subject`` that lists ``beside``, or one of several.
 
-    ``type(x) in ...`` is such a test too, and a constant of the module or of the class stands for what it lists.
+    ``type(x) in ...`` is such a test, too. A constant of the module or class stands for the classes that it lists.
     """
 
     subject: str
@@ -41,14 +41,14 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
 
     @property
     def ways(self) -> tuple[tuple[str, str], ...]:
-        """Each way in which a site may look, with what belongs there."""
+        """Each form of the site, with the code that belongs there."""
         test = f"isinstance({self.subject}, "
         return tuple(
             (f"{test}{known})", f"{test}({known}, {self.member}))") for known in several(self.beside)
         )
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError if one of its keys is no expression."""
+        """Return the edit. Raise ValueError if one of its keys is not an expression."""
         beside = [("beside", text) for text in several(self.beside)]
         for key, text in (("subject", self.subject), *beside, ("member", self.member)):
             with texts.naming(key):
@@ -56,7 +56,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
         return self
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Find the outermost test that has ``beside`` among its members.
+        """Find the outermost test that lists ``beside``.
 
         A chain ``isinstance(x, A) or isinstance(x, B)`` becomes one test with a tuple.
         """
@@ -94,7 +94,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
         if not places and doubtful:
             lines = ", ".join(f"`{sites.line_of(scope, path)}`" for path in doubtful)
             return examination.ambiguous(
-                f"expected a test of `{self.subject}`, and what is tested may hold something else as well: {lines}"
+                f"expected a test of `{self.subject}`, but what is tested may hold something else: {lines}"
             )
         if not places:
             wanted = f"isinstance({self.subject}, {' or '.join(several(self.beside))})"
@@ -145,7 +145,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             """,
         ),
         Example(
-            "A local that holds the subject counts as it.",
+            "A local that holds the subject counts as the subject.",
             'subject = "desk.item"\nbeside = "Book"\nmember = "Map"',
             before="""
             item = desk.item
@@ -158,7 +158,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             """,
         ),
         Example(
-            "A constant stays as it is for those who share it.",
+            "A constant is not changed, since other code may read it.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="""
             FLAT = (Book, Film)
@@ -173,7 +173,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             """,
         ),
         Example(
-            "A test of the very class is one too.",
+            "A test of the exact class counts, too.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="fine = type(item) in (Book, Film)",
             after="""
@@ -182,7 +182,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             """,
         ),
         Example(
-            "So it is with a constant.",
+            "An exact test may use a constant, too.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="""
             FLAT = frozenset({Book, Film})
@@ -199,17 +199,17 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The class is accepted.",
+            "The test accepts the class already.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="fine = isinstance(item, Book | Map)",
         ),
         Example(
-            "It is asked for beside a helper, which is asked about the same.",
+            "The test is combined with a helper's about the same subject.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="fine = is_flat(item) or isinstance(item, Map)",
         ),
         Example(
-            "A constant accepts it.",
+            "A constant lists the class already.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="""
             FLAT = (Book, Map)
@@ -218,40 +218,40 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             """,
         ),
         Example(
-            "The very class is accepted.",
+            "A test of the exact class accepts it already.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="fine = type(item) in {Book, Map}",
         ),
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "A local that may hold something else is not it either.",
+            "A local that may hold something else is ambiguous.",
             'subject = "desk.item"\nbeside = "Book"\nmember = "Map"',
             before="""
             item = desk.item
             item = desk.next
             fine = isinstance(item, Book)
             """,
-            refusal="may hold something else as well: `fine = isinstance(item, Book)`",
+            refusal="may hold something else: `fine = isinstance(item, Book)`",
         ),
         Example(
-            "Nor is one that a loop binds as well.",
+            "A local that a loop binds, too, is ambiguous.",
             'subject = "desk.item"\nbeside = "Book"\nmember = "Map"',
             before="""
             item = desk.item
             for item in desk.others:
                 fine = isinstance(item, Book)
             """,
-            refusal="may hold something else as well",
+            refusal="may hold something else",
         ),
         Example(
-            "Beside a question about something else it is no list.",
+            "A test combined with an unrelated condition is no match.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="odd = desk.is_full or isinstance(item, Map)",
             refusal="expected `isinstance(item, Book)`",
         ),
         Example(
-            "What a name lists that is bound twice, nobody knows.",
+            "A constant that is bound twice does not match.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="""
             FLAT = (Film,)
@@ -262,19 +262,19 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             refusal="expected `isinstance(item, Book)`",
         ),
         Example(
-            "What is not in the list is another question.",
+            "A test with `not in` does not match.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="odd = type(item) not in (Book, Film)",
             refusal="expected `isinstance(item, Book)`",
         ),
         Example(
-            "A test of something else is not it.",
+            "A test of another subject does not match.",
             'subject = "item"\nbeside = "Book"\nmember = "Map"',
             before="fine = isinstance(other, Book)",
             refusal="expected `isinstance(item, Book)`",
         ),
         Example(
-            "A member is an expression.",
+            "A member must be an expression.",
             'subject = "item"\nbeside = "Book"\nmember = "a b"',
             refusal="key `member`: not Python",
         ),
@@ -283,7 +283,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
 
 @dataclass(frozen=True)
 class _Held:
-    """The subject of a test, and the names that a scope gives it to."""
+    """The subject of a test, and the names that a scope assigns it to."""
 
     scope: Scope
     subject: cst.BaseExpression
@@ -291,7 +291,7 @@ class _Held:
 
     @classmethod
     def of(cls, scope: Scope, subject: cst.BaseExpression) -> _Held:
-        """Find the names that are somewhere in the scope given the subject."""
+        """Return the subject with the names that the scope assigns it to."""
         given: set[str] = set()
         for _, node in syntax.descend(scope.node, scope.path):
             if isinstance(node, cst.Assign):
@@ -305,11 +305,11 @@ class _Held:
         return cls(scope, subject, frozenset(given))
 
     def may_be(self, node: cst.BaseExpression) -> bool:
-        """Tell whether an expression is written as the subject or as a name that is given it."""
+        """Return whether an expression is written as the subject or as a name that holds it."""
         return syntax.same(node, self.subject) or (isinstance(node, cst.Name) and node.value in self.given)
 
     def standing(self, node: cst.BaseExpression, path: Path) -> bool | None:
-        """Tell whether an expression at a place is the subject; None where it may be."""
+        """Return whether an expression at a place is the subject; None if it may be."""
         if syntax.same(node, self.subject):
             return not self._is_another(path)
         names = names_of(self.scope.module)
@@ -322,7 +322,7 @@ class _Held:
         return True if len(holding) == len(values) and all(len(each) <= 1 for each in roots) else None
 
     def _is_another(self, path: Path) -> bool:
-        """Tell whether a name of the subject is another variable at a place than in the scope itself."""
+        """Return whether a name of the subject is a different variable at a place than in the scope itself."""
         way = (
             syntax.node_at(self.scope.module, path[:cut])
             for cut in range(len(self.scope.path) + 1, len(path))
@@ -336,7 +336,7 @@ class _Held:
 
     @property
     def _roots(self) -> list[str]:
-        """The variables that the subject is made of."""
+        """The variables in the subject."""
         return [
             each.value
             for path, each in syntax.descend(self.subject)
@@ -357,7 +357,7 @@ def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExp
 
 
 def _asks(node: cst.BaseExpression, held: _Held) -> bool:
-    """Tell whether an expression calls something with the subject."""
+    """Return whether an expression calls something with the subject as an argument."""
     calls = (each for _, each in syntax.descend(node, ()) if isinstance(each, cst.Call))
     return any(held.may_be(given.value) for call in calls for given in call.args)
 
@@ -376,18 +376,18 @@ def _type_in(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpres
 
 @dataclass(frozen=True)
 class _Constants:
-    """The names that stand for what they list: bound once, to that, wherever they are read."""
+    """The constants that list classes: names bound once, wherever they are read."""
 
     scope: Scope
     given: frozenset[str]
 
     @classmethod
     def of(cls, scope: Scope) -> _Constants:
-        """Look at what the module gives names."""
+        """Return the constants of the scope's module."""
         return cls(scope, given_names(scope.module))
 
     def named(self, node: cst.BaseExpression, path: Path) -> set[str]:
-        """Return the last names of the classes that a member of a test at a place stands for."""
+        """Return the last names of the classes that a member of a test stands for at a place."""
         return self._named(node, path, frozenset())
 
     def _named(self, node: cst.BaseExpression, path: Path, seen: frozenset[Path]) -> set[str]:
@@ -404,7 +404,7 @@ class _Constants:
         return {syntax.code_of(node).rsplit(".", 1)[-1]}
 
     def _value(self, node: cst.BaseExpression, path: Path) -> Value | None:
-        """Return what a name, or a class's as ``self.NAME``, is bound to if that is one expression."""
+        """Return the only expression that a name, or ``self.NAME``, is bound to; None otherwise."""
         module = self.scope.module
         if isinstance(node, cst.Name) and node.value in self.given:
             values = names_of(module).values(path, node.value)
@@ -422,7 +422,7 @@ class _Constants:
 
 
 def _with_type(test: cst.Comparison, member: cst.BaseExpression) -> cst.Comparison:
-    """Return ``type(x) in ...`` with one member more."""
+    """Return ``type(x) in ...`` with one more member."""
     (among,) = test.comparisons
     listed = among.comparator
     if isinstance(listed, cst.Tuple) and listed.lpar:

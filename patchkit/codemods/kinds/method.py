@@ -1,4 +1,4 @@
-"""``method``: a class gets methods; what has the name of one there is left as it is."""
+"""``method``: add methods to a class; existing members with these names are kept."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def _apart(node: cst.BaseStatement) -> cst.BaseStatement:
-    """Return a method below a blank line, and below the comments that it has."""
+    """Return a method with its comments, below a blank line."""
     lines = from_first_comment(node.leading_lines)  # type: ignore[attr-defined]
     return node.with_changes(leading_lines=(cst.EmptyLine(indent=False), *lines))
 
 
 class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_fields=True):
-    """Give the class a method; behind or before what it defines as ``behind`` and ``before``, or last."""
+    """Add methods to the class, behind or before the members named ``behind`` and ``before``, or last."""
 
     code: str
     behind: str = ""
@@ -36,7 +36,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
     looks_inside: ClassVar[bool] = False
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError if ``code`` is anything but methods."""
+        """Return the edit. Raise ValueError if ``code`` holds anything but methods."""
         with texts.naming("code"):
             found = render(self.code, {})
             if not found or not all(isinstance(node, cst.FunctionDef) for node in found):
@@ -53,7 +53,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
             return examination.present()
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
         if taken:
-            return examination.ambiguous(f"{scope.name} has a {taken[0]} of its own that is no method")
+            return examination.ambiguous(f"{scope.name} has a {taken[0]} that is not a method")
         spaced = [annotate(_apart(node), note) for node in missing]
         at = beside(scope, self.behind, self.before)
         body = scope.body
@@ -63,7 +63,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "It comes last.",
+            "It goes last.",
             "code = '''\n@property\ndef is_empty(self) -> bool:\n    return not self.books\n'''",
             before="""
             class Shelf:
@@ -81,7 +81,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
             scope="Shelf",
         ),
         Example(
-            "`behind` says which of the class's own it follows.",
+            "`behind` names the member that it follows.",
             'code = "def empty(self): ..."\nbehind = "fill"',
             before="""
             class Shelf:
@@ -103,7 +103,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "A method of that name is left as it is, whatever it does.",
+            "An existing method of that name is kept.",
             'code = "def empty(self): self.books.clear()"',
             before="""
             class Shelf:
@@ -113,7 +113,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
             scope="Shelf",
         ),
         Example(
-            "So is an attribute of that name.",
+            "An existing attribute of that name is kept.",
             'code = "def empty(self): self.books.clear()"',
             before="""
             class Shelf:
@@ -124,11 +124,11 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Only a class has methods.",
+            "The place must be a class.",
             'code = "def empty(self): ..."',
             before="def shelf(): ...",
             scope="shelf",
             refusal="shelf is not a class",
         ),
-        Example("It is a method.", 'code = "rows = 5"', refusal="key `code`: not only methods"),
+        Example("`code` must be a method.", 'code = "rows = 5"', refusal="key `code`: not only methods"),
     )

@@ -1,4 +1,4 @@
-"""``module-code``: a module gets definitions and assignments, below its imports; what it has stays."""
+"""``module-code``: add definitions and assignments to a module; existing ones are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unknown_fields=True):
-    """Give the module a definition; behind or before what it defines as ``behind`` and ``before``, or below imports."""
+    """Add definitions to the module, behind or before those named ``behind`` and ``before``, or below the imports."""
 
     code: str
     behind: str = ""
@@ -32,7 +32,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
     is_for_modules: ClassVar[bool] = True
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError if ``code`` is anything but definitions and assignments."""
+        """Return the edit. Raise ValueError if ``code`` holds anything but definitions and assignments."""
         with texts.naming("code"):
             found = render(self.code, {})
             if not found or not all(map(bound_name, found)):
@@ -47,7 +47,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
             return examination.present()
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
         if taken:
-            return examination.ambiguous(f"the module has another {taken[0]} of its own")
+            return examination.ambiguous(f"the module binds {taken[0]} to something else")
 
         place = beside(scope, self.behind, self.before)
 
@@ -67,7 +67,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "It stands below the imports.",
+            "It goes below the imports.",
             'code = "RATE = 0.1"',
             before="""
             import shop
@@ -85,7 +85,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
             """,
         ),
         Example(
-            "`behind` says which of the module's own it follows.",
+            "`behind` names the definition that it follows.",
             'code = "LIMIT = 3"\nbehind = "RATE"',
             before="""
             RATE = 0.1
@@ -100,12 +100,12 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
         ),
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
-        Example("A name that the module has is left as it is.", 'code = "RATE = 0.1"', before="RATE = 0.2"),
-        Example("So is one that it imports.", 'code = "RATE = 0.1"', before="from shop import RATE"),
+        Example("An existing definition is kept.", 'code = "RATE = 0.1"', before="RATE = 0.2"),
+        Example("An imported name is kept.", 'code = "RATE = 0.1"', before="from shop import RATE"),
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "A call binds no name by which it would be found again.",
+            "A call binds no name that identifies it.",
             'code = "start()"',
             refusal="key `code`: not only definitions",
         ),
@@ -113,7 +113,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
 
 def _apart(statement: cst.BaseStatement, *beside: cst.BaseStatement) -> cst.BaseStatement:
-    """Return a module's statement with two blank lines above it if one of those beside the gap is a definition."""
+    """Return a statement of a module, below two blank lines if it or a neighbour is a definition."""
     lead = statement.leading_lines  # type: ignore[attr-defined]
     blank = next((index for index, line in enumerate(lead) if line.comment is not None), len(lead))
     is_wide = any(isinstance(each, (cst.FunctionDef, cst.ClassDef)) for each in beside)

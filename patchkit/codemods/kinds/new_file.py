@@ -1,4 +1,4 @@
-"""``new-file``: the tree gets a file; one that is there has to define the same names."""
+"""``new-file``: create a file; an existing file must define the same names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fields=True):
-    """Make the file with ``code``; ``revert`` takes it away again.
+    """Create the file with ``code``; ``revert`` removes it.
 
     Upstream's 29843, which fuses a backend's metadata into one kernel, is such a change.
     """
@@ -32,14 +32,14 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
 
     @property
     def makes_file(self) -> bool:
-        """It does."""
+        """Always true."""
         return True
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError if ``code`` defines nothing by which the file would be known."""
+        """Return the edit. Raise ValueError if ``code`` defines no name that identifies the file."""
         with texts.naming("code"):
             if not self._names:
-                raise ValueError("nothing in it has a name by which the file is known")
+                raise ValueError("it defines no name that identifies the file")
         return self
 
     @property
@@ -51,13 +51,13 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
         return {name for name in map(bound_name, self._module.body) if name is not None}
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Look for what the file defines; an empty module is a file that is not there."""
+        """Look for the names that the file defines; an empty module is a file that does not exist."""
         lacking = self._names - bound_names(scope)
         missing = sorted(lacking.difference(bound_otherwise(scope, lacking)))
         if not missing:
             return examination.present()
         if scope.body:
-            return examination.ambiguous(f"the file is there without {', '.join(missing)}")
+            return examination.ambiguous(f"the file exists, but does not define {', '.join(missing)}")
 
         def rewrite() -> cst.Module:
             module = self._module
@@ -68,7 +68,7 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The file holds the code, and the note on top.",
+            "The file holds the code below the note.",
             "code = '''\nimport shop\n\n\ndef lend(book):\n    shop.log(book)\n'''",
             before="",
             after="""
@@ -83,7 +83,7 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "A file that defines the same names is left as it is.",
+            "An existing file that defines the same names is kept.",
             'code = "def lend(book): ..."',
             before="""
             def lend(book, days=14):
@@ -93,12 +93,12 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Another file of that name is somebody's.",
+            "A file that defines other names is a conflict.",
             'code = "def lend(book): ..."',
             before="def borrow(book): ...",
-            refusal="the file is there without lend",
+            refusal="the file exists, but does not define lend",
         ),
         Example(
-            "It defines something.", 'code = "lend(book)"', refusal="key `code`: nothing in it has a name"
+            "`code` must define a name.", 'code = "lend(book)"', refusal="key `code`: it defines no name"
         ),
     )

@@ -1,4 +1,4 @@
-"""``none-guard``: statements run only where a value is not None."""
+"""``none-guard``: run statements only if a value is not None."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknown_fields=True):
-    """Run the statements that ``find`` matches only where ``value`` is not None."""
+    """Run the statements that ``find`` matches only if ``value`` is not None."""
 
     find: str
     value: str
@@ -27,11 +27,11 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
 
     @property
     def ways(self) -> tuple[tuple[str, str], ...]:
-        """What ``find`` matches, and the guard around it."""
+        """The pattern ``find`` with the guard around it."""
         return ((self.find, self._guarded),)
 
     def codemod(self) -> Codemod:
-        """Build the codemod; ValueError names the key that is wrong."""
+        """Return the codemod. Raise ValueError that names the malformed key."""
         texts.require_bound("value", self.value, self.find)
         (find,) = texts.patterns("find", self.find)
         texts.patterns("value", self.value)
@@ -43,7 +43,7 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The statements move into the guard as they are.",
+            "The statements move into the guard unchanged.",
             'find = "$book.due += $days"\nvalue = "$book.due"',
             before="""
             def extend(book, days):
@@ -62,7 +62,7 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The guard is there, with more in it.",
+            "The guard is present and holds other statements, too.",
             'find = "$book.due += $days"\nvalue = "$book.due"',
             before="""
             def extend(book, days):
@@ -75,7 +75,7 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Two places that match equally well are never guessed between.",
+            "Two sites that match equally well are ambiguous.",
             'find = "$book.due += $days"\nvalue = "$book.due"',
             before="""
             def extend(one, two, days):
@@ -86,6 +86,8 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
             refusal="several places match, expected one: `one.due += days`, `two.due += days`",
         ),
         Example(
-            "The value is an expression.", 'find = "f($x)"\nvalue = "a b"', refusal="key `value`: not Python"
+            "The value must be an expression.",
+            'find = "f($x)"\nvalue = "a b"',
+            refusal="key `value`: not Python",
         ),
     )

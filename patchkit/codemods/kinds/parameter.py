@@ -1,4 +1,4 @@
-"""``parameter``: a function takes one more parameter, behind those that it has."""
+"""``parameter``: add a parameter to a function."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown_fields=True):
-    """Give the function one more parameter, behind the one called ``behind`` if that is there, or else last.
+    """Add a parameter to the function, behind the one called ``behind`` if it exists, otherwise last.
 
-    One without a default has to stand behind another, since it breaks the calls that do not pass it.
+    A parameter without a default breaks calls that do not pass it, so it needs ``behind``.
     """
 
     code: str
@@ -31,7 +31,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
     is_of_headers: ClassVar[bool] = True
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError if ``code`` is not one parameter with a default."""
+        """Return the edit. Raise ValueError if ``code`` is not one parameter with a default."""
         with texts.naming("code"):
             found = self._parameters().params
             if len(found) != 1 or (found[0].default is None and not self.behind):
@@ -52,7 +52,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
         if any(parameter.name.value == wanted.name.value for parameter in every):
             return examination.present()
         if bound_by(scope, [wanted.name.value]):
-            return examination.ambiguous(f"{scope.name} has a variable {wanted.name.value} of its own")
+            return examination.ambiguous(f"{scope.name} has a local variable {wanted.name.value}")
         for field in ("posonly_params", "params", "kwonly_params"):
             own = getattr(there, field)
             at = next((at for at, each in enumerate(own) if each.name.value == self.behind), None)
@@ -88,7 +88,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "It comes last among those that a caller may pass by position.",
+            "It goes last among the positional parameters.",
             'code = "days: int = 14"',
             before="def lend(book, to=None, **options): ...",
             after="""
@@ -98,7 +98,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
             scope="lend",
         ),
         Example(
-            "Behind a star it is one of those that are passed by name.",
+            "Behind a star it is keyword-only.",
             'code = "days=14"',
             before="def lend(*books): ...",
             after="""
@@ -108,7 +108,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
             scope="lend",
         ),
         Example(
-            "`behind` says which it follows.",
+            "`behind` names the parameter that it follows.",
             'code = "days"\nbehind = "book"',
             before="def lend(book, to=None): ...",
             after="""
@@ -120,7 +120,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "A parameter of that name is left as it is.",
+            "An existing parameter of that name is kept.",
             'code = "days=14"',
             before="def lend(book, days): ...",
             scope="lend",
@@ -128,14 +128,14 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Only a function has parameters.",
+            "The place must be a function.",
             'code = "days=14"',
             before="class Desk: ...",
             scope="Desk",
             refusal="Desk is not a function",
         ),
         Example(
-            "Without a default the calls would break.",
+            "Without a default, existing calls would break.",
             'code = "days"',
             refusal="key `code`: not one parameter with a default",
         ),

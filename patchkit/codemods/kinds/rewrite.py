@@ -1,4 +1,4 @@
-"""``rewrite``: statements or an expression are replaced."""
+"""``rewrite``: replace statements or an expression."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
         return TargetVariant(find=self.find, code=self.code, target=self.target)
 
     def codemod(self) -> Codemod:
-        """Build the codemod."""
+        """Return the codemod."""
         return self.build("replace", every=self.every)
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Statements are found by their shape; names, comments and white space do not matter.",
+            "Statements match by structure, apart from comments and white space.",
             'find = "$who.debt += $days * RATE"\ncode = "$who.charge($days)"',
             before="""
             def settle(reader, days):
@@ -47,7 +47,7 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             scope="settle",
         ),
         Example(
-            "An expression is replaced wherever it stands.",
+            "An expression is replaced wherever it occurs.",
             'find = "len($shelf.books)"\ncode = "$shelf.count()"',
             before="full = len(shelf.books) > 5",
             after="""
@@ -56,7 +56,7 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             """,
         ),
         Example(
-            "A block may stand on the line of its header.",
+            "A block may be on its header's line.",
             'find = "if not $book:\\n    return 0"\ncode = "if $book is None:\\n    return 0"',
             before="""
             def price(book):
@@ -73,7 +73,7 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             scope="price",
         ),
         Example(
-            "`$$found` writes back what was found, `$$name` a part of it, comments and all.",
+            "`$$found` writes back the matched statements, `$$name` a part of them, with their comments.",
             'find = "$desk.open()\\n$$work\\n$desk.close()"\ncode = "with $desk:\\n    $$work"',
             before="""
             desk.open()
@@ -87,7 +87,7 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             """,
         ),
         Example(
-            "`clear_of` names what the statements between must not touch, so that others can be moved over them.",
+            "`clear_of` lists what the statements in between must not touch, so that others can move past them.",
             """
             find = "$shelf.add($one)\\n$$between\\n$shelf.add($two)"
             code = "$$between\\n$shelf.add_all($one, $two)"
@@ -105,7 +105,7 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             """,
         ),
         Example(
-            "With `target` only that expression of `find` is replaced.",
+            "With `target`, only that expression of `find` is replaced.",
             'find = "$shelf.fill(..., to=$rows)"\ntarget = "rows"\ncode = "max($rows, 1)"',
             before="shelf.fill(books, to=rows)",
             after="""
@@ -114,7 +114,7 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             """,
         ),
         Example(
-            "`find` lists the ways that trees have it, all with one `code`; `every` edits each match.",
+            "`find` may list alternative forms of the site with one `code`; `every` edits all matches.",
             'find = ["$d.lend($b)", "$d.loan($b)"]\ncode = "$d.hand_out($b)"\nevery = true',
             before="""
             desk.lend(one)
@@ -129,12 +129,12 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The new code is there.",
+            "The new code is present.",
             'find = "$who.debt += $days * RATE"\ncode = "$who.charge($days)"',
             before="reader.charge(3)",
         ),
         Example(
-            "`already` is another way to have the change, such as upstream's.",
+            "`already` matches another form of the change, such as upstream's.",
             """
             find = "$who.debt += $days * RATE"
             code = "$who.charge($days)"
@@ -148,13 +148,13 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "A site that is not as described is said with the line that comes nearest.",
+            "A refusal names the line that did not match and the nearest line.",
             'find = "$who.debt += $days * RATE"\ncode = "$who.charge($days)"',
             before="reader.debt += days * price",
             refusal="expected `$who.debt += $days * RATE`; the nearest line is `reader.debt += days * price`",
         ),
         Example(
-            "Two places that match equally well are never guessed between.",
+            "Two sites that match equally well are ambiguous.",
             'find = "$who.charge()"\ncode = "$who.pay()"',
             before="""
             one.charge()
@@ -163,7 +163,7 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             refusal="several places match, expected one: `one.charge()`, `two.charge()`",
         ),
         Example(
-            "`clear_of`: what stands between must not touch what is moved over it.",
+            "`clear_of`: a statement in between touches what would move past it.",
             """
             find = "$shelf.add($one)\\n$$between\\n$shelf.add($two)"
             code = "$$between\\n$shelf.add_all($one, $two)"
@@ -174,20 +174,20 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             count = len(shelf)
             shelf.add(second)
             """,
-            refusal="`count = len(shelf)` stands between, expected nothing that the edit moves",
+            refusal="`count = len(shelf)` is in between and uses what the edit moves",
         ),
         Example(
-            "What `...` passed over would be lost.",
+            "Code that `...` matches would be lost.",
             'find = "f($x, ...)"\ncode = "g($x)"',
             refusal="key `find`: `code` would lose what `...` passes over",
         ),
         Example(
-            "`target` names a part of `find`.",
+            "`target` must be a name in `find`.",
             'find = "f($x)"\ncode = "g($x)"\ntarget = "y"',
             refusal="key `target`: `find` has no $y",
         ),
         Example(
-            "Every name has to come from somewhere.",
+            "Every placeholder must be bound.",
             'find = "f()"\ncode = "g($x)"',
             refusal="nothing binds $x",
         ),

@@ -1,1 +1,1 @@
-"""Patterns, templates and how code is laid out: what every kind of edit is made of."""
+"""Patterns, templates and code layout, which the kinds of edit are built from."""

@@ -1,4 +1,4 @@
-"""A rewrite loses no comment, and adds one that says which patch it comes from and why."""
+"""Keep comments across a rewrite, and add the comment that names the patch and its reason."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def comments_in(nodes: Iterable[cst.CSTNode]) -> list[str]:
 
 
 def lost(before: Iterable[cst.CSTNode], after: Iterable[cst.CSTNode]) -> list[str]:
-    """Return the comments that are in ``before`` more often than in ``after``, in source order."""
+    """Return the comments that occur more often in ``before`` than in ``after``, in source order."""
     old = comments_in(before)
     if not old:
         return []
@@ -52,7 +52,7 @@ def put_above(statement: Statement, comments: Sequence[str]) -> Statement:
 def annotate(statement: Statement, note: str) -> Statement:
     """Return ``statement`` with ``note`` as the comment line directly above it.
 
-    An equal comment is not repeated, an empty note not written.
+    An existing equal comment is not repeated; an empty note is not written.
     """
     line = f"# {note}"
     there = [existing.comment for existing in statement.leading_lines]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What a statement or a scope defines."""
+"""The names that statements and scopes define."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def assigned(statement: cst.CSTNode) -> tuple[str, cst.BaseExpression | None] | None:
-    """Return the name that a statement assigns to, and the value, if it is one assignment to a name."""
+    """Return the name and value of an assignment to one name; None for other statements."""
     if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
         small = statement.body[0]
         if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
@@ -26,7 +26,7 @@ def assigned(statement: cst.CSTNode) -> tuple[str, cst.BaseExpression | None] | 
 
 
 def bound_name(statement: cst.CSTNode) -> str | None:
-    """Return the name that a definition or an assignment binds."""
+    """Return the name that a definition or an assignment binds, else None."""
     if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
         return statement.name.value
     pair = assigned(statement)
@@ -34,9 +34,9 @@ def bound_name(statement: cst.CSTNode) -> str | None:
 
 
 def beside(scope: Scope, behind: str, before: str) -> int | None:
-    """Return where among a scope's own statements one is behind or before what binds a name.
+    """Return the index in a scope's body behind ``behind`` or before ``before``.
 
-    None if the scope binds neither name once.
+    None unless the scope binds one of the names exactly once.
     """
     for name, start in ((behind, 1), (before, 0)):
         ats = [at for at, each in enumerate(scope.body, start) if name and bound_name(each) == name]

@@ -1,4 +1,4 @@
-"""Code as the formatter writes it: ruff, whose statements are black's and whose sorted imports are isort's."""
+"""Format code with ruff, whose output matches black's for statements and isort's for imports."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _SORTING = ("check", "--select", "I", "--fix-only", "--quiet", "--config", "src 
 
 @functools.cache
 def formatted(code: str, width: int) -> str | None:
-    """Return Python code as ruff formats it at a line length of ``width``, None if ruff cannot read it."""
+    """Return Python code formatted by ruff at a line length of ``width``, or None if ruff cannot parse it."""
     return _run(("format", "--quiet"), code, width)
 
 
 @functools.cache
 def sorted_imports(code: str, width: int, first_party: str) -> str | None:
-    """Return code with each run of its imports sorted, None if ruff cannot read it.
+    """Return code with each run of imports sorted, or None if ruff cannot parse it.
 
-    ``first_party`` is the package that its own imports come from.
+    ``first_party`` is the name of the tree's own package.
     """
     return _run((*_SORTING, "--config", f"lint.isort.known-first-party = ['{first_party}']"), code, width)
 
 
 def _run(command: tuple[str, ...], code: str, width: int) -> str | None:
-    # No settings of a folder above count, and none of the tree's files is looked at.
+    # Ignore settings of parent folders, and read none of the tree's files.
     options = ("--isolated", "--no-cache", "--config", f"line-length = {width}", "-")
     ended = subprocess.run(
         (find_ruff_bin(), *command, *options),

@@ -1,8 +1,8 @@
-"""A hunk of a diff finds its lines in a text that has moved on since, or says why it does not.
+"""Find the place of a diff's hunk in a text that has changed since.
 
-Where its lines stand as the diff has them, once, that is their place. Otherwise each run of lines that changes is
-looked for by itself, white space and blank lines apart, and of several places the one with the most of the hunk's
-other lines around it counts.
+If the hunk's lines occur exactly once as they are, that is the place. Otherwise each run of changed lines is searched
+for by itself, ignoring white space and blank lines. Of several matches, the one with the most of the hunk's other
+lines around it is chosen.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _SIGNS = " +-"
 _WORD = 3
-"""A line with fewer letters and digits, such as a closing bracket, stands in too many places to tell one."""
+"""A line with fewer letters and digits, such as a closing bracket, is too common to identify a place."""
 _LITTLE = 0.25
 
 
 class Change(NamedTuple):
-    """A run of lines that go and others that come in their place, with those that stay above and below it."""
+    """A run of lines that are removed and added, with the unchanged lines above and below."""
 
     above: tuple[str, ...]
     gone: tuple[str, ...]
@@ -32,9 +32,9 @@ class Change(NamedTuple):
 
 
 class Found(NamedTuple):
-    """How a text stands to a hunk, why, and the text with the hunk made where that can be.
+    """The state of a hunk in a text, the reason, and the text with the hunk applied if possible.
 
-    ``first`` is the line, from 0, of that text where the first change is.
+    ``first`` is the line, from 0, of the first change in that text.
     """
 
     standing: Standing
@@ -44,7 +44,7 @@ class Found(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """Lines ``start`` to ``end``, the end exclusive, that others take the place of."""
+    """Lines ``start`` to ``end`` (exclusive), which other lines replace."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class _Cut(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where lines are among those that count, how much of what is around is there, and how far they moved in."""
+    """A match among the non-blank lines: its score with the shares above and below, and the change of indentation."""
 
     score: float
     at: int
@@ -63,37 +63,37 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Hunk:
-    """The lines of a hunk, each behind its sign."""
+    """The lines of a hunk, each with its sign."""
 
     lines: tuple[str, ...]
 
     @classmethod
     def read(cls, text: str) -> Hunk:
-        """Return the hunk that a text says; ValueError where a line has no sign, or nothing changes.
+        """Return the hunk in a text. Raise ValueError if a line has no sign or nothing changes.
 
-        An empty line is one that stays, since editors take the space off that it would be.
+        An empty line counts as unchanged, since editors strip the space of its sign.
         """
         lines = tuple(line or " " for line in text.strip("\n").split("\n"))
         unsigned = next((line for line in lines if line[0] not in _SIGNS), None)
         if unsigned is not None:
-            raise ValueError(f"a line that begins with none of ` `, `+` and `-`: {unsigned!r}")
+            raise ValueError(f"a line does not begin with ` `, `+` or `-`: {unsigned!r}")
         if all(line[0] == " " for line in lines):
-            raise ValueError("no line that begins with `+` or `-`, so that nothing changes")
+            raise ValueError("no line begins with `+` or `-`, so nothing changes")
         return cls(lines)
 
     @cached_property
     def old(self) -> tuple[str, ...]:
-        """The lines before."""
+        """The lines before the change."""
         return tuple(line[1:] for line in self.lines if line[0] != "+")
 
     @cached_property
     def new(self) -> tuple[str, ...]:
-        """The lines after."""
+        """The lines after the change."""
         return tuple(line[1:] for line in self.lines if line[0] != "-")
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
-        """Each run of lines that changes, from top to bottom."""
+        """Each run of changed lines, from top to bottom."""
         found, at = [], 0
         while at < len(self.lines):
             end = at
@@ -115,20 +115,20 @@ class Hunk:
         return tuple(found)
 
     def examine(self, lines: Sequence[str], is_passed_over: Callable[[str], bool]) -> Found:
-        """Return how a text's lines stand to this hunk; some, such as notes of other edits, count as not there."""
+        """Return the state of the hunk in a text; lines that ``is_passed_over`` accepts, such as notes, are ignored."""
         text = _Text(lines, is_passed_over)
         return self._as_it_is(text) or self._one_by_one(text)
 
     def _as_it_is(self, text: _Text) -> Found | None:
         before, after = text.runs(self.old), text.runs(self.new)
         if len(self.old) > len(self.new):
-            # What is left of lines of which some go is there before, too.
+            # Where a change only removes lines, the remaining lines also occur before it.
             after = [at for at in after if all(_is_apart(each, self.old, at, self.new) for each in before)]
         if any(map(str.strip, self.new)) and after:
             apart = [at for at in before if all(_is_apart(at, self.old, each, self.new) for each in after)]
             if not apart:
                 return Found(Standing.PRESENT)
-            return Found(Standing.AMBIGUOUS, f"{_said(self.old)} is there, and so is what it becomes")
+            return Found(Standing.AMBIGUOUS, f"both {_said(self.old)} and its replacement are present")
         if len(before) > 1:
             return Found(Standing.AMBIGUOUS, f"several places match, expected one: {_said(self.old)}")
         if not before or not self.old:
@@ -169,7 +169,8 @@ class Hunk:
                 return cut
             if cut.start < last:
                 return Found(
-                    Standing.ABSENT, f"{_said(change.gone or change.come)}: its lines are in another order"
+                    Standing.ABSENT,
+                    f"{_said(change.gone or change.come)}: the lines are in a different order",
                 )
             last = cut.end
             cuts.append(cut)
@@ -213,12 +214,12 @@ def _full(lines: Sequence[str]) -> list[str]:
 
 
 def _blank(lines: Sequence[str]) -> int:
-    """Return how many blank lines come first."""
+    """Return the number of leading blank lines."""
     return next((index for index, line in enumerate(lines) if line.strip()), len(lines))
 
 
 class _Text:
-    """The lines of a text, and which of them count."""
+    """The lines of a text, and those of them that are compared."""
 
     def __init__(self, lines: Sequence[str], is_passed_over: Callable[[str], bool]) -> None:
         self.lines = tuple(lines)
@@ -227,7 +228,7 @@ class _Text:
         self.keys = [_key(lines[index]) for index in self.full]
 
     def runs(self, wanted: Sequence[str]) -> list[int]:
-        """Return where, among the lines that are shown, these stand one after the other as they are."""
+        """Return the indices, among the compared lines, at which these lines occur exactly and in sequence."""
         if not wanted:
             return []
         lines, shown, first = self.lines, self.shown, wanted[0]
@@ -241,19 +242,20 @@ class _Text:
     def with_cuts(self, cuts: Sequence[_Cut]) -> Found:
         lines = list(self.lines)
         for start, end, come in sorted(cuts, reverse=True):
-            # What is passed over is somebody else's, and stays.
+            # Ignored lines belong to other edits and are kept.
             shown = set(self.shown)
             kept = [self.lines[index] for index in range(start, end) if index not in shown]
             lines[start:end] = [*kept, *come]
         return Found(Standing.READY, lines=tuple(lines), first=min(cut.start for cut in cuts))
 
     def place(self, change: Change) -> _Cut | Found:
-        """Return which lines a change replaces, or how else it stands to the text."""
+        """Return the lines that a change replaces, or the state of the change if it replaces none."""
         gone, come = _full(change.gone), _full(change.come)
         before = self._best(gone, change, is_there=False)
         after = self._best(come, change, is_there=True)
         if isinstance(after, _Place) and isinstance(before, _Place) and _share(before, gone, after, come):
-            # What is left of lines of which some go is there before, too, and so is what others come to.
+            # Where a change only removes lines, the remaining lines also occur before it; where it only adds, vice
+            # versa.
             if len(come) > len(gone):
                 return Found(Standing.PRESENT)
             after = None
@@ -265,21 +267,22 @@ class _Text:
             return before or Found(Standing.ABSENT, self._nothing_like(change))
         if isinstance(after, _Place) and after.score == before.score:
             return Found(
-                Standing.AMBIGUOUS, f"{_said(change.gone or change.come)} is there, and so is what it becomes"
+                Standing.AMBIGUOUS,
+                f"both {_said(change.gone or change.come)} and its replacement are present",
             )
         return self._cut(before, change)
 
     def _nothing_like(self, change: Change) -> str:
         if _full(change.gone):
-            return f"expected {_said(change.gone)}, which is not there"
-        return f"expected {_said(change.above[::-1])} or {_said(change.below)} beside {_said(change.come)}"
+            return f"expected {_said(change.gone)}, which is missing"
+        return f"expected {_said(change.above[::-1])} or {_said(change.below)} next to {_said(change.come)}"
 
     def _best(self, lines: Sequence[str], change: Change, *, is_there: bool) -> _Place | Found | None:
-        """Return the one place that has these lines and most of what is around them; None where nothing has."""
+        """Return the one place with these lines and most of their context; None if there is none."""
         places = [place for at in self._ats(lines) if (place := self._scored(at, lines, change)) is not None]
         weight = sum(map(_weight, lines))
         if not lines:
-            # A gap is known by what is on both sides of it; by one side only where a line is to be put beside that.
+            # A gap is identified by both of its sides; by one side only if a line is to be added next to it.
             both = [place for place in places if place.above and place.below]
             places = both or (
                 [] if is_there or (change.gone and _full(change.gone)) else self._beside(places, change)
@@ -294,7 +297,7 @@ class _Text:
         return first[0]
 
     def _beside(self, places: Sequence[_Place], change: Change) -> list[_Place]:
-        """Return the gaps below the line above the change, if that is there and tells them, else above the other."""
+        """Return the gaps below the nearest line above the change if that identifies them, else above the one below."""
         for side, lines in (("above", change.above[::-1]), ("below", change.below)):
             near = next(filter(str.strip, lines), "")
             there = [place for place in places if getattr(place, side)]
@@ -347,7 +350,7 @@ class _Text:
         return _Cut(start, end, tuple(_moved(line, place.shift) for line in change.come))
 
     def _blanks(self, ats: range, most: int) -> int:
-        """Return how many of these lines are blank, before one is not."""
+        """Return the number of leading blank lines among these, at most ``most``."""
         return next(
             (step for step, at in enumerate(ats) if step == most or self.lines[at].strip()),
             min(most, len(ats)),
@@ -355,13 +358,13 @@ class _Text:
 
 
 def _share(before: _Place, gone: Sequence[str], after: _Place, come: Sequence[str]) -> bool:
-    """Tell whether some line is one of those that go and one of those that come, of which there are not as many."""
+    """Return whether removed and added lines, of different numbers, overlap in the text."""
     apart = before.at + len(gone) <= after.at or after.at + len(come) <= before.at
     return bool(gone and come) and len(gone) != len(come) and not apart
 
 
 def _counts_more(after: _Place, before: _Place, gone: Sequence[str], come: Sequence[str]) -> bool:
-    """Tell whether the lines that come are there rather than that they are still to come."""
+    """Return whether the added lines are more likely present already than still to be added."""
     if not gone and come:
         return after.score >= before.score
     return after.score > before.score

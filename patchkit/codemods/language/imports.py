@@ -1,4 +1,4 @@
-"""A module imports what its new code needs, once, in place among its sorted imports."""
+"""Add the imports that new code needs, once, in sorted order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def after_imports(module: cst.Module) -> int:
-    """Return the index behind the imports that open the module, or behind its docstring if there are none."""
+    """Return the index behind the imports at the top of the module, or behind its docstring if there are none."""
     opening = 1 if module.get_docstring() is not None else 0
     for index, statement in enumerate(module.body):
         if isinstance(statement, (cst.ClassDef, cst.FunctionDef)):
@@ -39,7 +39,7 @@ def after_imports(module: cst.Module) -> int:
 
 @dataclass(frozen=True)
 class Import:
-    """Import names (``code`` is one import statement) unless the module imports them already."""
+    """Import names, unless the module imports them already; ``code`` is one import statement."""
 
     code: str
 
@@ -47,13 +47,13 @@ class Import:
         _import_in(self.code)
 
     def examine(self, scope: Scope, note: str) -> examination.Examination:
-        """Look among the module's own imports."""
-        del note  # An import explains itself.
+        """Look for the names among the module's imports."""
+        del note  # An import needs no comment.
         if not self.missing(scope.module):
             return examination.present()
         taken = self.hidden_in(scope)
         if taken:
-            return examination.ambiguous(f"the module binds {taken[0]} otherwise than by an import")
+            return examination.ambiguous(f"the module binds {taken[0]}, but not by an import")
         return examination.ready(lambda: self.add(scope.module))
 
     @property
@@ -63,12 +63,12 @@ class Import:
 
     @property
     def taken(self) -> set[str]:
-        """The names that the module it imports from has them under."""
+        """The names under which the source module defines them."""
         return {alias.evaluated_name for alias in self._aliases}
 
     @property
     def source(self) -> str:
-        """The dotted name of the module that the names come from, empty for a plain import."""
+        """The dotted name of the module that the names are imported from; empty for a plain import."""
         wanted = self._import
         if isinstance(wanted, cst.Import) or wanted.module is None or wanted.relative:
             return ""
@@ -94,19 +94,19 @@ class Import:
         return _import_in(self.code)
 
     def missing(self, module: cst.Module) -> bool:
-        """Tell whether the module does not import all of the names."""
+        """Return whether the module lacks one of the names."""
         return not self.names <= imported_names(module)
 
     def hidden_in(self, scope: Scope) -> list[str]:
-        """Return which of the names a scope would not read from the import: it or the module binds them otherwise."""
+        """Return the names that the scope would not read from the import, since other bindings hide them."""
         return hidden(scope, sorted(self.names))
 
     def used_but_missing(self, scope: Scope) -> bool:
-        """Tell whether the scope uses one of the names that neither it nor the module imports or otherwise binds."""
+        """Return whether the scope uses one of the names and neither it nor the module binds the name."""
         absent = self.names - imported_names(scope.module)
         if not absent & syntax.names_in(scope.node):
             return False
-        # The name of an attribute or of a keyword argument is no use of a variable.
+        # The name of an attribute or of a keyword argument is not a use of a variable.
         nodes = [
             node
             for path, node in syntax.descend(scope.node, scope.path)
@@ -117,7 +117,7 @@ class Import:
         return any(isinstance(node, cst.Name) and node.value in absent for node in nodes)
 
     def spoken_of(self, scope: Scope) -> bool:
-        """Tell whether the scope uses one of the names, or has it in a text, as an annotation may be."""
+        """Return whether the scope uses one of the names, also in a string such as an annotation."""
         word = re.compile(rf"\b(?:{'|'.join(self.names)})\b")
         return any(
             word.search(node.value) is not None
@@ -128,7 +128,7 @@ class Import:
 
     @collector.kept(256)
     def add(self, module: cst.Module) -> cst.Module:
-        """Return the module with the import, in place among its sorted imports."""
+        """Return the module with the import, in sorted order among its imports."""
         wanted = self._import
         at = after_imports(module)
         if isinstance(wanted, cst.ImportFrom) and wanted.module is not None:
@@ -138,7 +138,7 @@ class Import:
 
 @lru_cache(maxsize=1024)
 def _import_in(code: str) -> cst.Import | cst.ImportFrom:
-    """Return the import that a statement is; PatternError for any other code."""
+    """Return the import in a statement. Raise PatternError for any other code."""
     statements = render(code, {})
     found = imports_in(statements[0]) if len(statements) == 1 else []
     if len(found) != 1 or isinstance(found[0].names, cst.ImportStar):
@@ -156,7 +156,7 @@ def _aliases_of(small: cst.Import | cst.ImportFrom) -> list[cst.ImportAlias]:
 
 
 def _sorted_place(module: cst.Module, source: str, fallback: int) -> int:
-    """Keep sorted imports sorted: behind the last one from the same package that does not sort later."""
+    """Return the index behind the last import from the same package that sorts before ``source``."""
     place = fallback
     for index, statement in enumerate(module.body[:fallback]):
         for small in imports_in(statement):

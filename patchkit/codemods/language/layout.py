@@ -1,6 +1,6 @@
-"""What a codemod writes is laid out as black does, wherever black laid out what stood there before.
+"""Format new code as black does, where the code that it replaces was formatted that way.
 
-Statements that nobody rewrote stay as they are, byte for byte; so do all in a file laid out otherwise.
+Unchanged statements keep their layout byte for byte; in a file with another layout, so does new code.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def append(
     opening: cst.BaseParenthesizableWhitespace,
     closing: cst.BaseParenthesizableWhitespace,
 ) -> tuple[tuple[Item, ...], cst.BaseParenthesizableWhitespace]:
-    """Return comma-separated ``items`` with ``fresh`` behind them, and the white space that closes the list.
+    """Return comma-separated ``items`` with ``fresh`` at the end, and the white space that closes the list.
 
-    ``fresh`` gets a line of its own, and a comma behind it, where the last of ``items`` has one; comments
-    stay with the item beside them. ``opening`` and ``closing`` are the white space inside the brackets.
+    ``fresh`` gets its own line, and a trailing comma, if the last of ``items`` has one; comments stay with their
+    items. ``opening`` and ``closing`` are the white space inside the brackets.
     """
     if not items:
         return (fresh,), closing
     *before, last = items
-    # Behind a last comma the white space is the comma's in a call, and the bracket's in a tuple.
+    # After a trailing comma the white space belongs to the comma in a call, but to the bracket in a tuple.
     has_comma = isinstance(last.comma, cst.Comma)
     behind_comma = (
         last.comma.whitespace_after if isinstance(last.comma, cst.Comma) else cst.SimpleWhitespace("")
@@ -83,7 +83,7 @@ def with_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
 
 @dataclass(frozen=True)
 class Style:
-    """How a tree's own formatter is set."""
+    """The settings of a tree's formatter."""
 
     width: int
     first_party: str
@@ -91,7 +91,7 @@ class Style:
 
 @dataclass(frozen=True)
 class _Line:
-    """A simple statement, or the header of a compound one, that stands in ``depth`` blocks."""
+    """A simple statement, or the header of a compound one, nested in ``depth`` blocks."""
 
     path: Path
     depth: int
@@ -109,7 +109,7 @@ class _Line:
 
     @property
     def key(self) -> tuple[int, ...]:
-        """The identity of the nodes that the line is made of, which is what a rewrite of others leaves."""
+        """The identities of the line's nodes, which rewrites of other lines preserve."""
         values = [getattr(self.node, name) for name in self._fields]
         nodes = [
             each for value in values for each in (value if isinstance(value, (tuple, list)) else [value])
@@ -118,7 +118,7 @@ class _Line:
 
     @property
     def _alone(self) -> cst.BaseStatement:
-        """The line with nothing above it and nothing in its block."""
+        """The line without comments above it and with an empty block."""
         if isinstance(self.node, cst.SimpleStatementLine):
             return self.node.with_changes(leading_lines=())
         bare = self.node.with_changes(body=_PASS, leading_lines=())
@@ -126,7 +126,7 @@ class _Line:
 
     @property
     def code(self) -> str:
-        """A statement that holds nothing but this line, as deep as it stands."""
+        """Source with only this line, at its depth."""
         node = self._alone
         if self._is_elif:
             node = cst.If(cst.Integer("0"), _PASS, orelse=cst.ensure_type(node, cst.If))
@@ -135,7 +135,7 @@ class _Line:
         return syntax.code_of(node)
 
     def is_among(self, lines: Collection[str]) -> bool:
-        """Tell whether each of the lines that it takes up is one of these, which are not indented."""
+        """Return whether each source line of the statement is one of ``lines``, which have no indentation."""
         if not lines:
             return False
         code = syntax.code_of(self._alone)
@@ -143,18 +143,18 @@ class _Line:
         return _is_among(f"el{code}" if self._is_elif else code, lines)
 
     def found_in(self, statement: cst.CSTNode) -> cst.CSTNode:
-        """Return this line in what ``code`` became."""
+        """Return this line in the formatted ``code``."""
         for _ in range(self.depth):
             statement = syntax.node_at(statement, (("body", None), ("body", 0)))
         node = syntax.node_at(statement, (("orelse", None),)) if self._is_elif else statement
         return node.with_changes(leading_lines=())
 
     def is_laid_out_in(self, statement: cst.CSTNode) -> bool:
-        """Tell whether this line is written as in what ``code`` became."""
+        """Return whether this line has the same layout as in the formatted ``code``."""
         return syntax.code_of(self.found_in(statement)) == syntax.code_of(self._alone)
 
     def laid_out(self, node: cst.CSTNode, form: cst.CSTNode) -> cst.CSTNode:
-        """Return ``node``, which is this line with its blocks, its own code laid out as ``form``."""
+        """Return ``node``, which is this line with its blocks, with its own code in the layout of ``form``."""
         if isinstance(form, cst.SimpleStatementLine):
             return node.with_changes(body=form.body, trailing_whitespace=form.trailing_whitespace)
         kept = {*_BLOCKS, "leading_lines"}
@@ -165,10 +165,10 @@ class _Line:
 def lay_out(
     before: cst.Module, after: cst.Module, style: Style, verbatim: Collection[str] = frozenset()
 ) -> cst.Module:
-    """Return ``after``, in which codemods rewrote parts of ``before``, with what they wrote laid out.
+    """Return ``after``, in which codemods rewrote parts of ``before``, with the new code formatted.
 
-    Where the lines that are gone were laid out otherwise than ``style`` says, those in their place stay too.
-    What they show of a larger width counts. Lines that are ``verbatim``, but for how deep they stand, stay as they are.
+    Where the replaced lines do not follow ``style``, new lines keep their layout, too; a larger line length that they
+    show is respected. ``verbatim`` lines keep their layout except for indentation.
     """
     if before.default_indent != _INDENT:
         return after
@@ -204,7 +204,7 @@ def _with_parentheses(forms: Sequence[cst.CSTNode], width: int) -> Sequence[cst.
 
 
 class _Parentheses(cst.CSTTransformer):
-    """Put a conditional expression that needs several lines in parentheses, as black does and ruff keeps."""
+    """Puts a multi-line conditional expression in parentheses, as black does and ruff keeps."""
 
     def leave_IfExp(  # noqa: N802
         self, original_node: cst.IfExp, updated_node: cst.IfExp
@@ -218,7 +218,7 @@ def _is_among(code: str, lines: Collection[str]) -> bool:
 
 
 def _members(module: cst.Module) -> set[tuple[int, int]]:
-    """Return depth and identity of what a module and its classes define, most of which no patch touches."""
+    """Return depth and identity of the definitions in a module and its classes, most of which no patch changes."""
     inside = [
         each
         for statement in module.body
@@ -257,13 +257,13 @@ def _lines_of(
 
 
 def _is_string(statement: cst.SimpleStatementLine) -> bool:
-    """Tell whether it is a docstring, whose lines a formatter moves."""
+    """Return whether a statement is a docstring, whose lines a formatter moves."""
     first = statement.body[0]
     return isinstance(first, cst.Expr) and isinstance(first.value, (cst.SimpleString, cst.ConcatenatedString))
 
 
 def _formatted(codes: Sequence[str], width: int) -> Sequence[cst.CSTNode]:
-    """Return each statement as the formatter lays it out; all as they are where it cannot."""
+    """Return each statement formatted, or all unchanged if the formatter fails."""
     made = formatted("".join(codes), width) if codes else ""
     statements = cst.parse_module("".join(codes) if made is None else made).body
     return [statement.with_changes(leading_lines=()) for statement in statements]
@@ -272,9 +272,9 @@ def _formatted(codes: Sequence[str], width: int) -> Sequence[cst.CSTNode]:
 def _with_sorted_imports(
     before: cst.Module, after: cst.Module, style: Style, verbatim: Collection[str]
 ) -> cst.Module:
-    """Return ``after`` with each run of imports that got new ones sorted, if it was sorted before.
+    """Return ``after`` with each run of imports that received new ones sorted, if it was sorted before.
 
-    Those that are ``verbatim`` stay where they were put.
+    ``verbatim`` imports keep their place.
     """
     was = {id(statement) for statement in before.body}
     body = list(after.body)
@@ -289,7 +289,7 @@ def _with_sorted_imports(
 def _sorted(
     kept: list[cst.SimpleStatementLine], run: list[cst.SimpleStatementLine], style: Style
 ) -> list[cst.SimpleStatementLine]:
-    """Return the imports of ``run`` sorted, or as they are if ``kept``, those that were there, are not."""
+    """Return ``run`` sorted; unchanged if ``kept``, the imports that were there before, are not sorted."""
     lead, first = _parted(run[0])
     run = [first, *run[1:]]
     before = [_parted(kept[0])[1], *kept[1:]] if kept else []
@@ -301,7 +301,7 @@ def _sorted(
     cut = next(index for index, statement in enumerate(statements) if not _is_import(statement))
     if cut != len(before):
         return [_above(run[0], lead), *run[1:]]
-    # What stays is the same nodes, so that nothing takes them for rewritten.
+    # Unchanged imports stay the same nodes, so that they do not count as rewritten.
     nodes = {_code_alone(statement): statement for statement in run}
     found = [syntax.typed(statement, cst.SimpleStatementLine) for statement in statements[cut + 1 :]]
     placed = [
@@ -313,7 +313,7 @@ def _sorted(
 def _parted(
     statement: cst.SimpleStatementLine,
 ) -> tuple[Sequence[cst.EmptyLine], cst.SimpleStatementLine]:
-    """Take off what stands above a statement up to the last blank line there."""
+    """Return the lines above a statement up to the last blank one, and the statement without them."""
     lines = statement.leading_lines
     cut = max((index + 1 for index, line in enumerate(lines) if line.comment is None), default=0)
     return lines[:cut], statement.with_changes(leading_lines=lines[cut:])
@@ -329,7 +329,7 @@ def _code_alone(statement: cst.SimpleStatementLine) -> str:
 
 
 def _runs_of_imports(body: Sequence[cst.CSTNode]) -> Iterator[tuple[int, int]]:
-    """Yield where each unbroken run of import statements begins and ends."""
+    """Yield the start and end of each unbroken run of import statements."""
     start = 0
     for index, statement in enumerate([*body, None]):
         if not _is_import(statement):

@@ -1,6 +1,6 @@
-"""What a name means at a place: libcst's scopes say who binds it, and what they leave open stays open.
+"""Resolve names at a place with libcst's scopes.
 
-Scopes know no order. Of a name that is bound twice nobody here guesses which of both it holds.
+Scopes have no order, so a name that is bound twice may hold either value.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _BINDING = frozenset({"asname", "name", "names", "rest", "target", "targets"})
 
 @dataclass(frozen=True)
 class Value:
-    """An expression that a name is given, and where in the module it stands."""
+    """An expression that a name is bound to, and its place in the module."""
 
     path: Path
     node: cst.BaseExpression
 
 
 class Names:
-    """The names of one module, or of what was taken out of one."""
+    """The names of one module or of a part of one."""
 
     def __init__(self, module: cst.Module) -> None:
-        # A rewritten module may have one node at two places, of which metadata know only the last.
+        # A rewritten module may contain one node twice, of which metadata cover only the last.
         wrapper = MetadataWrapper(module)
         self._module = wrapper.module
         self._scopes = wrapper.resolve(ScopeProvider)
@@ -64,7 +64,7 @@ class Names:
             self._note(path, node)
 
     def _note(self, path: Path, node: cst.CSTNode) -> None:
-        """Keep what is given, and what binds a name without being an assignment to libcst."""
+        """Record values, and bindings that libcst does not treat as assignments."""
         if isinstance(node, cst.Assign):
             for target in node.targets:
                 self._values[target.target] = Value((*path, ("value", None)), node.value)
@@ -94,20 +94,20 @@ class Names:
             binder.record_assignment(syntax.typed(node.target, cst.Name).value, node.target)
 
     def values(self, path: Path, name: str) -> tuple[Value | None, ...]:
-        """Return what ``name`` may hold at a place, None for what no one expression says; empty if nothing binds it.
+        """Return what ``name`` may hold at a place; None for an unknown value, empty if nothing binds it.
 
-        A name that a ``global`` or ``nonlocal`` declares anywhere may hold anything.
+        A name with a ``global`` or ``nonlocal`` declaration anywhere may hold anything.
         """
         found = self._bindings(self._binder_at(path), name)
         outermost = {each.scope for each in found if isinstance(each.scope, ClassScope | GlobalScope)}
-        # A class or a module that does not come to its own binding reads that of what lies around it.
+        # A class or module whose own binding is not reached yet reads the enclosing one.
         falls_back = any(each.parent[name] for each in outermost)
         is_hidden = self._has_star and any(isinstance(each, GlobalScope) for each in outermost)
         is_open = falls_back or is_hidden or name in self._declared
         return (*self._given_by(found), *([None] if is_open else []))
 
     def own_values(self, scope: Scope, name: str) -> tuple[Value | None, ...]:
-        """Return what a scope itself gives ``name``, None for what no one expression says."""
+        """Return what a scope itself binds ``name`` to; None for an unknown value."""
         binder = self._inside(scope)
         return self._given_by({each for each in binder[name] if each.scope is binder})
 
@@ -116,17 +116,17 @@ class Names:
         return tuple(None if node is None else self._values.get(node) for node in nodes)
 
     def means_another(self, inner: Path, name: str, scope: Scope) -> bool:
-        """Tell whether ``name`` is bound in or around ``scope`` and is another variable at a place inside it."""
+        """Return whether ``name`` is bound in or around ``scope`` and is a different variable at a place inside it."""
         outer = self._owners(self._inside(scope), name)
         return bool(outer) and self._owners(self._binder_at(inner), name) != outer
 
     def bound_in(self, scope: Scope) -> frozenset[str]:
-        """Return the names that a scope itself binds, in whichever way."""
+        """Return the names that a scope itself binds in any way."""
         binder = self._inside(scope)
         return frozenset(each.name for each in binder.assignments if isinstance(each, Assignment))
 
     def is_imported(self, scope: Scope, name: str) -> bool:
-        """Tell whether imports alone bind a name that is read in a scope, or nothing does."""
+        """Return whether only imports bind a name that is read in a scope, or nothing does."""
         found = self._bindings(self._inside(scope), name)
         return all(isinstance(each, BuiltinAssignment | ImportAssignment) for each in found)
 
@@ -134,10 +134,10 @@ class Names:
         return {each.scope for each in self._bindings(binder, name) if isinstance(each, Assignment)}
 
     def _bindings(self, binder: Binder, name: str) -> set[BaseAssignment]:
-        """Return all that binds the variable that ``name`` is in a scope."""
+        """Return all bindings of the variable that ``name`` refers to in a scope."""
         found = set(binder[name])
         owner = next((each.scope for each in found), None)
-        # A walrus in a comprehension binds what lies around it.
+        # A walrus in a comprehension binds in the enclosing scope.
         if isinstance(owner, ComprehensionScope) and all(_node(each) in self._walruses for each in found):
             return self._bindings(owner.parent, name)
         return found
@@ -151,7 +151,7 @@ class Names:
         return self._binder(syntax.node_at(self._module, path))
 
     def _inside(self, scope: Scope) -> Binder:
-        """Return where the names go that a module, class or function itself binds."""
+        """Return the libcst scope of the names that a module, class or function itself binds."""
         if not scope.path:
             return self._binder(self._module)
         block = syntax.typed(syntax.node_at(self._module, scope.block), cst.BaseSuite)  # type: ignore[type-abstract]
@@ -164,15 +164,15 @@ def _node(binding: BaseAssignment) -> cst.CSTNode | None:
 
 @collector.kept(4)
 def names_of(module: cst.Module) -> Names:
-    """Return what the names of a module mean, which is worked out once while that is asked for."""
+    """Return the resolved names of a module; cached while the module is in use."""
     return Names(module)
 
 
 @collector.kept(1 << 14)
 def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names that something at or below a node might bind, and those that an import there does.
+    """Return the names that a node may bind, and those that imports in it bind.
 
-    What is in neither is bound by nothing there, which takes no scopes to say.
+    A name in neither set is certainly not bound there, which takes no scope analysis to tell.
     """
     given: set[str] = set()
     imported: set[str] = set()
@@ -183,7 +183,7 @@ def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
             given |= {found.value} if is_target else set()
         elif type(found) is cst.ImportAlias:
             imported.add(bound_as(found))
-        elif type(found) in syntax.STATEMENTS:  # An edit leaves most of them as they are.
+        elif type(found) in syntax.STATEMENTS:  # Most statements stay the same between edits.
             given, imported = (
                 one | other for one, other in zip((given, imported), may_bind(found), strict=True)
             )
@@ -208,14 +208,14 @@ def imported_names(module: cst.Module) -> set[str]:
 
 
 def imports_in(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:
-    """Return the imports on the line of a statement."""
+    """Return the imports in a simple statement."""
     if isinstance(statement, cst.SimpleStatementLine):
         return [small for small in statement.body if isinstance(small, (cst.Import, cst.ImportFrom))]
     return []
 
 
 def given_names(node: cst.CSTNode) -> frozenset[str]:
-    """Return the names that something at or below a node gives a value of its own, such as ``name = value``."""
+    """Return the names that a node binds to a value, as in ``name = value``."""
     return frozenset(
         each.value
         for path, each in syntax.descend(node)
@@ -224,24 +224,24 @@ def given_names(node: cst.CSTNode) -> frozenset[str]:
 
 
 def bound_by(scope: Scope, names: Iterable[str]) -> frozenset[str]:
-    """Return which of the names a module, class or function itself binds, in whichever way."""
+    """Return those of the names that a module, class or function itself binds in any way."""
     wanted = _bindable(scope.node, names, imports=True)
     return names_of(scope.module).bound_in(scope).intersection(wanted) if wanted else frozenset()
 
 
 def bound_otherwise(scope: Scope, names: Iterable[str]) -> list[str]:
-    """Return which of the names a scope binds, but not by a definition or an assignment, nor a module by an import."""
+    """Return the names that a scope binds, except by definitions, assignments and, in a module, imports."""
     plainly = bound_names(scope) | (set() if scope.path else imported_names(scope.module))
     return sorted(bound_by(scope, set(names) - plainly))
 
 
 def hidden(scope: Scope, names: Iterable[str]) -> list[str]:
-    """Return which of the names are something else, in a scope, than what imports bind."""
+    """Return those of the names that mean something other than an import in a scope."""
     wanted = _bindable(scope.module, names, imports=False)
     return [name for name in wanted if not names_of(scope.module).is_imported(scope, name)]
 
 
 def _bindable(node: cst.CSTNode, names: Iterable[str], *, imports: bool) -> list[str]:
-    """Return which of the names something at or below a node might bind, by more than imports or by those too."""
+    """Return those of the names that a node may bind; with ``imports``, also by imports."""
     given, imported = may_bind(node)
     return [name for name in names if name in given or (imports and name in imported)]

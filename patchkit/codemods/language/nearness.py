@@ -1,4 +1,4 @@
-"""Where a pattern comes nearest to matching: the statements that it looks for, and the first one that is not there."""
+"""Find where a pattern comes nearest to matching, and its first statement without a match."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.syntax import Path
 
 _LIKE = 0.5
-"""How many of the names of a pattern's statement another one has to have to be like it."""
+"""The share of the names in a pattern's statement that similar code must have."""
 _ENOUGH = 1 / 3
-"""How much of a pattern has to be there for a place to be its place."""
+"""The share of a pattern that must match for a place to count as near."""
 
 
 class Near(NamedTuple):
-    """The statements ``start`` to ``end`` of a block, from the first to the last that a pattern looks for.
+    """The statements ``start`` to ``end`` of a block, between the first and the last that a pattern matches.
 
-    ``share`` is how much of the pattern is there, at most 1. ``missing`` is its first line that does not match, and
-    ``closest`` the statement that comes closest to that; where each line matches, ``missing`` is empty and
-    ``closest`` the first statement that stands between two and that the pattern does not pass over. Of a statement of
-    several lines, ``missing`` is the smallest part that does not match, and ``instead`` is what ``closest`` has there.
+    ``share`` is the share of the pattern that matches, at most 1. ``missing`` is its first line without a match, and
+    ``closest`` the statement most similar to it. If each line matches, ``missing`` is empty and ``closest`` is the
+    first statement in between that the pattern does not skip. For a statement of several lines, ``missing`` is the
+    smallest part without a match, and ``instead`` the code of ``closest`` in its place.
     """
 
     block: Path
@@ -43,7 +43,7 @@ class Near(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """Statements of a pattern that are there, in order, each with its number among the statements of a block."""
+    """Matched statements of a pattern, in order, each with its index in the block."""
 
     score: float = 0.0
     first: int = -1
@@ -54,7 +54,7 @@ class _Chain(NamedTuple):
 
 
 def nearest_run(scope: Scope, pattern: Pattern) -> Near | None:
-    """Return where in a scope the most of a pattern's statements are, in their order; None if that is too little."""
+    """Return the place in a scope where most of a pattern's statements match in order; None if too few do."""
     wanted = _statements(pattern.statements)
     whole = sum(map(_weight, wanted))
     best: tuple[_Chain, Path, Sequence[cst.BaseStatement]] | None = None
@@ -81,7 +81,7 @@ def nearest_run(scope: Scope, pattern: Pattern) -> Near | None:
 
 
 def _parted(wanted: cst.CSTNode, node: cst.CSTNode) -> tuple[cst.CSTNode, cst.CSTNode]:
-    """Return the smallest part of a pattern's statement that does not match, and what stands in its place."""
+    """Return the smallest part of a pattern's statement that does not match, and the code in its place."""
     while type(wanted) is type(node):
         parts = [
             pair
@@ -99,7 +99,7 @@ def _brief(node: cst.CSTNode) -> str:
 
 
 def _between(pattern: Pattern, chain: _Chain, block: Path) -> Path | None:
-    """Return the first statement between two that the pattern has one behind the other."""
+    """Return the first statement between two that are adjacent in the pattern."""
     places = iter(chain.pairs)
     before: int | None = None
     for node in pattern.statements:
@@ -114,7 +114,7 @@ def _between(pattern: Pattern, chain: _Chain, block: Path) -> Path | None:
 
 
 def is_like(pattern: Pattern, node: cst.CSTNode) -> bool:
-    """Tell whether code has enough of the names of a pattern to be what it looks for."""
+    """Return whether code shares enough names with a pattern to be similar to it."""
     names = frozenset[str]().union(*map(_names, pattern.statements))
     return not names or len(names & syntax.names_in(node)) >= len(names) * _ENOUGH
 
@@ -140,7 +140,7 @@ def _weight(wanted: cst.CSTNode) -> float:
 
 
 def _aligned(wanted: Sequence[cst.CSTNode], body: Sequence[cst.CSTNode]) -> _Chain:
-    """Return the chain with the highest score, the shortest of several."""
+    """Return the chain with the highest score; of several, the shortest."""
     above = [_Chain()] * (len(body) + 1)
     for number, statement in enumerate(wanted):
         row = [_Chain()]
@@ -155,7 +155,7 @@ def _aligned(wanted: Sequence[cst.CSTNode], body: Sequence[cst.CSTNode]) -> _Cha
 
 
 def _likeness(wanted: cst.CSTNode, node: cst.CSTNode) -> float:
-    """Return the statement's weight where a node matches it, less where it holds a match or has names of it, or 0."""
+    """Return the statement's weight if a node matches it, less if it contains a match or shares names, else 0."""
     names = _names(wanted)
     common = len(names & syntax.names_in(node)) / len(names) if names else 0.0
     all_there = not names or common == 1.0
@@ -166,13 +166,13 @@ def _likeness(wanted: cst.CSTNode, node: cst.CSTNode) -> float:
     if type(wanted) is not type(node):
         return 0.0
     targets = _assigned(wanted)
-    if targets:  # A statement is about what it assigns to, whatever it takes that from.
+    if targets:  # The target of an assignment identifies it better than its value.
         common = max(common, 0.75) if targets & _assigned(node) else common / 2
     return 0.9 * common * _weight(wanted) if common >= _LIKE else 0.0
 
 
 def _holds(node: cst.CSTNode, wanted: cst.CSTNode) -> bool:
-    """Tell whether a statement that a pattern looks for stands in a block of another one, and no definition."""
+    """Return whether a block of a statement contains a match of ``wanted``, which is not a definition."""
     return not isinstance(node, cst.FunctionDef | cst.ClassDef) and any(
         type(each) is type(wanted) and match_node(wanted, each, {}) is not None
         for _, block in syntax.blocks_in(node)
@@ -209,7 +209,7 @@ def _first_unmatched(
 
 
 def _unmatched_inside(wanted: cst.CSTNode, node: cst.CSTNode, where: Path) -> tuple[cst.CSTNode, Path | None]:
-    """Return what does not match of a statement: one in its blocks where its header matches."""
+    """Return the part of a statement that does not match: a statement in its blocks if its header matches."""
     if isinstance(wanted, cst.BaseCompoundStatement):
         for name in syntax.meaning_fields(type(wanted)):
             left, right = getattr(wanted, name), getattr(node, name)

@@ -1,9 +1,9 @@
-"""A pattern matches code by structure and names what it found; a template writes code with those names.
+"""Patterns match code by structure and bind names; templates write code with these names.
 
-Both are Python with three additions. ``$name`` stands for any expression (twice the same name: twice the
-same expression; ``$_`` is never remembered). ``...`` as an argument stands for any further arguments, as a
-statement for any statements between, and as the only statement of a block for any block. ``$$name`` on a line
-of its own stands for any run of statements, which a template writes back as they were, comments and all.
+Both are Python with three additions. ``$name`` matches any expression (the same name twice: the same expression
+twice; ``$_`` is not bound). ``...`` as an argument matches any further arguments, as a statement any statements in
+between, and as the only statement of a block any block. ``$$name`` on its own line matches any run of statements,
+which a template writes back with their comments.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _bind(name: str, value: Value, bindings: Bindings) -> Bindings | None:
 
 
 def _is_open(node: object) -> bool:
-    """Tell whether this is the argument ``...``."""
+    """Return whether a node is the argument ``...``."""
     return isinstance(node, cst.Arg) and isinstance(node.value, cst.Ellipsis) and node.keyword is None
 
 
@@ -74,7 +74,7 @@ def _match_arguments(
 
 
 def match_node(pattern: object, node: object, bindings: Bindings) -> Bindings | None:
-    """Match one node (or field value); return the bindings extended, or ``None``."""
+    """Return the bindings extended by the match of one node or field value, or ``None``."""
     name = variable(pattern)
     if name is not None:
         return _bind(name, node, bindings) if isinstance(node, cst.CSTNode) else None
@@ -94,7 +94,7 @@ def match_node(pattern: object, node: object, bindings: Bindings) -> Bindings | 
 
 def _match_fields(pattern: cst.CSTNode, node: object, bindings: Bindings) -> Bindings | None:
     if isinstance(pattern, cst.Assign) and isinstance(node, cst.AnnAssign):
-        # An annotation says nothing about what the statement does.
+        # An annotation does not change the effect of an assignment.
         if len(pattern.targets) != 1 or node.value is None:
             return None
         step = match_node(pattern.targets[0].target, node.target, bindings)
@@ -123,7 +123,7 @@ def _match_fields(pattern: cst.CSTNode, node: object, bindings: Bindings) -> Bin
 
 
 class _Run:
-    """One search of a run of patterns among statements; what led nowhere once is not tried again."""
+    """One search for a run of patterns among statements; it does not retry dead ends."""
 
     def __init__(self, pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], *, whole: bool) -> None:
         self.pattern = pattern
@@ -132,7 +132,7 @@ class _Run:
         self.dead: dict[tuple[int, int, int], Bindings] = {}
 
     def ends(self, at: int, bindings: Bindings, index: int = 0) -> Iterator[tuple[int, Bindings]]:
-        """Yield every (end, bindings) of a match from statement ``at``, shortest gaps first."""
+        """Yield the end and bindings of every match from statement ``at``, shortest gaps first."""
         key = (index, at, id(bindings))
         if key in self.dead:
             return
@@ -175,7 +175,7 @@ def _between(nodes: Iterable[cst.CSTNode], other: cst.CSTNode) -> list[cst.CSTNo
 
 
 class _Indent(cst.CSTTransformer):
-    """Blocks on their header's line become indented ones, as which they are matched."""
+    """Turns blocks on their header's line into indented blocks, which match alike."""
 
     def leave_SimpleStatementSuite(  # noqa: N802
         self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
@@ -193,7 +193,7 @@ class _Loosen(cst.CSTTransformer):
 
 def _loosened(statement: cst.CSTNode) -> cst.CSTNode:
     loose = statement.visit(_Loosen())
-    assert isinstance(loose, cst.CSTNode)  # It takes nothing out.
+    assert isinstance(loose, cst.CSTNode)  # It removes no node.
     return loose
 
 
@@ -210,10 +210,10 @@ def _compiled(text: str) -> tuple[cst.CSTNode, ...]:
 
 @dataclass(frozen=True)
 class Match:
-    """Where a pattern matched.
+    """A match of a pattern.
 
-    A run of statements: ``path`` is its block, ``start`` and ``end`` its bounds there.
-    An expression: ``path`` is the expression itself and ``start`` is ``None``.
+    For a run of statements, ``path`` is its block, and ``start`` and ``end`` are its bounds there. For an expression,
+    ``path`` is the expression itself and ``start`` is ``None``.
     """
 
     path: Path
@@ -224,25 +224,25 @@ class Match:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A compiled pattern; a single expression matches anywhere inside statements, too."""
+    """A compiled pattern; a single expression also matches inside statements."""
 
     text: str
     statements: tuple[cst.CSTNode, ...] = field(repr=False, compare=False)
 
     @classmethod
     def compile(cls, text: str) -> Pattern:
-        """Compile ``text``; raises PatternError where it is not Python with placeholders."""
+        """Return ``text`` compiled. Raise PatternError if it is not Python with placeholders."""
         return cls(text, _compiled(text))
 
     @property
     def loose(self) -> Pattern:
-        """The pattern that passes over further statements, between its own and around those of its blocks."""
+        """The pattern with any further statements allowed between its statements and around those of its blocks."""
         spread = [_loosened(statement) for statement in self.statements]
         return Pattern(self.text, tuple(_between(spread, _RUN)))
 
     @property
     def is_expression(self) -> bool:
-        """Whether this is a single expression."""
+        """Whether the pattern is a single expression."""
         return (
             len(self.statements) == 1
             and lone_expression(self.statements[0]) is not None
@@ -251,24 +251,24 @@ class Pattern:
 
     @property
     def expression(self) -> cst.BaseExpression:
-        """The single expression that this is; TypeError where it is none."""
+        """The pattern's single expression. Raise TypeError if it is not one."""
         return syntax.as_expression(lone_expression(self.statements[0]))
 
     @property
     def is_call(self) -> bool:
-        """Whether this is a single call."""
+        """Whether the pattern is a single call."""
         return len(self.statements) == 1 and isinstance(lone_expression(self.statements[0]), cst.Call)
 
     @property
     def passes_over(self) -> bool:
-        """Whether it passes over statements or arguments without a name, which no template can write back."""
+        """Whether it matches statements or arguments without a name, which no template can write back."""
         nodes = [node for statement in self.statements for _, node in syntax.descend(statement)]
         return any(run_name(node) == "_" or _is_open(node) for node in nodes)
 
     def find(self, root: cst.CSTNode, path: Path = (), given: Bindings | None = None) -> list[Match]:
         """Return every match at or below ``root``, in source order.
 
-        ``path`` is the address of ``root``; names in ``given`` stand for what they are bound to there.
+        ``path`` is the path of ``root``; names in ``given`` match only what they are bound to there.
         """
         if not self._names <= syntax.names_in(root):
             return []
@@ -286,7 +286,7 @@ class Pattern:
         return any(isinstance(node, (cst.FunctionDef, cst.Parameters)) for node in nodes)
 
     def _may_be_in(self, node: cst.CSTNode) -> bool:
-        """Tell whether ``node`` has the names; of a definition not all names have to be there for a match."""
+        """Return whether ``node`` has the pattern's names; a pattern with definitions can match without all of them."""
         return self._has_definition or self._names <= syntax.names_in(node)
 
     def _find_expressions(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:

@@ -1,4 +1,4 @@
-"""A pattern and a template are Python in which ``$name`` is an expression and ``$$name`` a run of statements."""
+"""Parse patterns and templates: Python with ``$name`` for an expression and ``$$name`` for statements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Bindings = dict[str, Value]
 
 
 class PatternError(ValueError):
-    """The text is not a pattern."""
+    """The text is not a valid pattern."""
 
 
 def _encode(text: str) -> str:
@@ -29,16 +29,16 @@ def _encode(text: str) -> str:
 
 
 def decoded(code: str) -> str:
-    """Return code of a pattern as its text has it."""
+    """Return the source of a pattern with its placeholders as written."""
     return code.replace(STATEMENTS, "$$").replace(VARIABLE, "$")
 
 
 @cache
 def parse(text: str) -> cst.Module:
-    """Return the module that a text with placeholders reads as; PatternError where it is not Python."""
+    """Return the module for a text with placeholders. Raise PatternError if it is not valid Python."""
     source = _encode(text) + "\n"
     if is_deep(source.encode(errors="replace")):
-        raise PatternError(f"nests more than {MAX_DEPTH} deep")
+        raise PatternError(f"nested more than {MAX_DEPTH} levels deep")
     try:
         return cst.parse_module(source)
     except cst.ParserSyntaxError as error:
@@ -49,10 +49,10 @@ def parse(text: str) -> cst.Module:
 
 @cache
 def as_written(code: str) -> cst.Module:
-    """Return the module that a text without placeholders reads as; PatternError where it is not Python."""
+    """Return the module for a text without placeholders. Raise PatternError if it is not valid Python."""
     source = code.strip("\n") + "\n"
     if is_deep(source.encode(errors="replace")):
-        raise PatternError(f"nests more than {MAX_DEPTH} deep")
+        raise PatternError(f"nested more than {MAX_DEPTH} levels deep")
     try:
         return cst.parse_module(source)
     except cst.ParserSyntaxError as error:
@@ -60,14 +60,14 @@ def as_written(code: str) -> cst.Module:
 
 
 def variable(node: object) -> str | None:
-    """Return the name that a ``$name`` has, ``None`` for any other node."""
+    """Return the name of a ``$name``; ``None`` for any other node."""
     if isinstance(node, cst.Name) and node.value.startswith(VARIABLE):
         return node.value[len(VARIABLE) :]
     return None
 
 
 def lone_expression(statement: object) -> cst.BaseExpression | None:
-    """Return the expression that a statement consists of, ``None`` if it does not."""
+    """Return the expression that is the whole statement; ``None`` for any other statement."""
     if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
         small = statement.body[0]
         if isinstance(small, cst.Expr):
@@ -76,7 +76,7 @@ def lone_expression(statement: object) -> cst.BaseExpression | None:
 
 
 def run_name(statement: object) -> str | None:
-    """Return the name of a run of statements, ``_`` for ``...``, ``None`` for any other statement."""
+    """Return the name of a run of statements, ``_`` for ``...``; ``None`` for any other statement."""
     value = lone_expression(statement)
     if isinstance(value, cst.Ellipsis):
         return "_"
@@ -86,5 +86,5 @@ def run_name(statement: object) -> str | None:
 
 
 def placeholders(text: str) -> frozenset[str]:
-    """Return the placeholders in a pattern or template, as they are written there."""
+    """Return the placeholders in a pattern or template, as written."""
     return frozenset(match[0] for match in _PLACEHOLDER.finditer(text))

@@ -1,4 +1,4 @@
-"""An expression keeps its meaning where it is put: it gets parentheses where its new place binds tighter."""
+"""Parenthesize an expression where its new place binds tighter."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _OPERAND_PLACES = (
 
 
 def as_operand(value: cst.BaseExpression) -> cst.BaseExpression:
-    """Return ``value`` in parentheses unless it has them or binds as tightly as a name."""
+    """Return ``value`` in parentheses, unless it has them or binds as tightly as a name."""
     if isinstance(value, _ATOMS) or value.lpar:
         return value
     return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def as_argument(value: cst.BaseExpression) -> cst.BaseExpression:
-    """Return ``value`` as one among several arguments, in parentheses only where a comma would divide it."""
+    """Return ``value`` as one of several arguments, in parentheses only if a comma would split it."""
     return as_operand(value) if isinstance(value, _LOOSER_THAN_ARGUMENTS) else value
 
 
 def in_place_of(old: cst.BaseExpression, new: cst.BaseExpression, parent: cst.CSTNode) -> cst.BaseExpression:
-    """Return ``new`` as it has to be written where ``old`` stands in ``parent``."""
+    """Return ``new`` with the parentheses that it needs in place of ``old`` in ``parent``."""
     if old.lpar and not new.lpar:
         return new.with_changes(lpar=old.lpar, rpar=old.rpar)
     return as_operand(new) if isinstance(parent, _OPERAND_PLACES) else as_argument(new)

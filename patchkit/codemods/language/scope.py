@@ -1,4 +1,4 @@
-"""A scope is a named place in a module: the module itself, a class, a function or a method."""
+"""Scopes: a module, class, function or method, by its dotted name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Definition = cst.ClassDef | cst.FunctionDef
 
 @dataclass(frozen=True)
 class Scope:
-    """One place in ``module``; ``name`` is dotted (``Class.method``) and empty for the module."""
+    """One scope in ``module``; ``name`` is dotted (``Class.method``) and empty for the module."""
 
     module: cst.Module
     path: Path
@@ -32,12 +32,12 @@ class Scope:
 
     @property
     def block(self) -> Path:
-        """Address of the scope's own block of statements."""
+        """Path of the scope's own block of statements."""
         return self.path if not self.path else (*self.path, ("body", None))
 
     @property
     def body(self) -> tuple[cst.BaseStatement, ...]:
-        """The scope's own statements, also where they stand on the line of its header."""
+        """The scope's own statements, including those on its header's line."""
         return tuple(syntax.statements_of(syntax.node_at(self.module, self.block)) or ())
 
     def with_node(self, node: cst.CSTNode) -> cst.Module:
@@ -52,12 +52,12 @@ class Scope:
         return self.replace(self.block, block.with_changes(body=statements))
 
     def replace(self, path: Path, node: cst.CSTNode) -> cst.Module:
-        """Return the module with the node at ``path`` (an address in the module) replaced."""
+        """Return the module with the node at ``path``, a path in the module, replaced."""
         return syntax.replaced(self.module, path, node)
 
 
 def members(scope: Scope) -> Iterator[tuple[Path, Definition]]:
-    """Yield the classes and functions a scope itself defines, also under ``if``, ``try`` and ``with``."""
+    """Yield the classes and functions that a scope itself defines, including under ``if``, ``try`` and ``with``."""
     yield from _members(syntax.node_at(scope.module, scope.block), scope.block)
 
 
@@ -80,7 +80,7 @@ def _members_below(statement: cst.CSTNode, path: Path) -> Iterator[tuple[Path, D
 
 
 def resolve(module: cst.Module, dotted: str) -> list[Scope]:
-    """Return every scope of ``module`` with this dotted name, which may be defined more than once."""
+    """Return every scope of ``module`` with this dotted name; a name may be defined several times."""
     found = [Scope(module, (), "")]
     for part in dotted.split(".") if dotted else ():
         found = [

@@ -1,4 +1,4 @@
-"""What was looked for and what was found is said in one line, and an expression at a site is replaced."""
+"""Messages about sites that do not match, and replacement of an expression at a site."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def statement_at(module: cst.Module, path: Path) -> Path:
-    """Return the address of the innermost statement that holds ``path``; of the module where none does."""
+    """Return the path of the innermost statement that contains ``path``; that of the module if none does."""
     for cut in range(len(path), 0, -1):
         if isinstance(syntax.node_at(module, path[:cut]), cst.BaseStatement):
             return path[:cut]
@@ -34,19 +34,19 @@ def statement_at(module: cst.Module, path: Path) -> Path:
 
 
 def line_of(scope: Scope, path: Path) -> str:
-    """Return the first line of the statement that holds ``path``, for a message."""
+    """Return the first line of the statement that contains ``path``, for a message."""
     return first_line_of(syntax.node_at(scope.module, statement_at(scope.module, path)))
 
 
 def several(scope: Scope, paths: Iterable[Path]) -> str:
-    """Return the message that more than one place matches, with the line of each."""
+    """Return the message for several matches, with the line of each."""
     places = dict.fromkeys(statement_at(scope.module, path) for path in paths)
     lines = ", ".join(f"`{line_of(scope, place)}`" for place in sorted(places, key=syntax.order))
     return f"several places match, expected one: {lines}"
 
 
 def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, Near] | None:
-    """Return the pattern of statements of which the most is there, and where; None if nothing of them is."""
+    """Return the pattern of statements that matches best, and where; None if none matches in part."""
     near = ((find, nearest_run(scope, find)) for find in finds if not find.is_expression)
     there = [(find, found) for find, found in near if found is not None]
     return max(there, key=lambda each: each[1].share, default=None)
@@ -58,7 +58,7 @@ def lines_of(pattern: Pattern) -> list[str]:
 
 
 def unmatched(scope: Scope, finds: Sequence[Pattern]) -> str:
-    """Return which line of the nearest of several patterns does not match, and the line that comes closest to it."""
+    """Return the message for patterns that do not match: the nearest one's missing line and the closest line to it."""
     found = nearest_of(scope, finds)
     if found is None:
         return f"expected `{brief(finds[0])}`; {nearest(scope, finds[0].text)}"
@@ -66,9 +66,7 @@ def unmatched(scope: Scope, finds: Sequence[Pattern]) -> str:
     closest = line_of(scope, near.closest) if near.closest is not None else ""
     if not near.missing:
         return (
-            f"expected `{brief(find)}`; `{closest}` stands between"
-            if closest
-            else f"expected `{brief(find)}`"
+            f"expected `{brief(find)}`; `{closest}` is in between" if closest else f"expected `{brief(find)}`"
         )
     if near.instead:
         return f"expected `{near.missing}`, found `{near.instead}`; {_nearest_is(closest)}"
@@ -80,26 +78,26 @@ def unmatched(scope: Scope, finds: Sequence[Pattern]) -> str:
 
 
 def _nearest_is(line: str) -> str:
-    return f"the nearest line is `{line}`" if line else "no line is like it"
+    return f"the nearest line is `{line}`" if line else "no line is similar"
 
 
 def nearest(scope: Scope, wanted: str) -> str:
-    """Return the line of the scope that is most like ``wanted``, for a message on what was found.
+    """Return the line of the scope most similar to ``wanted``, for a message.
 
-    A statement that assigns to the same name is, whatever it assigns; else one that passes the same as it does, the
-    line that reads most alike, or one that speaks of the same.
+    In order of preference: an assignment to the same name, a call with the same argument, the most similar line, a
+    line with the same dotted name.
     """
     return _nearest_is(_nearest_line(scope, wanted))
 
 
 def closest(scope: Scope, wanted: str) -> Path | None:
-    """Return the address of the innermost statement with the line that ``nearest`` names; None if there is none."""
+    """Return the path of the innermost statement with the line that ``nearest`` names; None if there is none."""
     line = _nearest_line(scope, wanted)
     return _holding(scope, line)
 
 
 def _holding(scope: Scope, line: str) -> Path | None:
-    """Return the address of the innermost statement with a line."""
+    """Return the path of the innermost statement with a line."""
     holding = [
         path
         for path, node in syntax.descend(scope.node, scope.path)
@@ -145,7 +143,7 @@ def _assigning(scope: Scope, name: str) -> list[str]:
 
 
 def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examination.Examination:
-    """Return what the patterns that must hold around a site bind; all matches of a pattern have to agree."""
+    """Return the bindings of the patterns that must match around a site; all matches of a pattern must agree."""
     bindings: Bindings = {}
     for pattern in given:
         found = pattern.find(scope.node, scope.path, bindings)
@@ -172,7 +170,7 @@ def brief(pattern: Pattern) -> str:
 
 
 def replace_expression(module: cst.Module, path: Path, new: cst.BaseExpression, note: str) -> cst.Module:
-    """Return the module with the expression at ``path`` replaced, and noted above its statement."""
+    """Return the module with the expression at ``path`` replaced and ``note`` above its statement."""
     old = syntax.as_expression(syntax.node_at(module, path))
     written = in_place_of(old, new, syntax.node_at(module, path[:-1]))
     changed = syntax.replaced(module, path, written)
@@ -187,7 +185,7 @@ def noted(module: cst.Module, path: Path, comments: Sequence[str], note: str) ->
 
 
 def _noted_statement(module: cst.Module, path: Path) -> Path:
-    """Return the statement above which a note on ``path`` goes: for an ``elif`` the first of its body."""
+    """Return the statement that carries the note for ``path``; for an ``elif``, the first of its body."""
     where = statement_at(module, path)
     node = syntax.node_at(module, where)
     if not (isinstance(node, cst.If) and where[-1][0] == "orelse"):

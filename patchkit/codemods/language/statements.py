@@ -1,4 +1,4 @@
-"""Statements at a site are replaced or get others around them; a site is one match, never a guess."""
+"""Replace statements at a site or insert others next to them; a site must match unambiguously."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def _inside(site: Match, outer: Match) -> bool:
 
 @dataclass(frozen=True)
 class CompiledVariant:
-    """One known shape of a site: what it looks like and what takes its place.
+    """One known form of a site, and the code that replaces it.
 
-    With a ``target`` only the expression of that name in ``find`` is replaced, and the rest stays as it is.
-    Where a statement between, one that a ``$$name`` stands for, matches one of ``clear_of``, there is no site.
+    With a ``target``, only the expression of that name in ``find`` is replaced. A match is no site if a statement
+    that a ``$$name`` matches also matches one of ``clear_of``.
     """
 
     find: Pattern
@@ -56,18 +56,18 @@ class CompiledVariant:
     clear_of: tuple[Pattern, ...] = ()
 
     def disturbing(self, match: Match) -> cst.CSTNode | None:
-        """Return the first statement between that matches one of ``clear_of``."""
+        """Return the first statement in between that matches one of ``clear_of``."""
         runs = [value for value in match.bindings.values() if isinstance(value, tuple)]
         between = [statement for run in runs for statement in run if isinstance(statement, cst.CSTNode)]
         return next((s for s in between if any(p.find(s, given=match.bindings) for p in self.clear_of)), None)
 
     def site(self, module: cst.Module, match: Match, place: str) -> Match | None:
-        """Return what is replaced, or gets statements beside it, for a match; None if that is no site."""
+        """Return the part of a match to replace or to insert next to; None if the match is not a site."""
         if self.target:
             return Match(_path_of(module, match, self.target), match.bindings)
         if match.start is not None or (place == "replace" and Pattern.compile(self.code).is_expression):
             return match
-        # Statements take the place of an expression only where that is a statement by itself.
+        # Statements can replace an expression only if it is a whole statement.
         alone = isinstance(syntax.node_at(module, match.path[:-1]), cst.Expr)
         is_site = place != "replace" or "$$found" in self.code or alone
         return _whole_statement(module, match) if is_site else None
@@ -81,11 +81,11 @@ class _Site(NamedTuple):
 
 @dataclass(frozen=True)
 class Statements:
-    """Replace what ``find`` matches by ``code`` (``$$found`` there: the matched statements as they were).
+    """Replace what ``find`` matches by ``code``, in which ``$$found`` stands for the matched statements.
 
-    ``place`` is ``replace``, ``before`` or ``after``. ``already`` are patterns of an edit already made.
-    ``context`` must match in the scope and bind names for the others. Of variants that match at one site the
-    first counts. With ``every`` all matches are edited, otherwise two are ambiguous.
+    ``place`` is ``replace``, ``before`` or ``after``. ``already`` are patterns of an edit already made. ``context``
+    must match in the scope and binds names for the others. Of several variants that match one site, the first is
+    used. With ``every`` all matches are edited; otherwise several are ambiguous.
     """
 
     variants: tuple[CompiledVariant, ...]
@@ -108,7 +108,7 @@ class Statements:
                 passed = variant.disturbing(match)
                 if passed is not None:
                     return examination.ambiguous(
-                        f"`{first_line_of(passed)}` stands between, expected nothing that the edit moves"
+                        f"`{first_line_of(passed)}` is in between and uses what the edit moves"
                     )
                 taken = [*marks, *(site.match for site in sites)]
                 place = variant.site(scope.module, match, self.place)
@@ -125,20 +125,20 @@ class Statements:
         for site in sites:
             if site.match.start is None and site.place.start is not None and _shares_line(scope, site.match):
                 line = line_of(scope, site.match.path)
-                return examination.ambiguous(f"`{line}` holds several statements, expected one a line")
+                return examination.ambiguous(f"`{line}` has several statements on one line, expected one")
         return examination.ready(lambda: self._rewrite(scope, sites, note))
 
     def _rewrite(self, scope: Scope, sites: Iterable[_Site], note: str) -> cst.Module:
         module = scope.module
         ordered = sorted(sites, key=lambda site: syntax.order(statement_path(site.place)))
-        # Last site first, so that the addresses of those before stay right; the first one carries the note.
+        # Last site first, so that earlier paths stay valid; the first site carries the note.
         for index, site in reversed(list(enumerate(ordered))):
             module = _edit_one(module, site.variant, site.place, self.place, note if index == 0 else "")
         return module
 
 
 def statement_path(match: Match) -> Path:
-    """Return the address of the first statement that a match covers, or of its expression."""
+    """Return the path of the first statement that a match covers, or of its expression."""
     return match.path if match.start is None else (*match.path, ("body", match.start))
 
 
@@ -172,7 +172,7 @@ def _edit_one(
 
 
 def statement_of(module: cst.Module, match: Match) -> Match | None:
-    """Return the match of whole statements; None for an expression that is no statement by itself on its line."""
+    """Return the match as whole statements; None for an expression that is not a statement of its own."""
     if match.start is not None:
         return match
     alone = isinstance(syntax.node_at(module, match.path[:-1]), cst.Expr)
@@ -182,13 +182,13 @@ def statement_of(module: cst.Module, match: Match) -> Match | None:
 
 
 def _shares_line(scope: Scope, match: Match) -> bool:
-    """Tell whether an expression stands on a line with other statements."""
+    """Return whether an expression is on a line with other statements."""
     above = [syntax.node_at(scope.module, match.path[:cut]) for cut in range(len(match.path))]
     return any(isinstance(node, cst.SimpleStatementLine) and len(node.body) > 1 for node in above)
 
 
 def _path_of(module: cst.Module, match: Match, name: str) -> Path:
-    """Return where the expression stands that a pattern bound to ``name``."""
+    """Return the path of the expression that a pattern bound to ``name``."""
     wanted = match.bindings[name]
     below = syntax.descend(syntax.node_at(module, match.path), match.path)
     return next(path for path, node in below if node is wanted)
@@ -199,7 +199,7 @@ def _with_lead(statement: cst.BaseStatement, lines: tuple[cst.EmptyLine, ...]) -
 
 
 def _whole_statement(module: cst.Module, match: Match) -> Match:
-    """Return the match of the statement that holds a matched expression."""
+    """Return the match of the statement that contains a matched expression."""
     for cut in range(len(match.path), 0, -1):
         name, index = match.path[cut - 1]
         is_in_block = isinstance(syntax.node_at(module, match.path[: cut - 1]), _BLOCKS)
@@ -217,7 +217,7 @@ def _blank(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
 
 
 def from_first_comment(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
-    """Return the lines above a statement without the blank ones that come first."""
+    """Return the lines above a statement without leading blank ones."""
     kept = list(lines)
     while kept and kept[0].comment is None:
         kept.pop(0)

@@ -1,4 +1,4 @@
-"""Addresses inside a syntax tree: every node has a path, and replacing there copies only what lies above."""
+"""Paths in a syntax tree; replacing a node copies only its ancestors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _any(_node: cst.CSTNode) -> bool:
 
 @cache
 def meaning_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """Return the fields of a node class that carry meaning: all but white space, comments and punctuation."""
+    """Return the fields of a node class that carry meaning: all except white space, comments and punctuation."""
     return tuple(
         field.name
         for field in dataclasses.fields(kind)
@@ -69,12 +69,12 @@ def meaning_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
 
 
 def _is_node(value: object) -> bool:
-    # Every class of nodes is an abstract one, whose instances `isinstance` is slow to tell from others.
+    # Node classes are abstract, for which `isinstance` is slow.
     return hasattr(value, "deep_clone")
 
 
 def children(node: cst.CSTNode) -> Iterator[tuple[Edge, cst.CSTNode]]:
-    """Yield each meaningful child with the edge that leads to it, in source order."""
+    """Yield each meaningful child with the edge to it, in source order."""
     for name in meaning_fields(type(node)):
         value = getattr(node, name)
         if _is_node(value):
@@ -88,7 +88,7 @@ def children(node: cst.CSTNode) -> Iterator[tuple[Edge, cst.CSTNode]]:
 def descend(
     node: cst.CSTNode, path: Path = (), among: Callable[[cst.CSTNode], bool] = _any
 ) -> Iterator[tuple[Path, cst.CSTNode]]:
-    """Yield ``node`` and everything below it with its path, outermost first; of statements only those ``among``."""
+    """Yield ``node`` and its descendants with their paths, outermost first; of statements only those ``among``."""
     ahead = [(path, node)]
     while ahead:
         where, found = ahead.pop()
@@ -107,7 +107,7 @@ def names_in(node: cst.CSTNode) -> frozenset[str]:
         found = ahead.pop()
         if type(found) is cst.Name:
             names.add(found.value)
-        elif type(found) in STATEMENTS:  # An edit leaves most of them as they are.
+        elif type(found) in STATEMENTS:  # Most statements stay the same between edits.
             names |= names_in(found)
         else:
             ahead += [child for _, child in children(found)]
@@ -136,24 +136,24 @@ def replace_at(root: cst.CSTNode, path: Path, new: cst.CSTNode) -> cst.CSTNode:
 
 
 def typed(node: object, kind: type[Node]) -> Node:
-    """Return ``node``, which has to be of this kind; TypeError where it is not."""
+    """Return ``node`` as a ``kind``. Raise TypeError if it is not one."""
     if not isinstance(node, kind):
-        raise TypeError(f"a {type(node).__name__} stands where a {kind.__name__} belongs")
+        raise TypeError(f"expected a {kind.__name__}, found a {type(node).__name__}")
     return node
 
 
 def as_statement(node: object) -> cst.BaseStatement:
-    """Return ``node``, which has to be a statement; TypeError where it is none."""
+    """Return ``node`` as a statement. Raise TypeError if it is not one."""
     return typed(node, cst.BaseStatement)  # type: ignore[type-abstract]
 
 
 def as_expression(node: object) -> cst.BaseExpression:
-    """Return ``node``, which has to be an expression; TypeError where it is none."""
+    """Return ``node`` as an expression. Raise TypeError if it is not one."""
     return typed(node, cst.BaseExpression)  # type: ignore[type-abstract]
 
 
 def order(path: Path) -> tuple[tuple[str, int], ...]:
-    """Return what sorts paths of one block by where they are."""
+    """Return a sort key for paths in source order."""
     return tuple((name, -1 if index is None else index) for name, index in path)
 
 
@@ -163,7 +163,7 @@ def replaced(module: cst.Module, path: Path, new: cst.CSTNode) -> cst.Module:
 
 
 def statements_of(block: cst.CSTNode) -> Sequence[cst.BaseStatement] | None:
-    """Return the statements of a module or a block, also of one on its header's line; ``None`` for other nodes."""
+    """Return the statements of a module or block, including one on its header's line; ``None`` for other nodes."""
     if isinstance(block, (cst.Module, cst.IndentedBlock)):
         return block.body
     if isinstance(block, cst.SimpleStatementSuite):
@@ -179,7 +179,7 @@ def blocks_in(
 ) -> Iterator[tuple[Path, cst.Module | cst.BaseSuite]]:
     """Yield every block of statements at or below ``node`` with its path, outermost first.
 
-    Compound statements that are not ``among`` are passed over with all their blocks.
+    Compound statements that are not ``among`` are skipped with all their blocks.
     """
     if isinstance(node, cst.SimpleStatementSuite):
         yield path, node
@@ -200,7 +200,7 @@ def blocks_in(
 
 
 def same(left: object, right: object) -> bool:
-    """Tell whether two nodes mean the same: equal but for white space, comments, parentheses and quoting."""
+    """Return whether two nodes are equal apart from white space, comments, parentheses and quotes."""
     if isinstance(left, cst.CSTNode):
         if type(left) is not type(right):
             return isinstance(right, cst.BaseSuite) and _same_blocks(left, right)
@@ -214,13 +214,13 @@ def same(left: object, right: object) -> bool:
             and all(same(a, b) for a, b in zip(left, right, strict=True))
         )
     if isinstance(left, cst.MaybeSentinel) or isinstance(right, cst.MaybeSentinel):
-        # What libcst fills in on its own is punctuation, but for a parameter such as `*args`.
+        # A default that libcst fills in is punctuation, except for a parameter such as `*args`.
         return not isinstance(left, cst.Param) and not isinstance(right, cst.Param)
     return left == right
 
 
 def _same_blocks(left: cst.CSTNode, right: cst.CSTNode) -> bool:
-    """Tell whether two blocks mean the same, one of which may stand on its header's line."""
+    """Return whether two blocks are equal, even if one is on its header's line."""
     return isinstance(left, cst.BaseSuite) and same(statements_of(left), statements_of(right))
 
 

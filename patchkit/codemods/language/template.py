@@ -1,4 +1,4 @@
-"""A template writes code with the names that a pattern bound; what has no value there is refused."""
+"""Templates: write code with the names that a pattern bound."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Fill(cst.CSTTransformer):
     def leave_EmptyLine(  # noqa: N802
         self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
     ) -> cst.EmptyLine:
-        # A blank line at the margin of a template stays blank where the template is indented.
+        # A blank line without indentation in a template stays blank if the template is indented.
         return updated_node if original_node.comment else updated_node.with_changes(indent=False)
 
     def leave_SimpleStatementLine(  # noqa: N802
@@ -62,7 +62,7 @@ class _Fill(cst.CSTTransformer):
 
 
 def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
-    """Return statements of ``template`` with its placeholders filled in; PatternError for a missing one."""
+    """Return the statements of ``template`` with its placeholders filled in. Raise PatternError for a missing one."""
     module = parse(template)
     header = module.header
     filled = module.with_changes(header=()).visit(_Fill(bindings))
@@ -74,7 +74,7 @@ def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
 
 
 def render_apart(template: str) -> tuple[cst.BaseStatement, ...]:
-    """Return statements of a template without placeholders, below as many blank lines as it begins with."""
+    """Return the statements of a template without placeholders, below as many blank lines as it begins with."""
     first, *rest = render(template, {})
     blank = len(template) - len(template.lstrip("\n"))
     lead = (*(cst.EmptyLine(indent=False),) * blank, *first.leading_lines)  # type: ignore[attr-defined]
@@ -82,7 +82,7 @@ def render_apart(template: str) -> tuple[cst.BaseStatement, ...]:
 
 
 def render_expression(template: str, bindings: Bindings) -> cst.BaseExpression:
-    """Return the one expression of ``template`` with all placeholders filled in."""
+    """Return the one expression of ``template`` with its placeholders filled in. Raise PatternError otherwise."""
     statements = render(template, bindings)
     value = lone_expression(statements[0]) if len(statements) == 1 else None
     if value is None:

@@ -1,4 +1,4 @@
-"""The texts of an edit are compiled, and what is wrong with one names the key that it stands under."""
+"""Compile the texts of an edit; errors name the key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def naming(key: str) -> Iterator[None]:
-    """Have what is wrong with a value say under which key the value stands."""
+    """Add the key to the message of a ValueError."""
     try:
         yield
     except ValueError as error:
@@ -23,18 +23,18 @@ def naming(key: str) -> Iterator[None]:
 
 
 def patterns(key: str, *texts: str) -> tuple[Pattern, ...]:
-    """Compile patterns."""
+    """Return the texts compiled as patterns."""
     with naming(key):
         return tuple(map(Pattern.compile, texts))
 
 
 def signs(key: str, *texts: str) -> tuple[Pattern, ...]:
-    """Compile patterns of code that is there already, in which people may since have put more statements."""
+    """Return patterns of code that may be present already, with any further statements in between."""
     return tuple(pattern.loose for pattern in patterns(key, *texts))
 
 
 def calls(key: str, *texts: str) -> tuple[Pattern, ...]:
-    """Compile patterns that are one call each."""
+    """Return the texts compiled as patterns, each a single call."""
     compiled = patterns(key, *texts)
     for pattern in compiled:
         if not pattern.is_call:
@@ -43,7 +43,7 @@ def calls(key: str, *texts: str) -> tuple[Pattern, ...]:
 
 
 def require_bound(key: str, code: str, *binding: str, pattern: bool = False) -> None:
-    """Refuse code with a placeholder that none of the texts in ``binding`` has; a pattern may have ``$_``."""
+    """Raise ValueError if code has a placeholder that no text in ``binding`` has; a pattern may have ``$_``."""
     unnamed = {"$_", "$$_"}
     bound = (
         placeholders("\n".join(binding)) | unnamed if pattern else placeholders("\n".join(binding)) - unnamed
@@ -53,7 +53,7 @@ def require_bound(key: str, code: str, *binding: str, pattern: bool = False) -> 
 
 
 def in_place(find: str, code: str) -> str:
-    """Return the pattern of an edit already made: the new code with what was found written out in it."""
+    """Return the pattern of an edit already made: the new code with ``$$found`` replaced by ``find``."""
     found = textwrap.dedent(find).strip()
     lines = []
     for line in code.splitlines():

@@ -1,4 +1,4 @@
-"""Edits of statements say how a site may look: one ``find`` or several with one ``code``, or pairs of them."""
+"""The keys of edits of statements: one or several ``find`` with one ``code``, or pairs of both."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One known shape of a site, or several, and the code that belongs there."""
+    """One known form of a site, or several, and their code."""
 
     find: str | tuple[str, ...]
     code: str
 
 
 class TargetVariant(Variant, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One known shape of a site; ``target`` names the one expression of ``find`` that ``code`` replaces."""
+    """One known form of a site; ``target`` names the expression of ``find`` that ``code`` replaces."""
 
     target: str = ""
 
 
 class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of every edit that looks for statements.
+    """The keys of every edit that searches for statements.
 
-    ``find`` is what a site looks like, or a list of the ways, all with one ``code``; ``variants`` are further
-    ways with a ``code`` of their own. ``already`` are patterns of other ways to have the change.
-    ``context`` are patterns that must match elsewhere in the scope; what they name can be used in ``code``.
-    ``clear_of`` are patterns that nothing may match in the statements that a ``$$name`` stands for.
+    ``find`` is the form of a site, or a list of forms with one ``code``; ``variants`` are further forms, each with
+    its own ``code``. ``already`` are patterns of other forms of the change. ``context`` are patterns that must match
+    elsewhere in the scope; ``code`` can use the names that they bind. ``clear_of`` are patterns that must not match
+    the statements that a ``$$name`` matches.
     """
 
     find: str | tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return tuple((find, pair.code) for pair in self.pairs for find in several(pair.find) or ("",))
 
     def build(self, place: str, *, every: bool = False) -> Codemod:
-        """Build the codemod; ValueError names the key that is wrong."""
+        """Return the codemod. Raise ValueError that names the malformed key."""
         context = texts.patterns("context", *self.context)
         clear_of = texts.patterns("clear_of", *self.clear_of)
         variants, signs = [], []
@@ -83,7 +83,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                     )
                 found = [] if target else ["$$found"]
                 texts.require_bound("code", pair.code, text, *self.context, *found)
-                # Without a run of statements nothing is between.
+                # Without a run of statements nothing is in between.
                 clear = clear_of if "$$" in text else ()
                 if clear:
                     texts.require_bound(

@@ -1,4 +1,4 @@
-"""One output format a file, named as ``--format`` names it: its ``document(answer)`` returns the text."""
+"""Output formats. Each module is one value of ``--format``; its ``document(answer)`` returns the text."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def names() -> tuple[str, ...]:
-    """Return the formats that every command with findings has."""
+    """Return the names of the formats, which every command with findings accepts."""
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")))
 
 
 def document(name: str, answer: SectionedReport) -> str:
-    """Return an answer in the format of that name, which is one of ``names()``."""
+    """Return the findings in the format ``name``, which is one of ``names()``."""
     write: Callable[[SectionedReport], str] = importlib.import_module(f"{__name__}.{name}").document
     return write(answer)

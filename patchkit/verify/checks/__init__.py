@@ -1,1 +1,1 @@
-"""One check a file, with the rules that its findings break."""
+"""The checks, one a module, each with its rules."""

@@ -1,4 +1,4 @@
-"""Every file that patches change compiles; nothing is run."""
+"""Check that every patched file compiles; no code is run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPILE = Rule("PV101", "does-not-compile", "a file that patches change is not v
 
 @register("compile", "Changed files compile", COMPILE, order=10, of_patches=True)
 def check(subject: Subject) -> Found:
-    """Compile the files that patches name, those with a patch's comment, and the runtime's."""
+    """Compile the files with edits of patches, those with a patch's comment, and the vendored runtime."""
     named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}
     inside = {file for file in subject.sources if file.startswith(f"{FOLDER}/")}
     files = sorted(file for file in named.union(inside, subject.signed) if file in subject.sources)
@@ -33,11 +33,11 @@ def _broken(file: str, source: bytes) -> Finding | None:
             warnings.simplefilter("ignore")
             compile(source, file, "exec", dont_inherit=True)
     except (RecursionError, MemoryError):
-        deep = "it nests deeper than this interpreter compiles"
-        return broken(COMPILE, file, 1, deep, "divide the longest of its expressions")
+        deep = "nested deeper than this interpreter can compile"
+        return broken(COMPILE, file, 1, deep, "split its longest expression")
     except SyntaxError as error:
         line = error.lineno or 1
-        return broken(COMPILE, file, line, f"not valid Python: {error.msg}", "mend the file")
+        return broken(COMPILE, file, line, f"not valid Python: {error.msg}", "fix the syntax error")
     except ValueError as error:
-        return broken(COMPILE, file, 1, f"not valid Python: {error}", "mend the file")
+        return broken(COMPILE, file, 1, f"not valid Python: {error}", "remove the null bytes")
     return None

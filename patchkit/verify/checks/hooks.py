@@ -1,4 +1,4 @@
-"""Every backend that the overlap plan stream can reach has the hook that a verify calls there."""
+"""Check that every backend within reach of the overlap plan stream defines the hook that a verify calls."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _WORKERS_OWN_CHECK = "require_overlap_hook"
 
 @register("hooks", "Backends have the overlap hook", MISSING, order=60)
 def check(subject: Subject) -> Found:
-    """Look at the backends that opted out of the mirror or that a worker names; otherwise at all.
+    """Check the backends that opted out of the mirror or that a worker names.
 
-    A worker that calls the hook without such a check may meet any backend of the tree.
+    For a worker that calls the hook without a check at startup, check all backends of the tree.
     """
     workers = _workers(subject)
     if not workers:
@@ -37,7 +37,7 @@ def check(subject: Subject) -> Found:
     backends = _backends(subject)
     names = _close(subject, workers)
     if subject.later is not None:
-        # A backend that a patch opts out, or that it has a worker name, was in reach of the hook before.
+        # A backend that a patch opts out, or names in a worker, could call the hook before the patch, too.
         names |= _close(subject.later, _workers(subject.later))
     close = [cls for cls in backends if cls.name in names]
     findings = [_missing(cls) for cls in close if not _has(subject, cls)]
@@ -49,7 +49,7 @@ def check(subject: Subject) -> Found:
 
 
 def _workers(subject: Subject) -> list[Function]:
-    """Return the functions that call the hook of a backend which is not their own."""
+    """Return the functions outside backends that call the hook of a backend."""
     callers = [f for module in subject.program.core for f in module.all_functions() if _calls(f, HOOK)]
     return [f for f in callers if mirror.BACKEND_ROOT not in _ancestors(subject, f)]
 
@@ -76,7 +76,7 @@ def _ancestors(subject: Subject, function: Function) -> frozenset[str]:
 
 
 def _named(module: Module) -> Iterator[str]:
-    """Yield the classes that a worker's file asks its backends to be instances of."""
+    """Yield the classes in the ``isinstance`` tests of a worker's file."""
     for node in walk(module.tree):
         if isinstance(node, ast.Call) and last_name(node.func) == "isinstance" and len(node.args) == 2:
             kinds = node.args[1]
@@ -89,9 +89,9 @@ def _has(subject: Subject, cls: Class) -> bool:
 
 
 def _checked(subject: Subject, worker: Function) -> bool:
-    """Tell whether start-up refuses a backend without the hook: the scheduler, for all workers, or the worker itself.
+    """Return whether startup rejects a backend without the hook, in the scheduler or in the worker itself.
 
-    A helper of workers leaves it to them.
+    For a function outside any class, a check in any worker counts.
     """
     core = subject.program.core
     own = [worker.module] if worker.owner is not None else core
@@ -121,7 +121,7 @@ def _unchecked(worker: Function, without: list[Class]) -> Iterator[Finding]:
             MISSING,
             worker.module.file,
             worker.node.lineno,
-            f"some backends define no {HOOK}: its call here raises in the middle of a verify",
-            f"patchkit apply pk-overlap-hook, which has the server say so when it starts ({names})",
+            f"some backends define no {HOOK}: this call raises during a verify",
+            f"patchkit apply pk-overlap-hook, which makes the server reject them at startup ({names})",
             function=worker.qualname,
         )

@@ -1,4 +1,4 @@
-"""What patched files import is there, in the tree and in a runtime that is new enough; no code is run."""
+"""Check that the imports of patched files resolve in the tree and in the runtime; no code is run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
     from patchkit.verify.subject import Subject
 
-IMPORT = Rule("PV301", "import-unresolved", "an import of a patched file leads nowhere in the tree")
-RUNTIME = Rule("PV302", "runtime-missing", "the runtime that patched code imports is not there")
+IMPORT = Rule("PV301", "import-unresolved", "an import of a patched file does not resolve in the tree")
+RUNTIME = Rule("PV302", "runtime-missing", "the runtime that patched code imports is not installed")
 OLDER = Rule("PV303", "runtime-older", "the runtime is older than what patched code imports")
 NAME = Rule("PV304", "runtime-name", "the runtime API lacks a name that patched code uses")
 _APART = "revert, then apply with one --runtime"
@@ -33,7 +33,7 @@ _INSTALL = "pip install --upgrade 'sglang-patchkit[runtime]' in the server's env
     "imports", "Imports resolve and the runtime fits", IMPORT, RUNTIME, OLDER, NAME, order=40, of_patches=True
 )
 def check(subject: Subject) -> Found:
-    """Follow the imports of every file with a patch's edit, and each name taken from the runtime's API."""
+    """Check the imports of every file with an edit, and each name read from the runtime's API."""
     findings: list[Finding] = []
     apis: set[str] = set()
     for file in subject.files:
@@ -42,7 +42,7 @@ def check(subject: Subject) -> Found:
         for package, name, local, line in _apis(module):
             apis.add(name)
             if package != subject.runtime.package:
-                message = f"{package}, which this file imports, is not where the tree's runtime is"
+                message = f"this file imports {package}, but the tree's runtime is {subject.runtime.package}"
                 findings.append(broken(RUNTIME, file, line, message, _APART))
                 continue
             findings += _misfits(subject.runtime, file, module, name=name, local=local, line=line)
@@ -51,7 +51,7 @@ def check(subject: Subject) -> Found:
 
 
 def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
-    """Yield each API version that a file imports: the package, the version, its local name, and the line."""
+    """Yield each API version that a file imports, as package, version, local name and line."""
     for node in statements(module):
         if isinstance(node, ast.ImportFrom) and (node.module == PACKAGE or is_inside(node.module)):
             package = PACKAGE if node.module == PACKAGE else VENDORED
@@ -83,7 +83,7 @@ def _misfits(
 
 
 def _once(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Say of the runtime as a whole what is wrong with it once, not in every file that imports it."""
+    """Return the findings with those about the runtime as a whole only once, not once a file."""
     whole = {RUNTIME.id, OLDER.id}
     seen: dict[object, Finding] = {}
     for finding in findings:
@@ -107,13 +107,13 @@ def _unresolved(subject: Subject, file: str, module: ast.Module) -> Iterator[Fin
                 file,
                 node.lineno,
                 missing,
-                "put the name back, or take the import out with what uses it",
+                "restore the name, or remove the import and the code that uses it",
                 expression=ast.unparse(node),
             )
 
 
 def _unguarded(body: list[ast.stmt]) -> Iterator[ast.ImportFrom]:
-    """Yield the imports of names that always run: those in no ``try`` and under no condition."""
+    """Yield the imports of names that always run: neither in a ``try`` nor under a condition."""
     for statement in body:
         if isinstance(statement, ast.ImportFrom):
             yield statement
@@ -132,11 +132,11 @@ def _is_module(subject: Subject, module: str) -> bool:
 
 def _binds(subject: Subject, home: str, name: str) -> bool:
     text = subject.sources[home]
-    # Parsing every file that is imported from would take seconds; a plain definition shows without.
+    # Parsing every imported file would take seconds; a regular expression finds plain definitions.
     if name == "*" or name.encode() in _plain(text):
         return True
     names = _all_bound(home, text)
-    # A module with a star import or a hook of its own may have any name.
+    # A module with a star import or a ``__getattr__`` may have any name.
     return name in names or bool(names & {"*", "__getattr__"})
 
 
@@ -150,7 +150,7 @@ def _plain(text: bytes) -> frozenset[bytes]:
 
 @lru_cache(maxsize=512)
 def _all_bound(home: str, text: bytes) -> frozenset[str]:
-    """Return the names that a module binds, none where it is not Python."""
+    """Return the names that a module binds; none if it is not valid Python."""
     try:
         return frozenset(bound_names(index_module(home, text).tree))
     except (SyntaxError, ValueError):

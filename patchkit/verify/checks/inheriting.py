@@ -1,4 +1,4 @@
-"""A backend that inherits an opt-out can do without the mirror itself: what it reads of it is behind a guard."""
+"""Check that backends which inherit an opt-out guard their reads of the mirror."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 BREAKS = Rule("PV404", "inherited-opt-out", "a backend inherits an opt-out and breaks without the mirror")
 
 
-@register("opt-outs", "Backends that inherit an opt-out do without the mirror", BREAKS, order=75)
+@register("opt-outs", "Backends that inherit an opt-out guard their reads", BREAKS, order=75)
 def check(subject: Subject) -> Found:
-    """Ask the audit about the methods of each backend class that inherits an opt-out and reads the mirror."""
+    """Look up the audit's findings for each backend class that inherits an opt-out and reads the mirror."""
     heirs = subject.backends.heirs
     if not heirs:
         return Found("no backend that inherits an opt-out reads the mirror")
@@ -31,13 +31,13 @@ def check(subject: Subject) -> Found:
             findings.append(_finding(heir, breaks))
         else:
             notes.append(
-                f"{heir.told} only where it is there: if what it does without is slower, {heir.remedy}"
+                f"{heir.told} only where it is present; if the path without it is slower, {heir.remedy}"
             )
     return Found(f"{len(heirs)} backends that read the mirror", tuple(findings), tuple(notes))
 
 
 def _breaks(subject: Subject, heir: Heir) -> Finding | None:
-    """Return the surest finding of the audit in a method of the class itself."""
+    """Return the most certain finding of the audit in a method of the class itself."""
     names = {f"{heir.cls.name}.{name}" for name in heir.methods}
     found = [
         finding
@@ -52,7 +52,7 @@ def _finding(heir: Heir, breaks: Finding) -> Finding:
         BREAKS,
         breaks.file,
         breaks.line,
-        f"{heir.cls.name} inherits the opt-out of {heir.base.name} and reads the mirror, which is None then",
+        f"{heir.cls.name} inherits the opt-out of {heir.base.name} but reads the mirror, which is then None",
         heir.remedy,
         function=breaks.function,
         expression=breaks.expression or mirror.FLAG,

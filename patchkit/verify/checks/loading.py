@@ -1,4 +1,4 @@
-"""Every patched module is imported, in a process of its own, with stand-ins for what is not installed."""
+"""Check that every patched module can be imported, in a separate process with stand-ins for missing packages."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class _Answer(msgspec.Struct):
 
 @register("import", "Patched modules can be imported", LOADING, order=90, of_patches=True, runs_code=True)
 def check(subject: Subject) -> Found:
-    """Import the modules that hold a patch's edits, tests left out, with this interpreter."""
+    """Import the modules with edits, except tests, with this interpreter."""
     if find_spec("torch") is None:
-        remedy = "pip install torch there; its CPU build will do"
-        return _impossible(f"importing takes torch, which is not installed in {sys.prefix}", remedy)
+        remedy = "pip install torch in that environment (a CPU build is enough)"
+        return _impossible(f"importing needs torch, which is not installed in {sys.prefix}", remedy)
     files = [file for file in subject.files if serves(file)]
     modules = {module_of(file, subject.tree.name): file for file in files}
     request = {"path": str(subject.tree.package.parent), "modules": list(modules)}
@@ -44,14 +44,14 @@ def check(subject: Subject) -> Found:
         code = _imported(request, channel, said)
         if code is None:
             return _impossible(
-                f"the modules were not imported in {_SECONDS} s", "import one by hand to see why"
+                f"the modules were not imported in {_SECONDS} s", "import one of them by hand to see why"
             )
         answer = _read(channel)
         if code or answer is None:
             last = (_text(said).strip().splitlines() or [f"exit code {code}"])[-1]
-            return _impossible(f"the process that imports the modules ended: {last}", "mend what it names")
+            return _impossible(f"the import process ended early: {last}", "fix what it names")
     findings = tuple(
-        broken(LOADING, modules[name], line, message, "mend what the message names", expression=name)
+        broken(LOADING, modules[name], line, message, "fix what the message names", expression=name)
         for name, (line, message) in answer.errors.items()
         if name in modules
     )
@@ -60,10 +60,10 @@ def check(subject: Subject) -> Found:
 
 
 def _imported(request: object, channel: IO[bytes], said: IO[bytes]) -> int | None:
-    """Import what is requested; return the exit code, None after the time limit. What was started ends with it.
+    """Import the requested modules; return the exit code, or None after the time limit.
 
-    ``channel`` takes the answer, ``said`` what goes to stderr. Both are files, since a program that the modules
-    leave behind would keep a pipe open.
+    All processes that it started are ended, too. ``channel`` takes the result and ``said`` stderr; both are files,
+    since a process that the modules leave behind would keep a pipe open.
     """
     process = subprocess.Popen(
         (sys.executable, stand_ins.__file__, str(channel.fileno())),

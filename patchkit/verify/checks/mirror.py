@@ -1,4 +1,4 @@
-"""The audit is clean: no read of the CPU mirror that breaks when it is None."""
+"""Check that the audit finds no read of the CPU mirror that breaks when it is None."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 @register("audit", "The audit is clean", order=80)
 def check(subject: Subject) -> Found:
-    """Judge an audit's report: findings that are sure enough for the terms and not in the baseline fail."""
+    """Fail on findings of the audit that reach the required confidence and are not in the baseline."""
     report, terms = subject.report, subject.terms
     judged = report.at_least(terms.confidence).against(terms.baseline)
     left_out = len(report.findings) - len(judged.findings) - len(judged.known)
     notes = list(report.notes)
     for count, what in (
-        (left_out, f"less sure than {terms.confidence.value}: patchkit audit shows them"),
+        (left_out, f"less certain than {terms.confidence.value}: patchkit audit lists them"),
         (len(judged.known), "in the baseline"),
         (len(judged.suppressed), "suppressed with a reason"),
     ):

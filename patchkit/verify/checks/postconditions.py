@@ -1,4 +1,4 @@
-"""Every edit of every patch that the tree has is in place: its postcondition holds."""
+"""Check that every edit of the applied patches is in place."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.verify.subject import Subject
 
-PENDING = Rule("PV201", "patch-pending", "no patch is in the tree")
-EDIT = Rule("PV202", "edit-missing", "an edit of a patch that the tree has is not in place")
-CONFLICT = Rule("PV203", "edit-conflict", "code around an edit is not what the patch describes")
+PENDING = Rule("PV201", "patch-pending", "no patch is applied")
+EDIT = Rule("PV202", "edit-missing", "an edit of an applied patch is missing")
+CONFLICT = Rule("PV203", "edit-conflict", "the code around an edit differs from what the patch describes")
 _DONE = {State.APPLIED, State.UPSTREAM}
 
 
 @register("postconditions", "Every edit is in place", PENDING, EDIT, CONFLICT, order=30, of_patches=True)
 def check(subject: Subject) -> Found:
-    """Look for the edits of each patch that the tree has; other patches are noted."""
+    """Check the edits of each applied patch; other patches become notes."""
     try:
         statuses = subject.statuses
     except TreeError as error:
@@ -36,31 +36,32 @@ def check(subject: Subject) -> Found:
     present = 0
     for status in statuses:
         if status.state is State.NOT_APPLICABLE:
-            notes.append(f"{status.patch.id} is not for this tree: {status.reason}")
+            notes.append(f"{status.patch.id} does not apply to this tree: {status.reason}")
         elif status.state in _DONE:
             present += 1
         elif _expected(subject, status):
             findings += _missing(subject, status)
         elif status.patch.default:
             hardens = [name for name in status.patch.hardens if name in had]
-            without = f", and without it {', '.join(hardens)} can fail" if hardens else ""
+            without = f"; without it {', '.join(hardens)} can fail" if hardens else ""
             name = status.patch.id
             notes.append(f"{name} is {status.state.value}{without}: patchkit apply {name}")
     notes += [
-        f"{name} is in the tree and not at hand: --patches DIR brings its folder" for name in subject.unknown
+        f"{name} is applied, but its patch folder is not loaded: name the folder with --patches DIR"
+        for name in subject.unknown
     ]
     obstacle = ""
     if not present and not findings:
-        obstacle = "no patch is in the tree"
+        obstacle = "no patch is applied"
         pending = [
             status.patch.id
             for status in statuses
             if status.patch.default and status.state is not State.NOT_APPLICABLE
         ]
-        could = f"{', '.join(pending)} could be" if pending else "and none is for it"
-        message = f"no patch is in the tree; {could}"
+        could = f"{', '.join(pending)} can be applied" if pending else "and none applies to this tree"
+        message = f"no patch is applied; {could}"
         notes = [note for note in notes if "patchkit apply" not in note]
-        remedy = "patchkit apply" if pending else "patchkit status says why not"
+        remedy = "patchkit apply" if pending else "run patchkit status to see why"
         findings.append(broken(PENDING, "__init__.py", 1, message, remedy))
     edits = sum(edit.state in _DONE for status in statuses for edit in status.edits)
     summary = f"{present} of {len(statuses)} patches, {edits} edits"
@@ -68,8 +69,8 @@ def check(subject: Subject) -> Found:
 
 
 def _expected(subject: Subject, status: PatchStatus) -> bool:
-    """Tell whether the tree has the patch at least in part, and not just something of another patch like it."""
-    # A fork that wants none of a patch may have some of its changes in a way of its own.
+    """Return whether the tree has at least a part of the patch itself, not only of a similar patch."""
+    # A fork that leaves a patch out may have made some of its changes itself.
     if status.patch.upstream_when and not status.patch.left_out:
         return any(edit.state in _DONE for edit in status.edits)
     return status.patch.id in subject.signers and any(edit.state is State.APPLIED for edit in status.edits)
@@ -81,18 +82,18 @@ def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
         yield _lost(subject, status, edit)
     if not lost:
         message = f"{status.patch.id}: {status.reason or status.state.value}"
-        yield broken(CONFLICT, "__init__.py", 1, message, "patchkit status says more")
+        yield broken(CONFLICT, "__init__.py", 1, message, "run patchkit status for details")
 
 
 def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
     conflict = edit.state is State.CONFLICT
-    why = edit.reason or "the code is as before the patch"
+    why = edit.reason or "the code is as it was before the patch"
     return broken(
         CONFLICT if conflict else EDIT,
         edit.file,
         subject.line(edit.file, edit.site),
         f"{status.patch.id}: {edit.name} is not in place: {why}",
-        "put the code back as the patch leaves it" if conflict else f"patchkit apply {status.patch.id}",
+        "restore the code as the patch wrote it" if conflict else f"patchkit apply {status.patch.id}",
         function=edit.site,
     )
 
@@ -100,4 +101,4 @@ def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
 def _unreadable(error: TreeError) -> Finding:
     file, _, rest = str(error).partition(":")
     line = rest.partition(":")[0]
-    return broken(COMPILE, file, int(line) if line.isdigit() else 1, str(error), "mend the file")
+    return broken(COMPILE, file, int(line) if line.isdigit() else 1, str(error), "fix the syntax error")

@@ -1,4 +1,4 @@
-"""What patched code reads is set before it: local names, and attributes while an object is being made."""
+"""Check that what patched code reads is set first: local names, and attributes during construction."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ ATTRIBUTE = Rule(
 NAME = Rule("PV407", "name-not-yet-bound", "patched code reads a local name that nothing before it binds")
 
 
-@register("reads", "What patched code reads is set before", ATTRIBUTE, NAME, order=72, of_patches=True)
+@register("reads", "Patched code reads only what is set", ATTRIBUTE, NAME, order=72, of_patches=True)
 def check(subject: Subject) -> Found:
-    """Follow what each statement that a patch wrote reads to where it is set.
+    """Check each read in a statement that a patch wrote.
 
-    What the tree does not show, such as the class of an object, is taken to be right.
+    What the source does not show, such as the class of an object, is assumed to be right.
     """
     construction = Construction(subject.program)
     findings: list[Finding] = []
@@ -80,7 +80,7 @@ class _Reading:
             yield from self._along(self._class_of_name(), self.read.attributes, self.read.root)
 
     def _unbound(self) -> Iterator[Finding]:
-        """Find a local name that nothing binds on the way."""
+        """Yield a finding for a local name that is not bound on every path."""
         name = self.read.root
         if name not in self.names or self.place.catches("UnboundLocalError"):
             return
@@ -88,9 +88,9 @@ class _Reading:
         if ways is Ways.ALL or (deciding is not None and not self._sure(deciding, name)):
             return
         where = (
-            "on no way there"
+            "on no path to this line"
             if deciding is None
-            else f"only where `{_said(deciding)}` (line {deciding.lineno})"
+            else f"only if `{_said(deciding)}` (line {deciding.lineno})"
         )
         message = f"{self.function.qualname} reads `{name}`, which is bound {where}"
         yield self._finding(NAME, message, name)
@@ -110,13 +110,13 @@ class _Reading:
             yield from self._along(class_of(program, owner, name), rest, f"self.{name}")
 
     def _nowhere(self, owner: Class, name: str) -> Iterator[Finding]:
-        """Find an attribute that the whole tree never sets."""
+        """Yield a finding for an attribute that no file of the tree sets."""
         if not anyone_sets(self.subject.sources, name) and not self.construction.is_open(owner):
-            message = f"{self._reads(name)}, which no statement of the tree sets"
+            message = f"{self._reads(name)}, which nothing in the tree sets"
             yield self._finding(ATTRIBUTE, message, f"self.{name}")
 
     def _early(self, owner: Class, name: str) -> Iterator[Finding]:
-        """Find an attribute of an object's own that is read before the object's making has set it."""
+        """Yield a finding for an attribute of ``self`` that is read before the constructor has set it."""
         known = self.construction
         if self.function not in known.made_by(owner) or known.is_open(owner):
             return
@@ -126,13 +126,13 @@ class _Reading:
         if any(name in heir.fields or name in heir.methods or _sets_own(heir, name) for heir in heirs):
             return
         for first in known.own_setters(owner, name)[:1]:
-            message = f"{self._reads(name)} while an object is made, before {_first(first, name)} sets it"
+            message = f"{self._reads(name)} during construction, before {_first(first, name)} sets it"
             yield self._finding(ATTRIBUTE, message, f"self.{name}")
 
     def _unset(
         self, owner: Class, place: Place, read: ast.AST, name: str, below: tuple[Function, ...]
     ) -> bool:
-        """Tell whether on some way from the start of an object's making to a place nothing sets an attribute."""
+        """Return whether an attribute may be unset on some path from the start of construction to a place."""
         known = self.construction
         ways, deciding = place.ways(lambda node: stores(node, name, "self"), read)
         if ways is Ways.ALL or (deciding is not None and not self._sure(deciding, name, place)):
@@ -153,7 +153,7 @@ class _Reading:
         )
 
     def _along(self, owner: Class | None, attributes: Sequence[str], said: str) -> Iterator[Finding]:
-        """Find the first of a chain of attributes that another object does not have yet."""
+        """Yield a finding for the first attribute of a chain that the object does not have yet."""
         program, known = self.subject.program, self.construction
         maker = self.function.owner
         for name in attributes:
@@ -184,13 +184,13 @@ class _Reading:
         )
         if later.called:
             message += (
-                f", which {later.function.qualname} ({later.function.module.file}:{later.line}) comes to, by "
-                f"`{later.called}`, after {maker.name} is made"
+                f", which {later.function.qualname} ({later.function.module.file}:{later.line}) reaches through "
+                f"`{later.called}`, after {maker.name} is constructed"
             )
         yield self._finding(ATTRIBUTE, message, said)
 
     def _made_here(self, owner: Class) -> bool:
-        """Tell whether the function makes the object that it reads from."""
+        """Return whether the function constructs the object that it reads from."""
         first = self.read.attributes[:1] if self.read.root == "self" else ()
         said = ".".join((self.read.root, *first))
         return any(
@@ -200,7 +200,7 @@ class _Reading:
         )
 
     def _class_of_name(self) -> Class | None:
-        """Return the class that a parameter's annotation, or the one thing that is bound to a name, shows."""
+        """Return the class of a parameter's annotation, or of the only constructor call bound to the name."""
         program, function, name = self.subject.program, self.function, self.read.root
         hints = [class_of_annotation(a.annotation) for a in function.parameters if a.arg == name]
         bound = self.names.binding(name)
@@ -217,11 +217,11 @@ class _Reading:
         return found if isinstance(found, Class) else None
 
     def _sure(self, deciding: ast.If, name: str, place: Place | None = None) -> bool:
-        """Tell whether the place is come to without what a condition before it asks."""
+        """Return whether the place is reached even where the test of ``deciding`` is false."""
         place = place or self.place
         if place.depends(deciding) or (place is self.place and self.read.conditional):
             return False
-        # Code that reads the same here without a patch says that it is set.
+        # Other code that reads the same name here implies that it is set.
         return not any(
             last_name(node) == name
             for statement in place.after()
@@ -236,7 +236,7 @@ class _Reading:
     def _finding(self, rule: Rule, message: str, expression: str) -> Finding:
         line = self.read.node.lineno
         by = _patch_above(self.function.module, self.function.node.lineno, line)
-        move = "read it after that"
+        move = "move the read below the assignment"
         remedy = f"patchkit revert {by}, or {move}" if by else move
         file = self.function.module.file
         return broken(
@@ -264,7 +264,7 @@ def _first(setter: Function, name: str) -> str:
 
 
 def _guarded(place: Place, name: str) -> bool:
-    """Tell whether the function asks whether the attribute is there, or takes it that it may not be."""
+    """Return whether the function tests for the attribute or handles its absence."""
     asked = re.search(
         rf"\b[gh](?:et|as)attr\([^()]*(?:\([^()]*\)[^()]*)*[\"']{name}[\"']", place.function.source
     )
@@ -272,7 +272,7 @@ def _guarded(place: Place, name: str) -> bool:
 
 
 class _Locals:
-    """The names that a function binds, parameters left out, and the statements and parts of them that do it."""
+    """The local names that a function binds, except parameters, and the nodes that bind them."""
 
     def __init__(self, function: Function) -> None:
         self._found: dict[str, dict[int, ast.stmt]] = {}
@@ -294,7 +294,7 @@ class _Locals:
         return list(self._found.get(name, {}).values())
 
     def binds(self, node: ast.AST, name: str) -> bool:
-        """Tell whether a part of a statement, or a target inside an expression, binds a name."""
+        """Return whether a node, a part of a statement or a target, binds a name."""
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             return node.id == name
         return id(node) in self._found[name]
@@ -305,7 +305,7 @@ def _said(deciding: ast.If) -> str:
 
 
 def _patch_above(module: Module, start: int, line: int) -> str:
-    """Return the patch whose comment is the last one above a line of a function, or nothing."""
+    """Return the patch whose comment is the last one above a line of a function, or an empty string."""
     for number in range(line, start - 1, -1):
         found = signers(module.lines[number - 1].encode() + b"\n")
         if found:

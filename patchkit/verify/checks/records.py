@@ -1,4 +1,4 @@
-"""What stood before the patches is known: what the ledger keeps is whole, or git's history has it."""
+"""Check that the original contents are available: objects of the ledger are intact, or git's history has them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 LEDGER = Rule("PV501", "ledger-damaged", "the ledger is damaged")
 _FILE = f"{FOLDER}/ledger.json"
-_RESTORE = "restore the folder from a copy, or put the tree back with git and apply again"
+_RESTORE = "restore the folder from a copy, or restore the tree with git and apply again"
 
 
-@register("ledger", "What stood before the patches is known", LEDGER, order=20, of_patches=True, always=True)
+@register("ledger", "Original contents are available", LEDGER, order=20, of_patches=True, always=True)
 def check(subject: Subject) -> Found:
-    """Look for what a revert would take: whole contents in the ledger, or git's history."""
+    """Check what a revert needs: intact contents in the ledger, or git's history."""
     if subject.ledger_error is not None:
         unreadable = broken(LEDGER, _FILE, 1, str(subject.ledger_error), _RESTORE)
         return Found("unreadable", (unreadable,))
@@ -38,16 +38,16 @@ def check(subject: Subject) -> Found:
 def _lost(subject: Subject) -> Iterator[Finding]:
     for digest in sorted(subject.ledger.contents):
         if not subject.store.holds(digest):
-            message = f"the ledger keeps no whole {FOLDER}/objects/{digest[:12]}…, so revert cannot take it"
+            message = f"{FOLDER}/objects/{digest[:12]}… is missing or damaged, so revert cannot restore it"
             yield broken(LEDGER, _FILE, subject.store.line(digest), message, _RESTORE)
 
 
 def _at_odds(subject: Subject) -> Iterator[Finding]:
-    """Find files that a layer's patches name and the layer does not, and patches the other way round."""
+    """Yield a finding for each file and patch that a layer of the ledger names in only one of its lists."""
     for layer in (layer for record in subject.ledger.records for layer in record.layers):
         made = {edit.file for patch in layer.patches for edit in patch.edits}
         listed = {name for file in layer.files.values() for name in file.patches}
         names = sorted((made - layer.files.keys()) | (listed - {patch.id for patch in layer.patches}))
         for name in names:
-            message = f"the ledger contradicts itself about {name}: an entry was taken out or added"
+            message = f"the ledger is inconsistent about {name}: an entry was added or removed"
             yield broken(LEDGER, _FILE, subject.store.line(name), message, _RESTORE)

@@ -1,4 +1,4 @@
-"""Every override, and every function that a patch changed, accepts what its callers in the tree pass."""
+"""Check that overrides, and functions with edits, accept what their callers in the tree pass."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from patchkit.verify.subject import Subject
 
 SIGNATURE = Rule("PV402", "signature", "a function does not accept what a caller in the tree passes")
-# A draft's backend plans several steps in one call, so that its methods take other parameters.
+# The backend of a multi-step draft plans several steps in one call; its methods have other parameters.
 _STEPS = "MultiStep"
-# A model calls these with what its own backend takes.
+# Models call this method with the arguments of their own backend.
 _OF_MODELS = "forward"
 _CLASS = re.compile(rb"^class \w*Backend", re.MULTILINE)
 _DEFINED = re.compile(rb"def (\w+)\(")
@@ -37,10 +37,10 @@ _ON_RECEIVER = re.compile(rb"\b(?:%s)\s*\.\w+\(" % b"|".join(map(str.encode, _RE
 
 @register("signatures", "Functions accept what callers pass", SIGNATURE, order=70)
 def check(subject: Subject) -> Found:
-    """Match calls with the functions that they can mean, where the tree shows which those are.
+    """Match calls with the functions that they may call, as far as the source shows which those are.
 
-    A call on something named ``attn_backend`` can mean the override of any backend. In a file with a patch's
-    edit, calls on ``self``, of classes, of functions and of the runtime are followed by name.
+    A call on something named ``attn_backend`` may call any backend's override. In a file with an edit, calls on
+    ``self``, of classes, of functions and of the runtime are followed by name.
     """
     calls = list(_calls(subject, subject.runtime))
     findings = {
@@ -53,7 +53,7 @@ def check(subject: Subject) -> Found:
 
 @dataclass(frozen=True)
 class _Callee:
-    """A function that a call can mean; ``bound`` if its first parameter is given by what it is called on."""
+    """A function that may be called; ``bound`` if its first parameter is the receiver of the call."""
 
     name: str
     place: str
@@ -80,14 +80,14 @@ class _Call:
             self.module.file,
             self.node.lineno,
             mismatch,
-            "give the function the parameter, with a default if others call it too",
+            "give the function the parameter, with a default if other callers omit it",
             function=self.caller,
             expression=ast.unparse(self.node.func),
         )
 
 
 def _wrong(call: ast.Call, callee: _Callee) -> Iterator[str]:
-    """Yield what a call passes that the callee does not take, and what it leaves out."""
+    """Yield each mismatch between a call and the parameters of the callee."""
     arguments = callee.node.args
     positional = [*arguments.posonlyargs, *arguments.args][callee.bound :]
     starred = any(isinstance(argument, ast.Starred) for argument in call.args)
@@ -114,7 +114,7 @@ def _wrong(call: ast.Call, callee: _Callee) -> Iterator[str]:
 def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
     overrides = _overrides(subject)
     patched = _patched_methods(subject)
-    # Each pattern begins with what is rare in a text: one of both would be tried at every character.
+    # Each pattern begins with rare text: an alternation of both would be tried at every character.
     of_patched = re.compile(rb"\.(?:%s)\(" % b"|".join(map(str.encode, patched))) if patched else None
     for file, text in subject.sources.items():
         followed = file in subject.files
@@ -150,7 +150,7 @@ def _all_calls(module: Module) -> Iterator[tuple[str, Class | None, ast.Call]]:
 
 
 def _overrides(subject: Subject) -> dict[bool, dict[str, list[_Callee]]]:
-    """Return, by name, the overrides of the abstract backend's methods, those of multi-step drafts apart."""
+    """Return the overrides of the abstract backend's methods by name, those of multi-step drafts separately."""
     found: dict[bool, dict[str, list[_Callee]]] = {False: {}, True: {}}
     roots = subject.program.classes_named(mirror.BACKEND_ROOT)
     names = {name for root in roots for name in root.methods if not name.startswith(_OF_MODELS)}
@@ -167,7 +167,7 @@ def _overrides(subject: Subject) -> dict[bool, dict[str, list[_Callee]]]:
 
 
 def _patched_methods(subject: Subject) -> dict[str, list[_Callee]]:
-    """Return, by name, the methods that patches edit and that the tree defines once."""
+    """Return the methods by name that patches edit and that the tree defines once."""
     found: dict[str, list[_Callee]] = {}
     for _, edit in subject.in_place:
         owner, _, name = edit.site.rpartition(".")
@@ -190,7 +190,7 @@ def _by_name(
     if receiver not in _RECEIVERS:
         return []
     several = overrides[True].get(name, []) if _RECEIVERS[receiver] else []
-    # A draft of one layer has a plain backend in the slot of the same name; what takes anything does not tell.
+    # In a draft of one layer the slot holds a plain backend; a callee that takes any argument proves nothing.
     telling = [callee for callee in several if not _takes_anything(callee)]
     if several and not all(any(_wrong(call, callee)) for callee in telling or several):
         return several

@@ -1,4 +1,4 @@
-"""Every backend slot that the decision about the mirror reads exists on the worker that it is read from."""
+"""Check that every backend slot which the decision about the mirror reads exists on its worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PROPERTY = "spec_v2_attn_backends"
 
 @register("slots", "Backend slots of the decision exist", SLOT, order=50)
 def check(subject: Subject) -> Found:
-    """Follow each attribute that a worker's ``spec_v2_attn_backends`` reads to where it is set."""
+    """Check each attribute that a worker's ``spec_v2_attn_backends`` reads."""
     workers = [
         cls for module in subject.program.core for cls in module.classes.values() if _PROPERTY in cls.methods
     ]
@@ -35,7 +35,7 @@ def check(subject: Subject) -> Found:
 
 
 def _chains(function: Function) -> list[ast.Attribute]:
-    """Return the longest attribute chains that start at ``self``, through a local where there is one."""
+    """Return the longest attribute chains that start at ``self``, or at a local assigned from such a chain."""
     inner = {id(node.value) for node in walk(function.node) if isinstance(node, ast.Attribute)}
     return [
         node
@@ -46,7 +46,7 @@ def _chains(function: Function) -> list[ast.Attribute]:
 
 
 def _names(function: Function, node: ast.expr) -> list[str]:
-    """Return the attributes from ``self`` to the end of a chain; none for another start."""
+    """Return the attributes from ``self`` to the end of a chain; none if it does not start at ``self``."""
     if isinstance(node, ast.Attribute):
         if isinstance(node.value, ast.Name) and node.value.id == "self":
             return [node.attr]
@@ -74,8 +74,8 @@ def _broken(subject: Subject, cls: Class, chain: ast.Attribute) -> Iterator[Find
                 SLOT,
                 cls.module.file,
                 chain.lineno,
-                f"the decision reads `{name}`, which is no attribute of {where}",
-                "name the attribute that holds the backend now",
+                f"the decision reads `{name}`, which is not an attribute of {where}",
+                "read the attribute that now holds the backend",
                 function=function.qualname,
                 expression=ast.unparse(chain),
             )

@@ -1,4 +1,4 @@
-"""Every block on a plan stream waits for what was queued before it."""
+"""Check that every block on a plan stream waits for the work queued before it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _DRAFT_DONE = "_draft_done_event"
 
 @register("streams", "Blocks on the plan stream wait", UNORDERED, order=65)
 def check(subject: Subject) -> Found:
-    """Look at every ``with plan_stream_ctx``: a wait has to come before it or first thing in it, whatever else holds.
+    """Check every ``with plan_stream_ctx``: an unconditional wait must precede it or be its first statement.
 
-    Where the verify waits for the event of a finished draft, the host's wait for the lengths orders the
-    draft-extend: the oldest trees with a plan stream.
+    In the oldest trees with a plan stream, the host waits for the lengths after the verify, which orders the
+    draft-extend.
     """
     program = subject.program
     named = [file for file, text in sorted(program.sources.items()) if _CONTEXT.encode() in text]
@@ -44,8 +44,8 @@ def check(subject: Subject) -> Found:
             UNORDERED,
             function.module.file,
             block.lineno,
-            f"{function.qualname} prepares on the plan stream without a wait: it can read what is not yet written",
-            "patchkit apply pk-overlap-hook, or have the plan stream wait for the current one before the block",
+            f"{function.qualname} runs on the plan stream without a wait, so it can read unwritten data",
+            "patchkit apply pk-overlap-hook, or make the plan stream wait for the current stream before the block",
             function=function.qualname,
         )
         for function, block in blocks
@@ -64,7 +64,7 @@ def _blocks(function: Function) -> Iterator[ast.With]:
 
 
 def _waits(body: Sequence[ast.AST], block: ast.With) -> bool:
-    """Tell whether the plan stream waits in ``body`` before ``block``, or first thing in it."""
+    """Return whether the plan stream waits in ``body`` before ``block``, or at the start of ``block``."""
     for statement in body:
         if statement is block:
             return any(_is_wait(first) for first in block.body[:1])
@@ -78,7 +78,7 @@ def _waits(body: Sequence[ast.AST], block: ast.With) -> bool:
 
 
 def _is_wait(statement: ast.AST) -> bool:
-    """Tell whether a statement has the plan stream wait, under no condition but that there is one."""
+    """Return whether a statement makes the plan stream wait, at most under the condition that there is one."""
     if isinstance(statement, ast.If):
         return _STREAM in ast.unparse(statement.test) and any(map(_is_wait, statement.body))
     if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):

@@ -52,7 +52,7 @@ def test_pattern_of_another_call_is_not_the_argument_passed() -> None:
 
 def test_argument_of_another_value_is_a_conflict() -> None:
     check_noop(
-        LEND, "desk.lend(days=7)\n", Standing.AMBIGUOUS, reason="`desk.lend(days=7)` passes another days"
+        LEND, "desk.lend(days=7)\n", Standing.AMBIGUOUS, reason="`desk.lend(days=7)` passes a different days"
     )
 
 

@@ -113,7 +113,7 @@ def test_attribute_of_the_same_value_is_there(line: str) -> None:
 @pytest.mark.parametrize("line", ["lends = False", "lends = rows > 1", "def lends(self): ..."])
 def test_attribute_of_another_value_stays_and_is_named(line: str) -> None:
     source = f"class Shelf:\n    rows = 5\n    {line}\n"
-    check_noop(LENDS, source, Standing.PRESENT, at="Shelf", reason="which stays")
+    check_noop(LENDS, source, Standing.PRESENT, at="Shelf", reason="which is kept")
 
 
 def test_attribute_without_a_value_is_a_conflict() -> None:

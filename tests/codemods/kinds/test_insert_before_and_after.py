@@ -101,7 +101,7 @@ def test_no_place_to_put_them(edit: Any) -> None:
 def test_place_on_a_shared_line_is_refused(edit: Any, line: str) -> None:
     source = f"{line}\n"
     check_noop(
-        edit("$d.lend($b)", "$d.check($b)"), source, Standing.AMBIGUOUS, reason=f"`{line}` holds several"
+        edit("$d.lend($b)", "$d.check($b)"), source, Standing.AMBIGUOUS, reason=f"`{line}` has several"
     )
 
 

@@ -140,7 +140,7 @@ def test_a_name_that_holds_the_subject_alone_counts_as_it(body: str) -> None:
 @pytest.mark.parametrize("body", DOUBTFUL.values(), ids=list(DOUBTFUL))
 def test_a_name_that_may_hold_something_else_is_a_conflict(body: str) -> None:
     compile(program(lend(body)), "program.py", "exec")
-    check_noop(KINDLE, lend(body), Standing.AMBIGUOUS, "lend", "may hold something else as well: `")
+    check_noop(KINDLE, lend(body), Standing.AMBIGUOUS, "lend", "may hold something else: `")
 
 
 @pytest.mark.parametrize("body", ANOTHER.values(), ids=list(ANOTHER))

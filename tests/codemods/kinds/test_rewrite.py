@@ -292,7 +292,7 @@ def test_expression_inside_a_statement_does_not(line: str) -> None:
 @pytest.mark.parametrize("line", ["a(); reader.wait()", "reader.wait(); a()"])
 def test_statement_on_a_shared_line_is_refused(line: str) -> None:
     edit = rewrite("$r.wait()", "if late:\n    $$found")
-    check_noop(edit, f"{line}\n", Standing.AMBIGUOUS, reason=f"`{line}` holds several statements")
+    check_noop(edit, f"{line}\n", Standing.AMBIGUOUS, reason=f"`{line}` has several statements")
 
 
 @pytest.mark.parametrize(

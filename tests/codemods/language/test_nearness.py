@@ -66,7 +66,7 @@ def test_all_that_it_looks_for_is_its_place() -> None:
 def test_a_line_that_is_nowhere_is_said_to_be() -> None:
     without = FORK.replace("    shelf.days[:n].copy_(desk.days)\n", "").replace(".clamp(0, 1)", "")
     assert told(without, LEND) == (
-        "expected `$shelf.days[:$n].copy_($desk.days)` (line 5 of 7); no line is like it"
+        "expected `$shelf.days[:$n].copy_($desk.days)` (line 5 of 7); no line is similar"
     )
     assert spanned(without, LEND) == (1, 5)
 
@@ -95,7 +95,7 @@ def test_names_that_differ_where_they_have_to_be_one_are_a_line_too() -> None:
 def test_what_stands_between_is_named() -> None:
     code = "def lend(desk, book):\n    desk.take(book)\n    count(book)\n    desk.close(book)\n"
     assert told(code, "$desk.take($book)\n$desk.close($book)") == (
-        "expected `$desk.take($book) $desk.close($book)`; `count(book)` stands between"
+        "expected `$desk.take($book) $desk.close($book)`; `count(book)` is in between"
     )
 
 
