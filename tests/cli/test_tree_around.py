@@ -79,7 +79,7 @@ def test_any_folder_of_a_repository_has_its_tree(
 
 
 def test_next_commands_are_right_where_they_are_read(below: Path) -> None:
-    assert "patchkit apply applies what is pending" in run("status").stdout
+    assert "patchkit apply applies the pending patches" in run("status").stdout
 
 
 def test_a_package_that_lies_beside_the_current_folder_is_not_taken(
