@@ -77,7 +77,7 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
             )
             console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
     if diagnosis.backends:
-        console.say("\nBackends that forwards touch:")
+        console.say("\nBackends in use:")
     for where, backends in _by_condition(diagnosis.backends, lambda one: one.reads):
         if where:
             console.say(f" reading the mirror {escaped(where)}:")

@@ -58,8 +58,8 @@ def command(
 ) -> None:
     """Draft a patch from a diff or a commit.
 
-    Its edits find their places by names and structure, and are hunks where no other kind describes the change. What you
-    have to decide is marked `todo` in the draft.
+    Edits find their sites by names and structure; changes that no kind of edit describes are drafted as hunks.
+    Decisions that are left to you are marked `todo` in the draft.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.new import New

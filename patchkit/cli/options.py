@@ -86,7 +86,7 @@ def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Com
 
 tree = click.argument("tree", required=False, metavar="[TREE]")
 tree_and_patches = click.argument("arguments", nargs=-1, metavar="[TREE] [PATCH]...")
-everything = click.option("--all", "everything", is_flag=True, help="Select every default patch.")
+everything = click.option("--all", "everything", is_flag=True, help="Act on all patches, as without PATCH.")
 installed = click.option(
     "--installed", is_flag=True, help="Use the sglang installed in this Python environment."
 )

@@ -147,7 +147,7 @@ def _print(found: Sequence[Ported], *, written: bool, as_json: bool) -> None:
         said = "Changed" if written else "Would change"
         console.say(f"\n{said} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
         for place in each.folders:
-            console.say(f"{escaped(str(place))} has the patch that makes the same of this tree.")
+            console.say(f"{escaped(str(place))} contains the change as a patch for this tree.")
 
 
 def _print_change(change: PortedChange, *, brief: bool) -> None:

@@ -85,7 +85,7 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
                 advice=f"patchkit revert, commit that, git merge {ref}, resolve it, then patchkit apply --commit",
             ) from None
         except ConflictError as error:
-            raise ConflictError(f"{ref}: {error}") from error
+            raise ConflictError(f"{ref}: {error.what}", where=error.where, advice=error.advice) from error
         there.switch(there.base)
         there.become(ours.tree)
         if ours.tree != asked(there.top, "rev-parse", "HEAD^{tree}"):

@@ -63,7 +63,7 @@ def resolve(
     if (patch, edit) in resolving.by_hand(tree):
         return Resolved(recorded=False, remembered=False)
     if (patch, edit) in resolving.made(tree):
-        raise ConflictError(f"{patch}: {edit} was made by patchkit, so there is nothing to record")
+        raise ConflictError(f"{patch}: {edit} was made by patchkit, so there is nothing to record.")
     for file, blocks in unfinished(tree).items():
         for block in blocks:
             if (block.patch, block.edit) == (patch, edit):
@@ -85,7 +85,7 @@ def resolve(
             advice="run patchkit diff to see what it changes, or resolve --accept to record it without this check",
         )
     if tree.read(status.file) is None:
-        raise ConflictError(f"{status.file} does not exist, so {patch} {edit} cannot be in place")
+        raise ConflictError(f"{status.file} does not exist, so {patch} {edit} cannot be in place.")
 
     def holds(file: str, text: bytes) -> bool:
         try:
@@ -137,7 +137,7 @@ def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> S
         raise UsageError(f"{taken} already exists", advice="name another folder")
     if not files:
         why = f" ({'; '.join(left)})" if left else ""
-        raise UsageError(f"no resolution of {tree.root} can be written as a patch folder{why}")
+        raise UsageError(f"no resolution of {tree.root} can be written as a patch folder{why}.")
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -163,7 +163,7 @@ def _status_of(
     found = [each for each in status.edits if each.name == edit]
     if not found:
         raise ConflictError(
-            f"{patch}: {edit} does not apply to this tree ({status.reason or 'the edit is for another shape'})"
+            f"{patch}: {edit} does not apply to this tree ({status.reason or 'the edit is for another shape'})."
         )
     return next((each for each in found if not _is_in_place(each)), found[0])
 
