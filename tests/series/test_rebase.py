@@ -107,7 +107,7 @@ def test_uncommitted_changes_are_refused(fork: CheckoutTree) -> None:
 
 def test_a_ref_that_is_none_is_refused(fork: CheckoutTree) -> None:
     patched(fork, "vendor")
-    with pytest.raises(UsageError, match="no commit"):
+    with pytest.raises(UsageError, match="not a commit"):
         api.merge(fork, load.patches(), "nowhere")
     assert {status.state.value for status in api.status(fork, load.patches())} == {"applied"}
 
