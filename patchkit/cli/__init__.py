@@ -1,4 +1,4 @@
-"""The command line: one file a command; each answers on stdout and talks on stderr."""
+"""The command line, one file for each command. Answers go to stdout; notes, progress and errors to stderr."""
 
 from patchkit.cli.main import main
 

@@ -1,4 +1,4 @@
-"""``patchkit apply``: patches are written to a tree with what they need, or nothing is."""
+"""``patchkit apply``: apply patches with their requirements, or finish or roll back an interrupted write."""
 
 from __future__ import annotations
 
@@ -28,30 +28,32 @@ if TYPE_CHECKING:
     options.everything,
     click.option("--dry-run", is_flag=True, help="Show what would change; write nothing."),
     click.option(
-        "--keep-going", is_flag=True, help="Leave out a PATCH too that conflicts, apply the rest, and exit 1."
+        "--keep-going", is_flag=True, help="If a PATCH conflicts, leave it out, apply the rest, and exit 1."
     ),
     click.option(
         "--markers",
         is_flag=True,
-        help="Write the edits that fit, with conflict markers where the others belong, and exit 1.",
+        help="Write the edits that fit and conflict markers for the others, and exit 1.",
     ),
-    click.option("--resolved", is_flag=True, help="Resolve conflicts as you resolved the same code before."),
+    click.option(
+        "--resolved", is_flag=True, help="Use your earlier resolutions for conflicts with the same code."
+    ),
     click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH."),
     click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
     click.option(
         "--runtime",
         type=click.Choice(["import", "vendored"]),
-        help="Let patched code import the installed patchkit, or a copy of its runtime in TREE (default: as TREE "
-        "has it, and import in a new one).",
+        help="Make patched code import the runtime from the installed patchkit, or from a copy in TREE (default: "
+        "what TREE uses already, otherwise import).",
     ),
     click.option("--commit", "committing", is_flag=True, help="Commit each patch on the current branch."),
     click.option(
         "--continue",
         "continuing",
         is_flag=True,
-        help="Finish an interrupted write; roll it back if it had not changed a file yet.",
+        help="Finish an interrupted write, or roll it back if no file was changed yet.",
     ),
-    click.option("--abort", "aborting", is_flag=True, help="Roll an interrupted write back."),
+    click.option("--abort", "aborting", is_flag=True, help="Roll back an interrupted write."),
     options.installed,
     options.folders,
     options.as_json,
@@ -78,9 +80,9 @@ def command(
 ) -> None:
     """Apply patches to TREE, with the patches that they require.
 
-    Patches that harden a PATCH are applied with it. A group, such as @speed, stands for its patches. Without a PATCH
-    every default patch that fits is applied: one in conflict is left out, with the patches that need it. With --all, or
-    if a named patch or one that it requires is in conflict, nothing is written and the exit code is 3.
+    Patches that harden a PATCH are applied with it. PATCH can be a group, such as @speed. Without PATCH, every default
+    patch that fits is applied; patches that conflict, and patches that need them, are left out. If a named patch, a
+    patch that it requires or, with --all, any default patch conflicts, nothing is written and the exit code is 3.
     """
     if continuing or aborting:
         _end(context, arguments, installed, aborting=aborting, as_json=as_json)
@@ -95,11 +97,12 @@ def command(
     words = options.understood(arguments, installed, folders, patches, everything=everything)
     if committing and (dry_run or allow_dirty):
         raise UsageError(
-            "--commit commits what apply changes and no more", advice="leave out --dry-run and --allow-dirty"
+            "--commit cannot be combined with --dry-run or --allow-dirty", advice="leave them out"
         )
     if committing and (markers or resolved):
         raise UsageError(
-            "--commit commits no unfinished patch", advice="finish the conflicts without it, then commit them"
+            "--commit cannot be combined with --markers or --resolved",
+            advice="finish the conflicts without it, then commit them",
         )
     ids = tuple(patch.id for patch in patches.select()) if everything else words.ids
     tree = words.open()
@@ -136,7 +139,7 @@ _ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
 def _end(
     context: click.Context, arguments: Sequence[str], installed: bool, *, aborting: bool, as_json: bool
 ) -> None:
-    """Finish the write that was interrupted, or take it back; UsageError for what only a new one takes."""
+    """Finish or roll back the interrupted write. Raise UsageError for options that only a new write takes."""
     from patchkit.cli import console
     from patchkit.cli.answers.recover import Recover
     from patchkit.commands.recover import recover
@@ -152,9 +155,7 @@ def _end(
     if context.params["continuing"] and aborting:
         others = ["--continue"]
     if others or len(arguments) > 1:
-        raise UsageError(
-            f"{how} takes a TREE and nothing else", advice=f"leave out {(others or arguments)[-1]}"
-        )
+        raise UsageError(f"{how} takes only a TREE", advice=f"leave out {(others or arguments)[-1]}")
     words = options.Words(arguments[0] if arguments else None, installed)
     opened = words.open()
     recovery = recover(opened, back=aborting)
@@ -162,23 +163,23 @@ def _end(
         console.emit(Recover.of(opened, recovery))
     elif recovery.action == "nothing":
         console.say(f"Nothing to {how.removeprefix('--')}: no write was interrupted.")
-        # Git's options of these names are for conflicts, so whoever has some of apply --markers may type them too.
+        # Git's options of these names are for conflicts, so users may try them on those of apply --markers.
         with suppress(TreeError):
             for block in tuple(chain.from_iterable(unfinished(opened).values()))[:1]:
                 _say_unfinished(words, block)
     else:
         done = recovery.action.capitalize().replace("-", " ")
         console.say(f"{done}: {console.count(recovery.files)}.")
-        console.say_next((f"status{words.tail}", "shows where the tree is"))
+        console.say_next((f"status{words.tail}", "shows the state of the tree"))
 
 
 def _say_unfinished(words: options.Words, block: Block) -> None:
-    """Print what to type about a conflict that apply left in a file."""
+    """Print the commands for a conflict that apply left in a file."""
     from patchkit.cli import console
 
     console.say_next(
-        (f"resolve{words.tail} {block.patch} {block.edit}", "records what you made of the conflict"),
-        (f"revert{words.tail}", "takes all back"),
+        (f"resolve{words.tail} {block.patch} {block.edit}", "records your resolution"),
+        (f"revert{words.tail}", "reverts all patches"),
     )
 
 
@@ -203,7 +204,7 @@ def _print(
     console.say_states(applied.patches)
     for heir in applied.heirs:
         console.say(
-            f"\nNote: {escaped(heir.told)}: patchkit verify says whether it breaks; {escaped(heir.remedy)}."
+            f"\nNote: {escaped(heir.told)}. patchkit verify checks whether that fails; {escaped(heir.remedy)}."
         )
     for file, block in applied.marked:
         console.say(f"\n{escaped(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
@@ -212,22 +213,22 @@ def _print(
         console.say(f"\n{escaped(describe_left(applied.left))} patchkit diff{words.whole_tail} shows where.")
     if applied.resolved_elsewhere:
         known = applied.resolved_elsewhere
-        console.say(f"{known} of the conflicts you resolved elsewhere, and --resolved writes the same here.")
+        console.say(f"--resolved uses your earlier resolutions of {known} of the conflicts.")
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
-        console.say_next((f"apply{words.whole_tail}", "does it"))
+        console.say_next((f"apply{words.whole_tail}", "applies the patches"))
     elif commits:
         number = len({one.commit for one in commits})
         console.say(f"\nChanged {console.count(applied.files)} in {number} commit{'s' * (number != 1)}.")
-        console.say_next((f"verify{words.tail}", "proves what is committed"))
+        console.say_next((f"verify{words.tail}", "checks the result"))
     elif applied.marked:
         _, first = applied.marked[0]
         console.say(
-            f"\nChanged {console.count(applied.files)}; edit what is between the markers and take them out."
+            f"\nChanged {console.count(applied.files)}. Edit the code between the markers and remove them."
         )
         _say_unfinished(words, first)
     elif applied.files:
         console.say(f"\nChanged {console.count(applied.files)}.")
-        console.say_next((f"revert{words.tail}", "takes it back"))
+        console.say_next((f"revert{words.tail}", "reverts the patches"))
     else:
         console.say("\nNothing changed.")

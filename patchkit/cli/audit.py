@@ -1,4 +1,4 @@
-"""The ``audit`` command: what in a tree still reads the missing CPU mirror, and who could do without."""
+"""``patchkit audit``: find code that fails without the CPU mirror, and backends that can run without it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMATS = ("text", "json", *formats.names())
 @click.option(
     "--min-confidence",
     type=click.Choice(options.CONFIDENCES),
-    help="Leave out findings that are less certain (default: show all, and fail on likely ones, as verify does).",
+    help="Show only findings that are at least this certain (default: show all, fail on likely ones).",
 )
 @options.baseline
 @click.option(
@@ -56,9 +56,9 @@ def command(
 ) -> None:
     """Find code that fails when a batch has no CPU sequence lengths.
 
-    The CPU mirror (seq_lens_cpu) is the copy of a batch's sequence lengths on the host. Patches make it optional, and
-    code that reads it where it is None fails. TREE is only read, and none of its code runs. Exit code 1 if anything
-    is found that is at least likely.
+    The CPU mirror (seq_lens_cpu) is the host copy of a batch's sequence lengths. Patches make it optional, and code
+    that reads it when it is None fails. TREE is only read; none of its code runs. Exit code 1 if there are findings
+    that are at least likely.
     """
     from patchkit.cli import console
     from patchkit.commands.audit import audit
@@ -73,7 +73,7 @@ def command(
     with console.progress() as watch:
         found = audit(opened, known, allow_unread=allow_unread, watch=watch)
     judged = found.at_least(Confidence(min_confidence or "likely"))
-    # In the formats that pipelines read, every finding is a failure.
+    # Other tools treat every finding in these formats as a failure.
     report = found if min_confidence is None and style in ("text", "json") else judged
     entries = _opt_outs(opened) if suggest_opt_out else None
     _answer(report, entries, opened, style, explain=explain)

@@ -1,4 +1,4 @@
-"""``patchkit check-patch DIR``: the name that ``test`` without trees had before; it goes with the next release."""
+"""``patchkit check-patch``: the former name of ``test`` without trees, which the next release removes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     "trees",
     multiple=True,
     metavar="TREE",
-    help="A tree whose files the new code has to be right in; can be repeated.",
+    help="Also look for undefined names in the patched files of this tree; may be repeated.",
 )
 @options.options(options.as_json)
 def command(*, folder: Path, trees: Sequence[str], as_json: bool) -> None:
-    """Check the patch in DIR, or those one folder below, run their examples and look for undefined names."""
+    """Check the patch in DIR, or the patches directly below it: run their examples and find undefined names."""
     check(folder, trees, as_json=as_json)

@@ -1,4 +1,4 @@
-"""How commands speak: to a person at a glance, with what to type next; to a script, in JSON."""
+"""Print answers, as text for people and as JSON for scripts, and show progress."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 _OPT_IN = "opt-in"
-"""Stands, among the states, for what is not applied because nobody named it."""
+"""Printed in place of the state of a pending patch that is not on by default."""
 
 _LEFT_OUT = "left-out"
-"""Stands, among the states, for what a fork does not want, whatever the code says."""
+"""Printed in place of the state of a patch that the fork's configuration leaves out."""
 
 _STYLES: dict[str, str] = {
     State.APPLIED: "green",
@@ -42,11 +42,11 @@ _STYLES: dict[str, str] = {
     _LEFT_OUT: "dim",
 }
 _FEW = 4
-"""So many patches of one state are named in its line; of more, their groups are counted."""
+"""The most patches of one state that are listed by name; for more, groups are counted."""
 
 
 def group_of(status: PatchStatus) -> str:
-    """Return the state under which a patch is listed."""
+    """Return the heading under which a patch is listed: its state, ``opt-in`` or ``left-out``."""
     if status.patch.left_out and status.state not in {State.APPLIED, State.UPSTREAM}:
         return _LEFT_OUT
     is_off = status.state is State.PENDING and not status.patch.default
@@ -54,14 +54,14 @@ def group_of(status: PatchStatus) -> str:
 
 
 def working(tree: CheckoutTree) -> AbstractContextManager[object]:
-    """Say on stderr, if it is a terminal, that ``tree`` is being read."""
+    """Show on stderr, if it is a terminal, that ``tree`` is being read."""
     console = Console(stderr=True)
     return console.status(f"reading {escaped(str(tree.package))}") if console.is_terminal else nullcontext()
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Give a function that shows on stderr, if it is a terminal, what is done and how much of how much."""
+    """Yield a function that shows progress on stderr, or None if stderr is not a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
@@ -80,7 +80,7 @@ def progress() -> Iterator[Callable[[str, int, int], None] | None]:
 
 @contextmanager
 def checking() -> Iterator[Callable[[str, int], None] | None]:
-    """Give a function that shows on stderr, if it is a terminal, which check is being made and of how many."""
+    """Yield a function that shows the current check on stderr, or None if stderr is not a terminal."""
     with progress() as shown:
         made = -1
 
@@ -95,7 +95,7 @@ def checking() -> Iterator[Callable[[str, int], None] | None]:
 
 @contextmanager
 def writing(output: Path | None) -> Iterator[Console]:
-    """Give the console that writes to ``output``, or stdout's; UsageError if that file cannot be written."""
+    """Yield a console for ``output``, by default stdout. Raise UsageError if the file cannot be written."""
     if output is None:
         yield Console(highlight=False, soft_wrap=True)
         return
@@ -109,28 +109,28 @@ def writing(output: Path | None) -> Iterator[Console]:
 
 
 def written(answer: Struct | Sequence[Struct]) -> str:
-    """Return an answer in JSON."""
-    # msgspec's own encoder refuses names of files that are no Unicode, and writes what an ASCII stdout refuses.
+    """Return an answer as JSON."""
+    # msgspec's own encoder rejects file names that are not Unicode, and writes characters that an ASCII stdout rejects.
     return json.dumps(to_builtins(answer), indent=2)
 
 
 def emit(answer: Struct | Sequence[Struct]) -> None:
-    """Print an answer in JSON."""
+    """Print an answer as JSON."""
     click.echo(written(answer))
 
 
 def stdout() -> Console:
-    """Return where answers for people go."""
+    """Return the console for text answers."""
     return Console(highlight=False)
 
 
 def say(text: str) -> None:
-    """Print a line for a person; the text is rich's markup."""
+    """Print a line of rich markup."""
     stdout().print(plain(text), soft_wrap=True)
 
 
 def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> None:
-    """Print a line a state, then each conflict's site and reason; with ``verbose`` each patch with its title."""
+    """Print a line for each state (with ``verbose``, for each patch), then each conflict with its site and reason."""
     say("")
     groups = {state: [each for each in statuses if group_of(each) == state] for state in _STYLES}
     for state, group in groups.items():
@@ -157,7 +157,7 @@ def _named(group: Sequence[PatchStatus]) -> str:
 
 
 def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
-    """Print a conflict in three lines: the patch, the place, the reason; those of one reason alone once."""
+    """Print each conflict in three lines: patch, location, reason. Patches with only a reason are grouped by it."""
     others: dict[str, list[str]] = {}
     for status in statuses:
         conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
@@ -172,7 +172,7 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
 
 
 def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
-    """Print which patches, of those that patchkit wrote or would write, never ran on the release of a tree."""
+    """Print which of the applied and pending patches never ran on a GPU with the tree's release."""
     from patchkit.patchset import runs
 
     ours = {State.APPLIED, State.PENDING, State.PARTIAL}
@@ -183,11 +183,11 @@ def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
 
 
 def say_next(*steps: tuple[str, str]) -> None:
-    """Print what to type next: each step is a command without its first word, and what it does."""
+    """Print the next steps, each a command without ``patchkit`` and what it does."""
     said = (f"[bold]patchkit {escaped(command)}[/] {does}" for command, does in steps)
     say(f"\nNext: {'; '.join(said)}")
 
 
 def count(files: Sequence[str]) -> str:
-    """Return how many files there are, in words."""
+    """Return the number of files as text, such as ``1 file`` or ``2 files``."""
     return f"{len(files)} file{'s' * (len(files) != 1)}"

@@ -1,4 +1,4 @@
-"""``patchkit diff``: what apply would change, as ``git apply`` and ``patch -p1`` take it, and the conflicts."""
+"""``patchkit diff``: print what apply would change, as a diff for ``git apply`` and ``patch -p1``, and conflicts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
     """Print what apply would change, as a unified diff.
 
-    Conflicts, and what is left out because of them, are printed on stderr.
+    Conflicts, and patches that are left out because of them, are printed on stderr.
     """
     from patchkit.cli import console
     from patchkit.commands.diff import conflicts, diff
@@ -69,13 +69,13 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
         out.print(coloured, soft_wrap=True, end="")
     else:
         click.echo(text, nl=False)
-    # What stdout has goes to git apply as it is.
+    # stdout must stay valid input for git apply.
     for conflict in conflicts:
         click.echo(plain(_told(conflict)), err=True)
 
 
 def _told(conflict: Conflict) -> str:
-    """Say of a conflict what was found, what was expected and what the edit would have done, in lines."""
+    """Return a conflict as text: the found code, the expected code, and the code that the edit would write."""
     from patchkit.findings.printable import printable
 
     where = [

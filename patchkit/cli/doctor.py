@@ -1,4 +1,4 @@
-"""``patchkit doctor``: what a server's configuration gains on a tree, and what keeps it from gaining."""
+"""``patchkit doctor``: show why a server configuration needs the CPU mirror, and how to do without it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Said = TypeVar("_Said")
     "--server-args",
     "settings",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Read a ServerArgs JSON from FILE; options on the command line win over it.",
+    help="Read a ServerArgs JSON from FILE; options on the command line override it.",
 )
 @options.folders
 @options.as_json
@@ -32,9 +32,8 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     """Show why a server waits for sequence lengths on the CPU.
 
     SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
-    command in quotes. The answer is the backends that the server uses, which of them need the CPU mirror (the copy of
-    a batch's sequence lengths on the host), and the patch or the option with which they do not. TREE is only read,
-    and none of its code runs.
+    command in quotes. Prints the backends that the server uses, which of them need the CPU mirror (the host copy of a
+    batch's sequence lengths), and the patch or option with which they do not. TREE is only read; none of its code runs.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.doctor import Doctor
@@ -52,7 +51,7 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
 
 
 def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> list[tuple[str, list[_Said]]]:
-    """Return what holds for each kind of model, what holds for every one first."""
+    """Return items grouped by condition, those without a condition first."""
     found: dict[str, list[_Said]] = {}
     for one in given:
         found.setdefault(condition(one), []).append(one)
@@ -88,7 +87,7 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
             )
             console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
     if diagnosis.backends:
-        console.say("\nBackends that forwards touch:")
+        console.say("\nBackends in use:")
     for where, backends in _by_condition(diagnosis.backends, lambda one: one.reads):
         if where:
             console.say(f" reading the mirror {escaped(where)}:")

@@ -1,4 +1,4 @@
-"""``patchkit export``: the patches as a series of files that ``git am`` applies."""
+"""``patchkit export``: write patches as a series of files for ``git am``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         required=True,
         metavar="DIR",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Write the series to DIR, which is made if needed.",
+        help="Write the series to DIR, which is created if needed.",
     ),
     click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH."),
     options.folders,
@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Write patches as a series of commits for git am.
 
-    `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit a patch. TREE is only read;
-    uncommitted changes do not count. Without PATCH every default patch is written.
+    `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit for each patch. TREE is only
+    read; uncommitted changes are ignored. Without PATCH, every default patch that fits is written.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.export import Export
@@ -56,4 +56,4 @@ def command(
     if exported.left:
         console.say(escaped(describe_left(exported.left)))
     elif not exported.files:
-        console.say("Nothing to export: every patch that fits is in that commit.")
+        console.say("Nothing to export: every patch that fits is already in that commit.")

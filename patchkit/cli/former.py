@@ -1,4 +1,4 @@
-"""Names that commands had in the last release: each still does what it did, and says on stderr what to type now."""
+"""Former names of commands, which still work and print the new name on stderr."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NOW = {
 
 
 def renamed(words: list[str]) -> list[str]:
-    """Return what to type now for ``words``, and say so; UsageError for a report without its kind."""
+    """Return ``words`` with the command's new name, and print a note. Raise UsageError for report without --ledger."""
     name, *rest = words
     if name not in NOW:
         return words
     now = NOW[name]
-    said = f"note: `patchkit {name}` is now `patchkit {' '.join(now)}`, and the old name goes with the next release"
+    said = f"note: `patchkit {name}` is now `patchkit {' '.join(now)}`; the next release removes the old name"
     click.echo(said, err=True)
-    if name == "check-patch":  # Its --on only looks for names, and test's applies.
+    if name == "check-patch":  # Its --on only looks for undefined names; that of test applies the patch.
         return words
     if name == "report" and not {"-h", "--help"} & set(rest):
         if "--ledger" not in rest:

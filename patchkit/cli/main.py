@@ -1,4 +1,4 @@
-"""Every command ends with the exit code that is documented for it, and refuses in one form: error, where, help.
+"""The ``patchkit`` command group, its error messages (error, location, help) and exit codes.
 
 0 done; 1 a check failed, or something was left out; 2 usage; 3 a conflict; 4 the tree cannot be used.
 """
@@ -37,20 +37,20 @@ from patchkit.errors import PatchkitError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The memory of syntax trees goes with the process: to look through it once more would take seconds.
+# A last garbage collection over all syntax trees at exit would take seconds.
 atexit.register(gc.freeze)
 
 _GROUPS = {
-    "See what a tree has and what would change": (status, show, diff),
-    "Change a tree, and take it back": (apply, resolve, revert),
-    "Find what is wrong": (verify, audit, doctor),
-    "Work with many branches and commits": (matrix, rebase, export),
-    "Carry changes of your own": (port, new, test),
+    "Inspect a tree": (status, show, diff),
+    "Apply and revert patches": (apply, resolve, revert),
+    "Check a tree": (verify, audit, doctor),
+    "Work with branches and commits": (matrix, rebase, export),
+    "Port and write changes": (port, new, test),
 }
 
 
 class _Commands(click.Group):
-    """Commands in groups, and refusals in one form, each with its exit code."""
+    """A group that lists its commands by topic and prints errors in one format."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -85,7 +85,7 @@ class _Commands(click.Group):
 
 @contextmanager
 def _refusing(ctx: click.Context) -> Iterator[None]:
-    """Let every refusal, click's own too, be said in one form on stderr, and end with its exit code."""
+    """Print errors, including click's own, on stderr in one format, and exit with their exit codes."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
@@ -115,14 +115,14 @@ def main() -> None:
 
 
 _TREE = (
-    "TREE is an sglang checkout, its python folder, the package folder or site-packages. Without TREE it is the one "
-    "that the current folder is in."
+    "TREE is an sglang checkout, its python folder, the package folder or site-packages (default: the tree that "
+    "contains the current folder)."
 )
-_PATCH = "PATCH is a patch's name, as patchkit show lists it. A word that names no patch is TREE."
+_PATCH = "PATCH is a patch's name, as listed by patchkit show. Any other word is taken as TREE."
 
 
 def _explained(command: click.Command) -> str:
-    """Say what TREE and PATCH stand for, where the command takes them."""
+    """Return the explanation of TREE and PATCH for a command that takes them."""
     taken = {word for param in command.params for word in (param.metavar or "").split()}
     told = [_TREE] if taken & {"TREE", "[TREE]"} else []
     return "\n\n".join([*told, _PATCH] if "[PATCH]..." in taken else told)

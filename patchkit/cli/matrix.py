@@ -1,4 +1,4 @@
-"""``patchkit matrix``: each patch's state on many refs of a repository, without a checkout."""
+"""``patchkit matrix``: show each patch's state on many refs of a repository, without a checkout."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ FORMATS = ("text", "json", "csv", "html")
     "patterns",
     multiple=True,
     metavar="PATTERN...",
-    help="Refs (refs/heads/release/*, or ** for names with further slashes), revisions or ranges (A..B); several may "
-    "follow, or repeat the option.",
+    help="Refs (refs/heads/release/*, or ** to match slashes too), revisions or ranges (A..B); several may follow, "
+    "and the option may be repeated.",
 )
 @options.styled(FORMATS)
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the answer to FILE."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
 )
 @click.option(
-    "--verify", is_flag=True, help="Also apply the patches to a temporary copy of each ref, and verify that."
+    "--verify", is_flag=True, help="Also apply the patches to a temporary copy of each ref and verify it."
 )
-@click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: one a core).")
+@click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: one for each core).")
 @options.folders
 @click.pass_context
 def command(
@@ -58,8 +58,8 @@ def command(
 ) -> None:
     """Show each patch's state on many branches, without a checkout.
 
-    REPO is a clone or a bare repository, and is only read. Results are remembered, so that an interrupted run goes on
-    where it stopped. Exit code 1 if a ref cannot be read or, with --verify, does not verify.
+    REPO is a clone or a bare repository, and is only read. Results are cached, so an interrupted run continues where it
+    stopped. Exit code 1 if a ref cannot be read or, with --verify, fails verification.
     """
     from patchkit.cli import console
     from patchkit.commands.matrix import matrix

@@ -1,4 +1,4 @@
-"""``patchkit new``: a patch folder is drafted from a diff or a commit."""
+"""``patchkit new``: draft a patch folder from a diff or a commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from patchkit.tree.limits import read_named
         metavar="FILE",
         multiple=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A unified diff, such as git diff prints; repeat it for diffs that follow one another.",
+        help="A unified diff, as git diff prints it; may be repeated for a series of diffs.",
     ),
     click.option(
         "--from-commit",
@@ -33,7 +33,7 @@ from patchkit.tree.limits import read_named
         metavar="FILE",
         multiple=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A diff that is applied first and is not part of the patch; may be repeated.",
+        help="A diff to apply first that is not part of the patch; may be repeated.",
     ),
     click.option("--on", "tree", metavar="TREE", help="The tree that the change was made on."),
     click.option(
@@ -58,8 +58,8 @@ def command(
 ) -> None:
     """Draft a patch from a diff or a commit.
 
-    Its edits find their places by names and structure, and are hunks where no other kind describes the change. What you
-    have to decide is marked `todo` in the draft.
+    Edits find their sites by names and structure; changes that no kind of edit describes are drafted as hunks.
+    Decisions that are left to you are marked `todo` in the draft.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.new import New
@@ -80,17 +80,13 @@ def command(
         return
     console.say(
         f"{escaped(str(drafted.file))}: {drafted.edits} edits drafted, {drafted.hunks} of them hunks; "
-        f"{len(drafted.todo)} things to do by hand."
+        f"{len(drafted.todo)} to finish by hand."
     )
     for one in drafted.todo:
         console.say(f"  [yellow]![/] {escaped(one)}")
-    said = (
-        "make the files of the diff"
-        if drafted.exact
-        else "make the files of the diff but for what is left out"
-    )
-    console.say(f"On that tree the edits {said}.")
-    console.say_next((f"test {drafted.file.parent} --on TREE", "tries it on a copy of each tree"))
+    rest = "" if drafted.exact else ", except for what is left out"
+    console.say(f"On that tree the edits reproduce the diff{rest}.")
+    console.say_next((f"test {drafted.file.parent} --on TREE", "tries it on copies of trees"))
 
 
 def _text(path: Path, option: str) -> str:

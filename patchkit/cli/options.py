@@ -1,4 +1,4 @@
-"""What the command line says about the tree and the patch set, as typed."""
+"""Options and arguments that several commands share, and what they mean: the tree and the patches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Words:
 
     @property
     def tail(self) -> str:
-        """What to type behind another command for it to mean the same tree and patch set."""
+        """The arguments that select the same tree and patch folders in another command."""
         words = [self.tree] if self.tree else ["--installed"] if self.installed else []
         for folder in self.folders:
             words += ["--patches", str(folder)]
@@ -44,11 +44,11 @@ class Words:
 
     @property
     def whole_tail(self) -> str:
-        """The same with the patches that were named."""
+        """The same arguments with the named patches."""
         return self.tail + "".join(f" {shlex.quote(name)}" for name in self.ids)
 
     def open(self) -> CheckoutTree:
-        """Open the tree; UsageError if two are named, TreeError if it is none."""
+        """Open the tree. Raise UsageError if two are named, TreeError if it is not an sglang tree."""
         from patchkit.tree.tree import installed_tree, open_tree
 
         if self.installed and self.tree:
@@ -57,7 +57,7 @@ class Words:
 
 
 def located(tree: str | None) -> Path:
-    """Return the folder of TREE; the current folder stands for the tree that it is in, which a note names."""
+    """Return the folder of TREE, by default the tree that contains the current folder, which a note then names."""
     if tree is not None and Path(tree) != Path():
         return Path(tree)
     from patchkit.findings.printable import printable
@@ -74,7 +74,7 @@ def located(tree: str | None) -> Path:
 
 
 def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
-    """Give a command several options, in this order."""
+    """Return a decorator that adds several options to a command, in this order."""
 
     def decorate(command: _Command) -> _Command:
         for option in reversed(given):
@@ -86,9 +86,9 @@ def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Com
 
 tree = click.argument("tree", required=False, metavar="[TREE]")
 tree_and_patches = click.argument("arguments", nargs=-1, metavar="[TREE] [PATCH]...")
-everything = click.option("--all", "everything", is_flag=True, help="The same as naming no PATCH.")
+everything = click.option("--all", "everything", is_flag=True, help="Act on all patches, as without PATCH.")
 installed = click.option(
-    "--installed", is_flag=True, help="Use the sglang that is installed in this Python environment."
+    "--installed", is_flag=True, help="Use the sglang installed in this Python environment."
 )
 folders = click.option(
     "--patches",
@@ -96,19 +96,19 @@ folders = click.option(
     metavar="DIR",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Load the patches in DIR too; may be repeated.",
+    help="Also load the patches in DIR; may be repeated.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 baseline = click.option(
     "--baseline",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Fail on new findings only: those that are not in FILE, a saved `patchkit audit --json`.",
+    help="Fail only on findings that are not in FILE, a saved `patchkit audit --json`.",
 )
 
 
 def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:
-    """Give a command ``--format``, with these formats, and ``--json``, for ``style_of``."""
+    """Return a decorator that adds ``--format``, with these formats, and ``--json``, for ``style_of``."""
     return options(
         click.option(
             "--format",
@@ -116,14 +116,14 @@ def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:
             type=click.Choice(formats),
             default="text",
             show_default=True,
-            help="How the answer is written.",
+            help="Output format.",
         ),
         click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
     )
 
 
 def style_of(style: str, *, as_json: bool) -> str:
-    """Return the output format that ``--format`` and ``--json`` name together; UsageError if they differ."""
+    """Return the output format of ``--format`` and ``--json``. Raise UsageError if they contradict each other."""
     if as_json and style not in ("text", "json"):
         raise UsageError(f"--json and --format {style} are two formats", advice="name one of them")
     return "json" if as_json else style
@@ -132,10 +132,10 @@ def style_of(style: str, *, as_json: bool) -> str:
 def at_hand(
     folders: Sequence[Path], words: Sequence[str | None] = (), *, installed: bool = False
 ) -> PatchSet:
-    """Return the patches of a command: the built-in ones, those in ``folders``, and what the fork's configuration says.
+    """Return the patches of a command: built-in patches, those in ``folders``, and those of the fork's configuration.
 
-    The fork is the tree among ``words``, or the one that the current folder is in; a tree that there is not is
-    refused when it is opened.
+    The fork is the tree among ``words``, or the tree that contains the current folder. Without a tree, the command
+    itself raises the error when it opens it.
     """
     from patchkit.patchset import load
 
@@ -170,7 +170,7 @@ def understood(
     *,
     everything: bool = False,
 ) -> Words:
-    """Tell TREE from the patch ids among ``arguments``; UsageError for a word that is neither."""
+    """Return the TREE and the patch ids among ``arguments``. Raise UsageError for a word that is neither."""
     ids = tuple(argument for argument in arguments if argument in patches)
     others = [argument for argument in arguments if argument not in patches]
     trees = [argument for argument in others if Path(argument).exists()]

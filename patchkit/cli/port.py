@@ -1,4 +1,4 @@
-"""``patchkit port``: a change that somebody else wrote is made on a tree that drifted, and each edit is told."""
+"""``patchkit port``: port a change to another tree, and report the outcome of each edit."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _SAID = {
 @click.argument("change", metavar="DIFF|COMMIT|RANGE")
 @options.options(
     click.option(
-        "--from", "base", metavar="TREE|REF", help="What a DIFF was made on; a COMMIT has its parent."
+        "--from", "base", metavar="TREE|REF", help="The base of a DIFF (a COMMIT's base is its parent)."
     ),
     click.option(
         "--onto",
         "onto",
         metavar="TREE|REF",
         multiple=True,
-        help="Where it goes; several, or a REF, are only reported (default: .).",
+        help="The tree to change (default: .). Several trees, or a REF, are only reported on.",
     ),
     click.option(
         "--repo",
@@ -53,20 +53,20 @@ _SAID = {
     click.option(
         "--commit", "committing", is_flag=True, help="Commit it, with its author, date and message."
     ),
-    click.option("--dry-run", is_flag=True, help="Say what would become of each edit; write nothing."),
+    click.option("--dry-run", is_flag=True, help="Show the outcome of each edit; write nothing."),
     click.option(
-        "--keep-going", is_flag=True, help="Leave out what cannot be made, make the rest, and exit 1."
+        "--keep-going", is_flag=True, help="Leave out edits that conflict, make the rest, and exit 1."
     ),
     click.option(
-        "--markers", is_flag=True, help="Leave conflict markers at what cannot be made, and exit 1."
+        "--markers", is_flag=True, help="Write conflict markers for edits that conflict, and exit 1."
     ),
-    click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
+    click.option("--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."),
     click.option(
         "-o",
         "--output",
         "folder",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Keep the change there as a patch of the tree that it went to.",
+        help="Also write the change to this folder, as a patch for the tree.",
     ),
     options.as_json,
 )
@@ -86,21 +86,24 @@ def command(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Port a change that somebody else wrote to a tree that drifted.
+    """Port a commit or a diff to a tree that has diverged.
 
-    Each edit has landed, was there already, has landed in a changed neighbourhood (which is shown), or could not be
-    made: exit code 3, and nothing is written. Exit code 1 if what landed may mean something else there.
+    Each edit has landed, was already there, has landed among changed code (which is shown), or could not be made. If
+    one could not be made, nothing is written and the exit code is 3. Exit code 1 if the change may mean something else
+    in that tree.
     """
     from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, Source, port, port_matrix
     from patchkit.tree.tree import open_tree
 
     if committing and (dry_run or allow_dirty or markers):
-        raise UsageError("--commit commits what is whole: leave out --dry-run, --allow-dirty and --markers.")
+        raise UsageError(
+            "--commit cannot be combined with --dry-run, --allow-dirty or --markers", advice="leave them out"
+        )
     places = onto or (".",)
     alone = Path(places[0]) if len(places) == 1 and Path(places[0]).exists() else None
     if alone is None and (committing or markers or folder is not None):
-        raise UsageError("--commit, --markers and -o are for one folder: name one TREE with --onto.")
+        raise UsageError("--commit, --markers and -o need one folder", advice="name one TREE with --onto")
     with console.progress() as watch, Source(change, base or "", repository) as source:
         try:
             if alone is None:
@@ -147,7 +150,7 @@ def _print(found: Sequence[Ported], *, written: bool, as_json: bool) -> None:
         said = "Changed" if written else "Would change"
         console.say(f"\n{said} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
         for place in each.folders:
-            console.say(f"{escaped(str(place))} has the patch that makes the same of this tree.")
+            console.say(f"{escaped(str(place))} contains the change as a patch for this tree.")
 
 
 def _say_next(tree: Path) -> None:
@@ -186,7 +189,7 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
 
 
 def _counted(file: LandedFile) -> str:
-    """Say how many of several edits were made."""
+    """Return how many of a file's edits were made, empty if it has only one."""
     from patchkit.porting.land import NOT_MADE
 
     made = sum(edit.outcome not in NOT_MADE for edit in file.edits)

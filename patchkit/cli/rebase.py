@@ -1,4 +1,4 @@
-"""``patchkit rebase``: what a move to another commit does to each patch, and the move itself if asked for."""
+"""``patchkit rebase``: check how a move to another commit affects each patch, and merge that commit on request."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
         "ref",
         required=True,
         metavar="REF",
-        help="The commit, branch or tag that the branch is to move to.",
+        help="The commit, branch or tag to move to.",
     ),
     click.option(
         "--merge",
         "merging",
         is_flag=True,
-        help="Merge REF into the current branch: patches of both sides are taken out before, and applied again after.",
+        help="Merge REF into the current branch: revert the patches on both sides, merge, and apply them again.",
     ),
     options.folders,
     options.as_json,
@@ -44,10 +44,10 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Check what a move to REF does to each patch, or merge REF.
+    """Check how a move to REF affects each patch, or merge REF.
 
-    Each patch is looked for on REF: upstream has it there, it applies there, or it conflicts. Exit code 1 if one
-    conflicts. TREE changes with --merge alone.
+    For each patch, shows whether upstream has it on REF, it applies there, or it conflicts. Exit code 1 if one
+    conflicts. TREE is changed only with --merge.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase
@@ -69,11 +69,13 @@ def command(
     if as_json:
         console.emit(Rebase.of(opened, ref, moves, merged))
     elif merged is None:
-        console.say_next((f"rebase{words.tail} --onto {ref} --merge", "merges it and applies again"))
+        console.say_next(
+            (f"rebase{words.tail} --onto {ref} --merge", "merges it and applies the patches again")
+        )
     elif merged.is_new:
         console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.commits)} patches applied.")
     else:
-        console.say(f"\nNothing to merge: this branch has {escaped(ref)} already.")
+        console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")
     if not merging and any(move.then == "conflict" and move.counts for move in moves):
         context.exit(1)
 

@@ -1,4 +1,4 @@
-"""``patchkit resolve PATCH EDIT``: what a person wrote in place of an edit is recorded as that edit."""
+"""``patchkit resolve``: record an edit that was made by hand, leave it out, or export resolutions."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     click.option(
         "--accept",
         is_flag=True,
-        help="Record the edit even where patchkit cannot check that the code has it.",
+        help="Record the edit even if patchkit cannot find it in the code.",
     ),
     click.option(
         "--give-up",
         "giving_up",
         is_flag=True,
-        help="Put back the code that conflicted, and leave the edit out.",
+        help="Restore the code that conflicted, and leave the edit out.",
     ),
     click.option(
         "--export",
         "folder",
         metavar="DIR",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Write everything that you resolved to DIR, as patch folders for --patches.",
+        help="Write all your resolutions to DIR, as patch folders for --patches.",
     ),
     options.installed,
     options.folders,
@@ -52,9 +52,9 @@ def command(
 ) -> None:
     """Record an edit that you made by hand where a patch conflicted.
 
-    PATCH and EDIT are the names that the conflict and its markers show. What you wrote between the markers of
-    apply --markers is remembered: apply --resolved writes it again where the same code conflicts. revert takes it
-    out with its patch.
+    PATCH and EDIT are the names that the conflict and its markers show. Code that you wrote in place of the markers of
+    apply --markers is remembered; apply --resolved uses it again where the same code conflicts. revert removes it with
+    its patch.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.resolve import Resolve
@@ -63,9 +63,7 @@ def command(
 
     if folder is not None:
         if len(words) > 1 or accept or giving_up:
-            raise UsageError(
-                "--export writes every resolution", advice="name a TREE and nothing else beside it"
-            )
+            raise UsageError("--export writes every resolution", advice="name only a TREE with it")
         _export(options.Words(words[0] if words else None, installed, folders), folder, as_json=as_json)
         return
     if len(words) not in (2, 3):
@@ -81,10 +79,8 @@ def command(
         if as_json:
             console.emit(Resolve.of_given_up(opened, patch, edit))
             return
-        console.say(
-            f"{escaped(file)} is as it was where {patch} {edit} was in conflict; the edit is left out."
-        )
-        console.say_next((f"revert{asked.tail} {patch}", "takes the other edits of the patch back"))
+        console.say(f"Restored {escaped(file)} where {patch} {edit} was in conflict; the edit is left out.")
+        console.say_next((f"revert{asked.tail} {patch}", "reverts the other edits of the patch"))
         return
     with console.working(opened):
         done = resolve(opened, patches, patch, edit, accept=accept)
@@ -92,14 +88,14 @@ def command(
         console.emit(Resolve.of(opened, patch, edit, done))
         return
     if not done.recorded:
-        console.say(f"{patch} {edit} is recorded already.")
+        console.say(f"{patch} {edit} is already recorded.")
         return
-    how = "accepted by hand, and a comment in the code says so" if done.accepted else "made by hand"
+    how = "accepted by hand, in a comment in the code" if done.accepted else "made by hand"
     console.say(f"{patch} {edit} is recorded as {how}.")
     if done.remembered:
-        console.say("Where the same code stands, patchkit apply --resolved writes the same.")
+        console.say("patchkit apply --resolved will use it wherever the same code conflicts.")
     if done.ported:
-        console.say_next((f"status{asked.tail}", "shows what is left to finish"))
+        console.say_next((f"status{asked.tail}", "shows what is left to resolve"))
         return
     console.say_next((f"apply{asked.tail}", "applies the rest"))
 
@@ -120,4 +116,4 @@ def _export(words: options.Words, folder: Path, *, as_json: bool) -> None:
         console.say(escaped(str(file)))
     for left in done.left:
         console.say(f"left out: {escaped(left)}")
-    console.say_next((f"apply --patches {shlex.quote(str(folder))}", "takes them along"))
+    console.say_next((f"apply --patches {shlex.quote(str(folder))}", "uses them"))

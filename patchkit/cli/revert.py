@@ -1,4 +1,4 @@
-"""``patchkit revert``: what the ledger records is taken back; a person's edits stay."""
+"""``patchkit revert``: revert patches, keeping other changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     click.option(
         "--keep-going",
         is_flag=True,
-        help="Leave patches that cannot be taken out, take out the others, and exit 1.",
+        help="Leave patches that cannot be reverted, revert the others, and exit 1.",
     ),
     options.installed,
     options.folders,
@@ -37,9 +37,9 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Take patches out of TREE again; what you changed since stays.
+    """Revert patches in TREE; your own changes since are kept.
 
-    Without PATCH every patch is taken out.
+    Without PATCH, every patch is reverted.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert

@@ -1,4 +1,4 @@
-"""The JSON Schema of every ``--json`` answer, made of the answer's own structs."""
+"""Generate the JSON Schema of every ``--json`` answer from the answer's structs."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ ANSWERS: dict[str, Any] = {
     "port": Port,
     "test": tuple[Trial, ...],
 }
-"""The answer of each command; what a command answers with certain options has the name that it had as a command."""
+"""The answer of each command; answers with certain options are listed under the command's former name."""
 
 
 _WITH = {"show": ("show", "PATCH"), "test": ("test", "PATCH", "--on", "TREE")}
-"""Commands that answer otherwise without these words."""
+"""The arguments with which a command gives the listed answer."""
 
 
 def schema(command: str) -> dict[str, Any]:
-    """Return the JSON Schema of an answer."""
+    """Return the JSON Schema of a command's answer."""
     words = (NOW | _WITH).get(command, (command,))
     title = {
         "title": f"patchkit {' '.join(words)} --json",

@@ -1,4 +1,4 @@
-"""``patchkit show``: the patches, a line each, or everything about one of them."""
+"""``patchkit show``: list the patches, or show the details of one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.argument("patch", required=False)
 @options.options(options.folders, options.as_json)
 def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
-    """List the patches, or show one: what it changes, why, its risk.
+    """List the patches, or show what one changes, why, and its risk.
 
-    A group, such as @speed, lists its patches.
+    PATCH can be a group, such as @speed, whose patches are listed.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed, Show
@@ -52,7 +52,7 @@ def _list(patches: Sequence[Patch]) -> None:
     for patch in patches:
         off = "" if patch.default else f" ({patch.left_out or 'opt-in'})"
         console.say(f"[bold]{escaped(patch.id.ljust(width))}[/]  {escaped(patch.title + off)}")
-    console.say_next(("show PATCH", "tells more"), ("status TREE", "shows what a tree has"))
+    console.say_next(("show PATCH", "shows details"), ("status TREE", "shows the state of a tree"))
 
 
 def _show(patch: Patch, places: Sequence[Run] | None) -> None:
@@ -83,11 +83,11 @@ def _show(patch: Patch, places: Sequence[Run] | None) -> None:
         for release in dict.fromkeys(run.release for run in places):
             say(f"  {escaped(_told(release, [run for run in places if run.release == release]))}")
     elif places is not None:
-        say("\nIt was never run on a GPU.")
+        say("\nNever run on a GPU.")
 
 
 def _told(release: str, runs: Sequence[Run]) -> str:
-    """Return where a patch ran on one release: families and backends, GPUs, and the latest day."""
+    """Return where a patch ran on one release: model families, backends, GPUs, and the latest date."""
     backends: dict[tuple[str, bool], list[str]] = {}
     for run in runs:
         backends.setdefault((run.family, run.identical), []).append(run.backend)

@@ -1,4 +1,4 @@
-"""``patchkit status``: each patch's state, and every conflict's site and reason; or a fork's list of backports."""
+"""``patchkit status``: show each patch's state and every conflict, or write a fork's list of backports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         type=click.Choice(["text", "json", "ledger"]),
         default="text",
         show_default=True,
-        help="ledger: a Markdown table of the patches in TREE for a fork's list of backports; TREE is verified for it.",
+        help="Output format; ledger verifies TREE and prints a Markdown table of its patches.",
     ),
     options.installed,
     options.folders,
@@ -62,7 +62,7 @@ def command(
         found = standing(opened, patches)
     if style != "ledger":
         _say(opened, found, words.tail, verbose=verbose, as_json=as_json or style == "json")
-    # What is not applicable has nothing to do here, so it cannot fail a check either.
+    # A patch that is not applicable cannot be applied, so it does not fail the check.
     done = {State.APPLIED, State.UPSTREAM, State.NOT_APPLICABLE}
     if check and any(status.patch.default and status.state not in done for status in found.patches):
         context.exit(1)
@@ -95,14 +95,14 @@ def _say(tree: CheckoutTree, standing: Standing, tail: str, *, verbose: bool, as
     console.say(f"sglang {tree.version or '(version unknown)'} in {escaped(str(tree.package))}")
     console.say_states(standing.patches, verbose=verbose)
     if standing.unknown:
-        console.say(
-            "\nIn the tree, and not among the patches at hand (--patches DIR brings a folder of patches):"
-        )
+        console.say("\nIn the tree, but not among the loaded patches (--patches DIR loads more):")
     for name in standing.unknown:
         console.say(f"  [yellow]?[/] {escaped(name)}")
     console.say_never_run(standing.patches, tree.version)
     found = {console.group_of(status) for status in standing.patches}
     if found & {State.PENDING, State.PARTIAL}:
-        console.say_next((f"apply{tail}", "applies what is pending"), (f"diff{tail}", "shows it"))
+        console.say_next(
+            (f"apply{tail}", "applies the pending patches"), (f"diff{tail}", "shows the changes")
+        )
     elif State.APPLIED in found:
-        console.say_next((f"revert{tail}", "takes it back"))
+        console.say_next((f"revert{tail}", "reverts the patches"))

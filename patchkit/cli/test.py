@@ -1,4 +1,4 @@
-"""``patchkit test``: a patch of one's own is checked by its examples, and any patch is tried on copies of trees."""
+"""``patchkit test``: check a patch folder by its examples, or try a patch on copies of trees."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def command(
 ) -> None:
     """Check a patch of your own, or try a patch on copies of trees.
 
-    PATCH is a patch's folder. Without --on it is validated, its examples are run, and names that its code leaves
-    undefined are found; a folder of patches is checked whole. With --on the patch, which may be any that
-    patchkit show lists, is applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
+    PATCH is the folder of a patch, or of several. Without --on, patches are validated, their examples are run, and
+    undefined names in their code are reported. With --on, the patch, which can also be one that patchkit show lists, is
+    applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
     """
     from patchkit.cli import console
     from patchkit.commands.test import test
@@ -76,7 +76,7 @@ def command(
 
 
 def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
-    """Answer what is wrong with the patches in ``folder``, and in the files of ``trees``; exit 1 if anything is."""
+    """Print what is wrong with the patches in ``folder``, and in the files of ``trees``; exit 1 if anything is."""
     from patchkit.cli import console
     from patchkit.cli.answers.check_patch import CheckPatch
     from patchkit.commands.check import check_patches
@@ -87,7 +87,7 @@ def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
         console.emit(CheckPatch.of(checked))
     for each in () if as_json else checked:
         said = f"{each.examples} example{'' if each.examples == 1 else 's'}"
-        mark = f"[red]{len(each.faults)} wrong[/]" if each.faults else "[green]fine[/]"
+        mark = f"[red]{len(each.faults)} wrong[/]" if each.faults else "[green]ok[/]"
         console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {said}")
         for fault in each.faults:
             console.say(f"  {escaped(fault)}")

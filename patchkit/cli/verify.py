@@ -1,4 +1,4 @@
-"""The ``verify`` command: proof that a patched tree is whole, or what is wrong with it."""
+"""``patchkit verify``: check that the patches in a tree are complete and fit its code."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ FORMATS = ("text", "json", *formats.names(), "html")
 @options.options(options.tree, options.installed)
 @options.styled(FORMATS)
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the answer to FILE."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
 )
 @click.option(
     "--level",
     type=click.Choice(["code", "import"]),
     default="code",
     show_default=True,
-    help="import: also import the patched modules, in another process; needs torch.",
+    help="What to check; import also imports the patched modules, in another process, and needs torch.",
 )
 @click.option(
     "--min-confidence",
     type=click.Choice(options.CONFIDENCES),
     default="likely",
     show_default=True,
-    help="Fail on findings of the audit that are at least this certain.",
+    help="Fail on audit findings that are at least this certain.",
 )
 @options.baseline
 @options.folders
@@ -58,9 +58,9 @@ def command(
 ) -> None:
     """Check that the patches in TREE are complete and fit its code.
 
-    Changed files are compiled, every edit is looked for, imports and calls between backends and workers are checked,
-    files are compared with what patchkit recorded, and the audit is run. Exit code 1 if a check fails. Code of TREE
-    runs with --level import alone.
+    Compiles the changed files, looks for every edit, checks imports and calls between backends and workers, compares
+    files with what patchkit recorded, and runs the audit. Exit code 1 if a check fails. TREE's code runs only with
+    --level import.
     """
     from patchkit.cli import console
     from patchkit.commands.verify import verify
@@ -84,7 +84,7 @@ def command(
 
 
 def _written(verdict: Verdict, style: str) -> str | None:
-    """Return the answer in a format for machines or browsers, None for text."""
+    """Return the result in a format other than text, or None for text."""
     if style == "text":
         return None
     from patchkit.cli.answers.verify import Verify

@@ -1,1 +1,1 @@
-"""What each command does, one use case a file: it returns values, raises PatchkitError, and prints nothing."""
+"""The use cases behind the commands, one for each file. They return values, raise PatchkitError, and print nothing."""

@@ -1,4 +1,4 @@
-"""Patches are applied to a tree, each with all that it needs or not at all."""
+"""Apply patches to a tree, each with all patches that it needs or not at all."""
 
 from __future__ import annotations
 
@@ -43,16 +43,18 @@ def apply(
     dry_run: bool = False,
     runtime: str = "",
 ) -> Applied:
-    """Apply ``ids`` (none: all that are on and fit) with what they require and, unless ``only``, what hardens them.
+    """Apply ``ids`` (default: every default patch that fits) with the patches that they require.
 
-    ``runtime`` is where patched code gets its runtime: ``import`` from the installed patchkit, ``vendored`` from
-    a copy in the tree; without it the fork's configuration says it, or else a tree keeps what it has, and a fresh one
-    imports.
-    With ``dry_run`` everything is checked and nothing written. A patch that conflicts is left out with all that
-    need it: PlanConflictError, and nothing written, if ``ids`` or what they require are among these; with
-    ``keep_going`` the others are applied all the same. With ``markers`` nothing is left out: of a patch that conflicts
-    those edits are made that are certain, and conflict markers stand at the others. With ``resolved`` what a person
-    made of the same code elsewhere is written there. TreeError if the tree refuses.
+    Unless ``only`` is set, patches that harden one of them are applied too. A patch that conflicts is left out with all
+    patches that need it. If one of ``ids``, or a patch that they require, is among these, PlanConflictError is raised
+    and nothing is written; with ``keep_going`` the others are applied anyway. With ``markers`` nothing is left out:
+    edits with unambiguous sites are made, and conflict markers are written for the others. With ``resolved``, recorded
+    resolutions of the same code are used for conflicts. With ``dry_run`` everything is checked and nothing is written.
+
+    ``runtime`` says where patched code imports the runtime from: ``import`` for the installed patchkit, ``vendored``
+    for a copy in the tree. The default is the fork's configuration, then what the tree uses already, then ``import``.
+
+    Raise TreeError if the tree cannot be written.
     """
     require_whole(tree)
     asked = patches.asked(ids)
@@ -66,13 +68,11 @@ def apply(
     planned = with_markers(made()) if markers else fitting(made)
     known = 0 if resolved or not planned.left else _resolved_elsewhere(tree, partial(planning, closely=True))
     if not keep_going:
-        offer = (
-            f"; {known} of them you resolved elsewhere, and --resolved writes the same here" if known else ""
-        )
+        offer = f"; --resolved uses your earlier resolutions of {known} of them" if known else ""
         require_fitting(
             planned,
             asked,
-            f"--keep-going applies the others, --markers leaves you the conflicts to finish{offer}",
+            f"--keep-going applies the others, --markers writes conflict markers to finish by hand{offer}",
         )
     if not markers:
         planned = planner.together(planned, origin(tree, planner))
@@ -83,10 +83,10 @@ def apply(
 
 
 def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: bool) -> Plan:
-    """Return a plan in which those of its conflicts that a person resolved elsewhere are so resolved.
+    """Return a plan that uses recorded resolutions for its conflicts.
 
-    A file in which that does not bring the edits into place is left out; unless what is ``certain`` of a patch in
-    conflict is written, so is one with an edit of such a patch.
+    Resolutions in a file are not used if an edit there conflicts even so, or, unless ``certain`` edits of conflicting
+    patches are written, if an edit's patch still conflicts.
     """
     planned = planning()
     found = recalled(tree, conflicts(planned.tree, planned.patches), Remembered(tree).get)
@@ -106,7 +106,7 @@ def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: boo
 
 
 def _resolved_elsewhere(tree: CheckoutTree, planning: Callable[[], Plan]) -> int:
-    """Return how many conflicts of a plan a person resolved elsewhere."""
+    """Return the number of conflicts of a plan that have a recorded resolution."""
     remembered = Remembered(tree)
     if next(iter(remembered), None) is None:
         return 0
@@ -116,7 +116,7 @@ def _resolved_elsewhere(tree: CheckoutTree, planning: Callable[[], Plan]) -> int
 
 
 def _new_heirs(plan: Plan) -> tuple[Heir, ...]:
-    """Return the backends that will inherit an opt-out, which they do not now, and read the mirror."""
+    """Return the backends that read the mirror and inherit an opt-out only after the plan is applied."""
     after = {change.file: change.after for change in plan.changes}
     if not after:
         return ()

@@ -1,4 +1,4 @@
-"""The reads of the CPU mirror that break when it is None are found in a tree."""
+"""Find the reads of the CPU mirror that fail when it is None."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def audit(
     allow_unread: bool = False,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Report:
-    """Return the reads of the CPU mirror that break when it is None, those in ``baseline`` as known.
+    """Return the reads of the CPU mirror that fail when it is None; findings in ``baseline`` are reported as known.
 
-    A folder that cannot be read is a finding too; with ``allow_unread`` it is a note. ``watch`` is told what is
-    being looked at, how much is done and of how much.
+    A folder that cannot be read is a finding, or a note with ``allow_unread``. ``watch`` is called with the current
+    step, the number of items done, and their total.
     """
     require_whole(tree)
     report = audit_cached(tree, watch)
@@ -35,5 +35,5 @@ def audit(
 
 
 def audit_rules() -> dict[str, Rule]:
-    """Return the rules that findings of :func:`audit` are about, by their ids."""
+    """Return the rules of :func:`audit` by id."""
     return RULES

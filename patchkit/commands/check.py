@@ -1,4 +1,4 @@
-"""A patch of one's own is checked by its examples and for undefined names, before anybody applies it."""
+"""Check a patch folder: run its examples, and find undefined names and unfinished drafts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TODO = re.compile(r"""(?:\w+ = "|# )todo: (.*?)"?$""")
 
 @dataclass(frozen=True)
 class CheckedPatch:
-    """What is wrong with a patch of one's own; ``examples`` is how many of its examples were run."""
+    """The faults of a patch, and the number of its examples that were run."""
 
     patch: str
     folder: Path
@@ -31,7 +31,7 @@ class CheckedPatch:
 
 
 def _unwritten(path: Path) -> Iterator[str]:
-    """Yield what a draft leaves to be done by hand, and where that stands."""
+    """Yield a message for each ``todo`` of a draft, with its location."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         found = _TODO.match(line)
         if found:
@@ -39,9 +39,10 @@ def _unwritten(path: Path) -> Iterator[str]:
 
 
 def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatch, ...]:
-    """Run the examples of the patch in ``folder``, or of those one folder below; find undefined names and ``todo``.
+    """Return the faults of the patch in ``folder``, or of the patches directly below it.
 
-    ``trees`` are those whose files the new code has to be right in. UsageError for a malformed patch.
+    Faults are failed examples, ``todo`` entries, and names that the patch leaves undefined in one of ``trees``. Raise
+    UsageError for a malformed patch.
     """
     patches = load.patches([folder])
     checked = []

@@ -1,4 +1,4 @@
-"""Patches are applied in one commit each on the current branch."""
+"""Apply patches and commit each on the current branch."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def commit(
     keep_going: bool = False,
     runtime: str = "",
 ) -> Committed:
-    """Apply as ``apply`` does, in one commit a patch on the current branch.
+    """Apply patches as ``apply`` does, with one commit for each patch on the current branch.
 
-    TreeError if the files have uncommitted changes or git cannot commit now, RefusedCommitError if a hook refuses
-    a commit. Branch, index, files and ledger change when all commits are made, and not before.
+    Branch, index, files and ledger are changed only after all commits have been made. Raise TreeError if the files have
+    uncommitted changes or git cannot commit now, and RefusedCommitError if a hook rejects a commit.
     """
     require_whole(tree)
     asked, runtime = patches.asked(ids), runtime or patches.wishes.runtime

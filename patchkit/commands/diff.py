@@ -1,4 +1,4 @@
-"""What apply would do to a tree, and what a person needs to see of each conflict."""
+"""Compute what apply would change in a tree, and describe the conflicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
-    """Return what applying ``ids`` (none: all that are on) with what they need would do, without what does not fit."""
+    """Return what ``apply`` of ``ids`` (default: the default patches) would do, without the patches that do not fit."""
     require_whole(tree)
     planner = Planner(tree, patches, patches.wishes.runtime)
     planned = fitting(lambda without: planner.plan(ids, closely=True, without=without))
@@ -28,5 +28,5 @@ def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan
 
 
 def conflicts(plan: Plan) -> tuple[Conflict, ...]:
-    """Return what a person needs to see of each conflict of a plan: the site as found, as expected, and the edit."""
+    """Return each conflict of a plan with the found code, the expected code and the code that the edit would write."""
     return conflict.conflicts(plan.tree, plan.patches)

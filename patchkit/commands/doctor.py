@@ -1,4 +1,4 @@
-"""What a server's configuration comes to on a tree: who keeps the CPU mirror, and what would free it."""
+"""Diagnose a server configuration: which components need the CPU mirror, and how to do without it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def doctor(tree: CheckoutTree, patches: PatchSet, words: Sequence[str], settings: bytes = b"") -> Diagnosis:
-    """Return what a server started on ``tree`` comes to: who keeps the CPU mirror, why, and what would free it.
+    """Return which components of a server on ``tree`` need the CPU mirror, why, and how to do without it.
 
-    ``words`` are its options or its launch command, ``settings`` a ``ServerArgs`` JSON. UsageError for an
-    option that the tree's server does not have.
+    ``words`` are the server's options or its launch command, ``settings`` a ``ServerArgs`` JSON. Raise UsageError for
+    an option that the tree's server does not have.
     """
     launch = Arguments(tree).launch(words, settings)
     return diagnose(tree, launch, status(tree, patches))

@@ -1,4 +1,4 @@
-"""Patches are written as files that ``git am`` applies, and the tree is only read."""
+"""Write patches as a series of files for ``git am``; the tree is only read."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exported:
-    """Each patch's status on the commit that is checked out, and the files written, in order."""
+    """Each patch's status on the checked-out commit, and the files written, in order."""
 
     patches: tuple[PatchStatus, ...]
     files: tuple[Path, ...]
     left: Mapping[str, str]
-    """The patches that were left out because they do not fit, and why."""
+    """The patches that were left out because they do not fit, with the reasons."""
 
 
 def export(
     tree: CheckoutTree, patches: PatchSet, folder: Path, ids: Sequence[str] = (), *, only: bool = False
 ) -> Exported:
-    """Write to ``folder`` what ``git am`` needs to apply ``ids`` to the commit that is checked out.
+    """Write ``ids`` (default: the default patches) to ``folder`` as a ``git am`` series for the checked-out commit.
 
-    What is in the working tree and not committed does not count. What does not fit is left out: PlanConflictError, and
-    nothing written, if ``ids`` or what they require are among that. TreeError if the tree is in no git checkout.
+    Uncommitted changes are ignored. Patches that do not fit are left out. If one of ``ids``, or a patch that they
+    require, does not fit, PlanConflictError is raised and nothing is written. Raise TreeError if the tree is not in a
+    git checkout.
     """
     asked = patches.asked(ids)
     with GitRepository(tree.root) as repository:
@@ -50,6 +51,6 @@ def export(
             return plan
 
         planned = fitting(made)
-        require_fitting(planned, asked, "name the others")
+        require_fitting(planned, asked, "name the other patches only")
         files = exporting(head, stages, folder, patches.wishes.subject_prefix)
         return Exported(planned.patches, files, planned.left)

@@ -1,4 +1,4 @@
-"""Each patch's state on many refs of a repository, read from git's objects, as each ref is configured."""
+"""Compute each patch's state on many refs of a repository, with each ref's own configuration."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def matrix(
     jobs: int | None = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Surveyed:
-    """Return each patch's state on each ref of ``repository`` that ``patterns`` name; nothing is checked out.
+    """Return each patch's state on each ref of ``repository`` that matches ``patterns``, without a checkout.
 
-    ``patches_of`` gives those of a ref that has a configuration, and ``patches`` are those of the others. ``tasks`` are
-    what else is asked of the trees, such as whether they verify (``patchkit.matrix.tasks``). ``watch`` is told what is
-    being done, how much of it is done and of how much. UsageError for a pattern that names nothing, TreeError if
-    ``repository`` is none.
+    ``patches_of`` loads the patches of a ref that has a configuration; other refs use ``patches``. ``tasks`` are
+    further work on the trees, such as verification (``patchkit.matrix.tasks``). ``watch`` is called with the current
+    step, the number of items done, and their total. Raise UsageError for a pattern that matches nothing, TreeError if
+    ``repository`` is not a repository.
     """
     named = refs(repository, patterns)
     wanted = _Wanted(patches, patches_of)
@@ -61,7 +61,7 @@ def matrix(
 
 
 class _Wanted:
-    """Which patches a ref wants; refs whose configuration is the same share one set."""
+    """The patch sets of refs; refs with the same configuration share one."""
 
     def __init__(self, patches: PatchSet, patches_of: PatchesOf | None) -> None:
         self._patches = patches
@@ -69,7 +69,7 @@ class _Wanted:
         self._known: dict[tuple[str, ...], PatchSet] = {}
 
     def of(self, git: GitRepository, ref: Ref) -> PatchSet | str:
-        """Return the patches of a ref, or why there are none."""
+        """Return the patch set of a ref, or the reason why it has none."""
         if self._patches_of is None:
             return self._patches
         try:
@@ -85,17 +85,17 @@ class _Wanted:
                 self._known[key] = self._patches_of(fork)
             return self._known[key]
         except TreeError:
-            return self._patches  # It is said of the ref, as ever, that it holds no tree.
+            return self._patches  # The survey reports that the ref has no tree.
         except UsageError as error:
             return str(error)
 
 
 def _together(repository: Path, patches: PatchSet, parts: Sequence[Surveyed]) -> Surveyed:
-    """Return one survey of several, each of refs that want other patches."""
+    """Merge surveys of refs with different patch sets."""
     rows: list[Row] = []
     told: dict[str, dict[str, Any]] = {}
     for number, part in enumerate(parts):
-        # The same files may be in another state of other patches.
+        # With other patches, the same files are another state.
         mark = f"{number}-" if number else ""
         rows += [
             msgspec.structs.replace(row, state=row.state and f"{mark}{row.state}") for row in part.matrix.rows

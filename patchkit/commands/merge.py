@@ -1,7 +1,7 @@
-"""A branch with patches merges another with patches: without them, and then they are applied to the result.
+"""Merge a branch: revert the patches on both sides, merge, and apply the patches to the result.
 
-The same change made twice, to two versions of a file, is what git cannot merge. So the patches come off on either
-side, in a commit of its own, the two are merged, and the patches of both go on again.
+Git cannot merge the same change made to two versions of a file. Therefore patches are reverted on both sides, in a
+separate commit, before the merge, and applied again after it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TAKEN_BACK = "Take patchkit's patches back for a merge"
 
 
 class UnmergedError(ConflictError):
-    """A merge left conflicts in ``files``."""
+    """The merge conflicts in ``files``."""
 
     def __init__(self, files: tuple[str, ...]) -> None:
         super().__init__(f"{', '.join(files)}: conflicts.")
@@ -42,9 +42,9 @@ class UnmergedError(ConflictError):
 
 @dataclass(frozen=True)
 class Merged:
-    """The commit that was merged, what was taken back for it on either side, and the commits of what was applied.
+    """The merged commit, the patches reverted for it on either side, and the commits of the patches applied after it.
 
-    ``is_new`` is whether the branch did not have that commit before.
+    ``is_new`` is False if the branch already had that commit.
     """
 
     merged: str
@@ -54,19 +54,19 @@ class Merged:
 
 
 def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
-    """Merge ``ref`` into the branch of ``tree`` without the patches of either side, then apply those that either had.
+    """Merge ``ref`` into the branch of ``tree`` without patches, then apply the patches that either side had.
 
-    TreeError if the tree has uncommitted changes, ConflictError if the merge itself conflicts or a patch does
-    after it, RefusedCommitError if a hook refuses. Branch, index, files and ledger change when all of it is
-    committed, and not before.
+    Branch, index, files and ledger are changed only after everything is committed. Raise TreeError if the tree has
+    uncommitted changes, ConflictError if the merge or a patch after it conflicts, and RefusedCommitError if a hook
+    rejects a commit.
     """
     require_committable(tree)
     named = git(tree.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if named.returncode != 0:
-        raise UsageError(f"{ref} is no commit of {tree.root} to merge: git fetch it, or name another.")
+        raise UsageError(f"{ref} is not a commit of {tree.root}", advice="git fetch it, or name another")
     other = named.stdout.decode().strip()
     if asked(tree.root, "status", "--porcelain", "--untracked-files=no"):
-        raise TreeError(f"{tree.root} has uncommitted changes: commit or stash them, then try again.")
+        raise TreeError(f"{tree.root} has uncommitted changes", advice="commit or stash them, then try again")
     if _is_ancestor(tree, other, "HEAD"):
         return Merged(other, (), (), is_new=False)
     with linked(tree, f"patchkit rebase --onto {ref} --merge") as there:
@@ -80,11 +80,12 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
             result = _result(there, ours, theirs, below)
         except UnmergedError as error:
             raise ConflictError(
-                f"{ref} conflicts with this branch also without any patch, in {', '.join(error.files)}, so nothing was "
-                f"changed: patchkit revert, commit that, git merge {ref}, resolve it, then patchkit apply --commit."
+                f"{ref} conflicts with this branch even without patches, in {', '.join(error.files)}, so nothing was "
+                "changed",
+                advice=f"patchkit revert, commit that, git merge {ref}, resolve it, then patchkit apply --commit",
             ) from None
         except ConflictError as error:
-            raise ConflictError(f"{ref}: {error}") from error
+            raise ConflictError(f"{ref}: {error.what}", where=error.where, advice=error.advice) from error
         there.switch(there.base)
         there.become(ours.tree)
         if ours.tree != asked(there.top, "rev-parse", "HEAD^{tree}"):
@@ -101,7 +102,7 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
 
 @dataclass(frozen=True)
 class _Unpatched:
-    """A commit's tree without patches, those that were taken back for it, and where they had their runtime."""
+    """A commit's tree without patches, the patches that were reverted for it, and their ``runtime`` option."""
 
     tree: str
     patches: tuple[str, ...]
@@ -109,7 +110,7 @@ class _Unpatched:
 
 
 def _unpatched(tree: CheckoutTree, there: Linked, commit: str, patches: PatchSet) -> _Unpatched:
-    """Take back the patches of a commit; ConflictError if that cannot be done."""
+    """Revert the patches of a commit. Raise ConflictError if that is not possible."""
     there.switch(commit)
     adopt.copy(tree, there.tree)
     runtime = "vendored" if vendor.is_vendored(there.tree) else "import"
@@ -123,15 +124,15 @@ def _unpatched(tree: CheckoutTree, there: Linked, commit: str, patches: PatchSet
 
 
 def _planned(there: Linked, patches: PatchSet, had: Sequence[str], runtime: str, ref: str) -> Plan:
-    """Return the plan of the patches for what the merge made; PlanConflictError if one conflicts with that."""
+    """Return the plan of the patches for the merge's result. Raise PlanConflictError if one conflicts."""
     planner = Planner(there.tree, patches, runtime)
     planned = planner.plan(had, only=True)
     left = describe_conflicts(planned.patches)
     if left:
         raise PlanConflictError(
-            f"{left} as {ref} makes it, so nothing was written: revert what conflicts, or write it by hand "
-            "there, then try again.",
+            f"{left} after the merge of {ref}, so nothing was written",
             planned,
+            advice="revert the patches that conflict, then try again",
         )
     return planner.together(planned, origin(there.tree, planner))
 
@@ -140,23 +141,26 @@ def _bases(there: Linked, ref: str, other: str) -> list[str]:
     found = git(there.top, "merge-base", "--all", there.base, other).stdout.decode().split()
     if not found:
         raise TreeError(
-            f"{ref} has unrelated histories, as git calls it, so nothing was changed: name another."
+            f"{ref} and this branch have unrelated histories, so nothing was changed",
+            advice="name another ref",
         )
     return found
 
 
 def _result(there: Linked, ours: _Unpatched, theirs: _Unpatched, bases: Sequence[_Unpatched]) -> str:
-    """Return the tree to which the two merge; git does it on commits that lead from one unpatched tree to another."""
+    """Return the tree of the merge, which git makes of commits with the unpatched trees."""
     below = [word for base in bases for word in ("-p", _commit(there, base))]
     there.switch(_commit(there, ours, *below))
-    # What a merge of these says is nobody's: it is asked for the tree alone.
+    # Only the tree of this merge is used, so it is not committed.
     options = ("--quiet", "--no-commit", "--no-ff", "--no-verify-signatures", "--no-autostash")
     done = quietly(there.top, "merge", *options, _commit(there, theirs, *below))
     unmerged = asked(there.top, "diff", "--name-only", "--diff-filter=U").splitlines()
     if unmerged:
         raise UnmergedError(tuple(unmerged))
     if done.returncode != 0:
-        raise TreeError(f"git merge failed ({said(done)}): nothing was changed; mend that and try again.")
+        raise TreeError(
+            f"git merge failed ({said(done)}), so nothing was changed", advice="fix that and try again"
+        )
     tree = asked(there.top, "write-tree")
     there.become("HEAD")
     return tree
@@ -168,7 +172,7 @@ def _commit(there: Linked, unpatched: _Unpatched, *below: str) -> str:
 
 
 def _conclude(there: Linked, ref: str, other: str, result: str) -> None:
-    """Commit the result as a merge of another commit, as a person does who has resolved one."""
+    """Commit the result as a merge of ``other``, as if its conflicts had been resolved by hand."""
     quietly(there.top, "merge", "--quiet", "--no-commit", "--no-ff", "--strategy=ours", other)
     there.become(result)
     into = f" into {there.branch.removeprefix('refs/heads/')}" if there.branch else ""

@@ -1,4 +1,4 @@
-"""What becomes of each patch when a tree moves to another commit, before it is moved."""
+"""Check how each patch's state changes when a tree moves to another commit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Move:
-    """What becomes of a patch when a tree moves: its state ``now`` and ``then``, and that in words.
+    """A patch's states before (``now``) and after (``then``) a move, and a short description (``said``).
 
-    One ``counts`` that the tree has, or that is on without being named.
+    ``counts`` is whether the patch is in the tree or a default patch.
     """
 
     patch: str
@@ -31,17 +31,17 @@ class Move:
 
 
 def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move, ...]:
-    """Return what becomes of each patch when ``tree`` moves to ``ref`` of its repository; only reads.
+    """Return each patch's states before and after ``tree`` moves to ``ref``; nothing is written.
 
-    What is ``applied`` on ``ref`` was committed there by patchkit. TreeError for a ref that is none.
+    A patch that is ``applied`` on ``ref`` was committed there by patchkit. Raise TreeError if there is no such ref.
     """
     words = {
         "upstream": "upstream has it there: drop yours",
-        "applied": "its commit is there already",
+        "applied": "already committed there",
         "pending": "applies there",
-        "partial": "applies there, part of it is there already",
+        "partial": "applies there, partly present already",
         "conflict": "conflicts there",
-        "not-applicable": "not for that tree",
+        "not-applicable": "not applicable there",
     }
     before = {said.patch.id: said for said in status(tree, patches)}
     with GitRepository(tree.root) as repository:

@@ -1,4 +1,4 @@
-"""An interrupted write is finished or taken back."""
+"""Finish or roll back an interrupted write."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
-    """Finish an interrupted write to ``tree`` or take it back; TreeError if a file was changed since.
+    """Finish an interrupted write to ``tree``, or roll it back. Raise TreeError if a file was changed since.
 
-    It is finished if everything that it takes is on disk, and with ``back`` it is taken back all the same.
+    The write is finished if everything for it is on disk, unless ``back`` is set.
     """
     sweep(tree)
     return put_back(tree) or recovering.recover(tree, back=back)

@@ -1,4 +1,4 @@
-"""The rows that a fork's own list of backports wants, from a tree that is verified for them."""
+"""Verify a tree, and write a row for each of its patches for the fork's list of backports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def report(
     tree: CheckoutTree, patches: PatchSet, watch: Callable[[str, int], None] | None = None
 ) -> tuple[Backport, ...]:
-    """Return a row for each patch in ``tree``, which is verified for that; ``watch`` is that of ``verify``."""
+    """Verify ``tree`` and return a row for each patch in it; ``watch`` is that of ``verify``."""
     statuses = status(tree, patches)
     if not any(each.state in IN_TREE for each in statuses):
         return ()

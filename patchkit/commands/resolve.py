@@ -1,4 +1,4 @@
-"""What a person wrote in place of an edit is recorded as that edit, and remembered for the same code elsewhere."""
+"""Record edits that a person made by hand, and remember them for the same code elsewhere."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Resolved:
-    """Whether an edit was recorded as made by hand now, and what was written for it is known elsewhere."""
+    """Whether an edit was newly recorded as made by hand, and whether its code was remembered for other trees."""
 
     recorded: bool
     remembered: bool
     accepted: bool = False
-    """Whether it is in place on the person's word alone."""
+    """Whether it was accepted without a check of the code."""
     ported: bool = False
-    """Whether a port left its conflict, so that no patch at hand knows it."""
+    """Whether ``port`` left its conflict, so that it belongs to no loaded patch."""
 
 
 @dataclass(frozen=True)
 class SharedResolutions:
-    """The files written, and why each resolution that is in none of them was left out."""
+    """The files written, and the reason for each resolution that was left out."""
 
     files: tuple[Path, ...]
     left: tuple[str, ...]
@@ -54,11 +54,11 @@ class SharedResolutions:
 def resolve(
     tree: CheckoutTree, patches: PatchSet, patch: str, edit: str, *, accept: bool = False
 ) -> Resolved:
-    """Record that a person made an edit, and remember what they wrote where apply had left its conflict.
+    """Record that a person made an edit, and remember the code that replaced its conflict markers.
 
-    UsageError for an unknown edit; ConflictError, and nothing recorded, while its markers stand, if the code
-    does not have what the edit is for, if it lost something of the tree's own, or if patchkit made it. With ``accept``
-    the person's word counts for the code. A comment there says who made it.
+    The record is a comment in the code. Raise UsageError for an unknown edit. Raise ConflictError, and record nothing,
+    if its conflict markers are still there, if the code does not have the edit's effect or lost code of the tree's own
+    (unless ``accept`` is set), or if patchkit made the edit.
     """
     require_settled(tree)
     is_by_hand = (patch, edit) in resolving.by_hand(tree)
@@ -75,7 +75,7 @@ def resolve(
     named = patches.get(patch)
     _require_edit(named, edit)
     if (patch, edit) in resolving.made(tree):
-        raise ConflictError(f"{patch}: {edit} was made by patchkit itself, so there is nothing to record.")
+        raise ConflictError(f"{patch}: {edit} was made by patchkit, so there is nothing to record.")
     _require_out(tree, patch, edit)
     before = before_markers(tree)
     status = _status_of(tree, patches, before, patch, edit)
@@ -85,12 +85,12 @@ def resolve(
     if missing and not accept:
         why = short_of(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
         raise ConflictError(
-            f"{status.file}: {status.site or 'module'}: {patch}: {edit} is not in place: "
-            f"{why or status.reason or 'patchkit apply can make it'}; patchkit diff shows what it is for, and resolve "
-            "--accept takes your word for it."
+            f"{patch}: {edit} is not in place: {why or status.reason or 'patchkit apply can make it'}",
+            where=f"{status.file}: {status.site or 'module'}",
+            advice="run patchkit diff to see what it changes, or resolve --accept to record it without this check",
         )
     if tree.read(status.file) is None:
-        raise ConflictError(f"{status.file} is not there, so {patch} {edit} cannot be in place.")
+        raise ConflictError(f"{status.file} does not exist, so {patch} {edit} cannot be in place.")
 
     def holds(file: str, text: bytes) -> bool:
         try:
@@ -106,8 +106,9 @@ def resolve(
     lost = dropped(made.found, finds, made.text, (made.original, now)) if made and not accept else []
     if made is not None and lost:
         raise ConflictError(
-            f"{status.file}:{made.line}: {patch}: {edit}: {', '.join(lost)} was found there and is not in what you "
-            "wrote: put it back, or say with resolve --accept that it is to go."
+            f"{patch}: {edit}: your code lost {', '.join(lost)}, which was there before",
+            where=f"{status.file}:{made.line}",
+            advice="put it back, or confirm the removal with resolve --accept",
         )
     line = at_site(OverlayTree(tree, before), named, status).line
     word = resolving.Word(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)
@@ -125,14 +126,16 @@ def _is_at_hand(patches: PatchSet, patch: str, edit: str) -> bool:
 
 
 def _resolve_ported(tree: CheckoutTree, file: str, patch: str, edit: str) -> Resolved:
-    """Record what a person made of a conflict of a port, whose outcome nothing but their word tells."""
+    """Record that a person resolved a conflict of a port; that the file parses is all that is checked."""
     _require_out(tree, patch, edit)
     try:
         ast.parse(tree.read(file) or b"" if file.endswith(".py") else b"")
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise ConflictError(
-            f"{file}:{line}: this is not valid Python: mend it, and run patchkit resolve {patch} {edit} again."
+            "not valid Python",
+            where=f"{file}:{line}",
+            advice=f"fix it, then run patchkit resolve {patch} {edit} again",
         ) from None
     if not resolving.record_ported(tree, patch, EditStatus(edit, file, "", State.PENDING)):
         raise ConflictError(
@@ -142,19 +145,21 @@ def _resolve_ported(tree: CheckoutTree, file: str, patch: str, edit: str) -> Res
 
 
 def _require_out(tree: CheckoutTree, patch: str, edit: str) -> None:
-    """Raise ConflictError while the markers of a conflict stand."""
+    """Raise ConflictError if the markers of an edit's conflict are still there."""
     for file, blocks in unfinished(tree).items():
         for block in blocks:
             if (block.patch, block.edit) == (patch, edit):
                 raise ConflictError(
-                    f"{file}:{block.start + 1}: the conflict still stands there: {advice(block)}."
+                    "the conflict markers are still there",
+                    where=f"{file}:{block.start + 1}",
+                    advice=advice(block),
                 )
 
 
 def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str:
-    """Put back what apply found where it left the conflict of an edit, and return the file; the edit stays out.
+    """Replace an edit's conflict markers by the code found there before, and return the file; the edit is left out.
 
-    UsageError for an unknown edit; ConflictError, and nothing written, where no conflict of it stands.
+    Raise UsageError for an unknown edit, and ConflictError, with nothing written, if there are no markers of it.
     """
     if _is_at_hand(patches, patch, edit) or resolving.conflict_of(tree, patch, edit) is None:
         _require_edit(patches.get(patch), edit)
@@ -162,15 +167,15 @@ def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str
 
 
 def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> SharedResolutions:
-    """Write what a person made of conflicts in the repository of ``tree`` to ``folder``, for ``--patches``.
+    """Write the resolutions recorded in the repository of ``tree`` to ``folder``, as patch folders for ``--patches``.
 
-    UsageError, and nothing written, if a patch has a folder there already, or if there is nothing to write.
+    Raise UsageError, with nothing written, if a patch has a folder there already or there is nothing to write.
     """
     texts, left = extensions(Remembered(tree), patches)
     files = {folder / name / "patch.toml": text for name, text in sorted(texts.items())}
     taken = next((file for file in files if file.exists()), None)
     if taken is not None:
-        raise UsageError(f"{taken} is there already: name another folder.")
+        raise UsageError(f"{taken} already exists", advice="name another folder")
     if not files:
         why = f" ({'; '.join(left)})" if left else ""
         raise UsageError(f"no resolution of {tree.root} can be written as a patch folder{why}.")
@@ -185,19 +190,21 @@ def _require_edit(patch: Patch, name: str) -> None:
     if name not in names:
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise UsageError(f"{patch.id} has no edit {name!r}: {hint}patchkit show {patch.id} lists them.")
+        raise UsageError(
+            f"{patch.id} has no edit {name!r}", advice=f"{hint}patchkit show {patch.id} lists them"
+        )
 
 
 def _status_of(
     tree: CheckoutTree, patches: PatchSet, contents: Contents, patch: str, edit: str
 ) -> EditStatus:
-    """Return how an edit stands in files with these contents; ConflictError if it is not for the tree."""
+    """Return an edit's status in files with these contents. Raise ConflictError if it does not apply to the tree."""
     statuses = Planner(tree, patches).statuses(patches.select([patch], only=True), contents)
     status = next(s for s in statuses if s.patch.id == patch)
     found = [each for each in status.edits if each.name == edit]
     if not found:
         raise ConflictError(
-            f"{patch}: {edit} is not for this tree: {status.reason or 'its shape is another'}."
+            f"{patch}: {edit} does not apply to this tree ({status.reason or 'the edit is for another shape'})."
         )
     return next((each for each in found if not _is_in_place(each)), found[0])
 

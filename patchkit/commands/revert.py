@@ -1,4 +1,4 @@
-"""Patches are taken back from the code that has them, with what stood there before as git or the ledger has it."""
+"""Revert patches, restoring the code before them from git or the ledger."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class KeptGoing(NamedTuple):
-    """What was taken back, and why each patch that is left was not."""
+    """What was reverted, and the reason for each patch that was left."""
 
     reverted: Reverted
     left: Mapping[str, str]
 
 
 def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Reverted:
-    """Take back ``ids`` (none: all that the code has); edits that a person made since stay.
+    """Revert ``ids`` (default: all patches in the code), keeping changes that a person made since.
 
-    A group stands for those of its patches that the code has from patchkit.
-    ConflictError, and nothing written, if what stood before is not known, or if edits cannot be told apart.
+    A group denotes those of its patches that patchkit applied to the code. Raise ConflictError, with nothing written,
+    if the code before a patch is unknown or a person's changes cannot be told from the patch's.
     """
     planner = Planner(tree, patches)
     meant = frozenset(_meant(tree, patches, planner, ids))
@@ -36,9 +36,9 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
 
 
 def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> KeptGoing:
-    """Take back as ``revert`` does those of the patches that can be, each whole, and say why each other one is left.
+    """Revert those of the patches that can be reverted, each completely, and return the reason for each other one.
 
-    ConflictError if the tree has none of them, so that there is none to take back alone.
+    Raise ConflictError if the tree has none of them.
     """
     planner = Planner(tree, patches)
     try:

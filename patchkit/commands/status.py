@@ -1,4 +1,4 @@
-"""Each patch's state on a tree, with what was left for a person to finish."""
+"""Compute each patch's state on a tree, including conflicts that a person has to finish."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def status(tree: CheckoutTree, patches: PatchSet) -> tuple[PatchStatus, ...]:
-    """Return each patch's status on ``tree``; TreeError if a write to it is pending or a file is no Python."""
+    """Return each patch's status on ``tree``. Raise TreeError if a write is pending or a file is not valid Python."""
     return standing(tree, patches).patches
 
 
 def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
-    """Return each patch's status on ``tree``, and which patches its comments name that are not at hand.
+    """Return each patch's status on ``tree``, and the ids of unknown patches that its comments name.
 
-    TreeError if a write to it is pending or a file is no Python.
+    Raise TreeError if a write is pending or a file is not valid Python.
     """
     require_settled(tree)
     before = before_markers(tree)

@@ -1,4 +1,4 @@
-"""A patch is applied, verified and taken back on a copy of a tree; the tree itself is only read."""
+"""Apply, verify and revert a patch on a copy of a tree; the tree itself is only read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """What a patch came to on one tree; ``problems`` is empty where everything held."""
+    """The result of a patch on one tree; ``problems`` is empty if everything passed."""
 
     tree: str
     version: str | None
@@ -36,9 +36,9 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def test(path: Path, patches: PatchSet, name: str) -> Trial:
-    """Apply a patch to a copy of the tree at ``path``, verify that and take it back; TreeError if that is none.
+    """Apply a patch to a copy of the tree at ``path``, verify the copy, revert the patch, and return the problems.
 
-    A name that the patch leaves undefined there is a problem too.
+    Names that the patch leaves undefined are problems too. Raise TreeError if there is no tree at ``path``.
     """
     patches.get(name)
     tree = open_tree(path)
@@ -66,14 +66,14 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
                 changed = sorted(
                     file for file in before.keys() | after.keys() if before.get(file) != after.get(file)
                 )
-                problems += [f"revert does not give back {', '.join(changed)}"] if changed else []
+                problems += [f"revert does not restore {', '.join(changed)}"] if changed else []
         except PatchkitError as error:
             problems.append(str(error))
     return Trial(str(path), tree.version, state, files, tuple(problems))
 
 
 def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
-    """Copy the package folder, but for ledger, caches and git's own; TreeError where it cannot be read."""
+    """Copy the package folder without ledger, caches and ``.git``. Raise TreeError if it cannot be read."""
 
     def copy(source: str, target: str) -> None:
         Path(target).write_bytes(tree.read(Path(source).relative_to(tree.package).as_posix()) or b"")
@@ -86,12 +86,14 @@ def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
         )
     except OSError as error:
         said = error.args[0][0][2] if isinstance(error, shutil.Error) else error
-        raise TreeError(f"{tree.package} cannot be copied ({said}): mend that and try again.") from None
+        raise TreeError(
+            f"{tree.package} cannot be copied ({said})", advice="fix that and try again"
+        ) from None
     return open_tree(folder / tree.package.name)
 
 
 def _failures(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
-    """Return what the checks of a tree find, a sentence each."""
+    """Return the messages of all failed checks of a tree."""
     results = verify(tree, patches, Terms(Confidence.LIKELY)).results
     failed = (result for result in results if result.outcome is Outcome.FAILED)
     return tuple(finding.message for result in failed for finding in result.findings)

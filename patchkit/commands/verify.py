@@ -1,4 +1,4 @@
-"""A patched tree is proved whole, or what is wrong with it is found."""
+"""Verify that the patches in a tree are complete and fit its code."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ if TYPE_CHECKING:
 def verify(
     tree: CheckoutTree, patches: PatchSet, terms: Terms, watch: Callable[[str, int], None] | None = None
 ) -> Verdict:
-    """Make every check of a patched tree; ``watch`` is told each one's title and of how many it is one."""
+    """Run every check on a patched tree; ``watch`` is called with each check's title and the number of checks."""
     require_whole(tree)
     return engine.verify(Subject(tree, tuple(patches), terms), watch)

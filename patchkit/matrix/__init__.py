@@ -1,1 +1,1 @@
-"""The states of all patches on many refs of one repository, without a checkout."""
+"""Compute the states of all patches on many refs of one repository, without a checkout."""

@@ -1,4 +1,4 @@
-"""What the matrix says of each ref and patch; its JSON is these structs'."""
+"""The types of a matrix: its rows, cells and verification results, which are also its JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class StuckEdit(msgspec.Struct, frozen=True):
-    """An edit in conflict: where, and why."""
+    """An edit in conflict: its location and the reason."""
 
     edit: str
     file: str
@@ -22,7 +22,7 @@ class StuckEdit(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One patch on one ref: its state as ``status`` spells it, and why; ``left_out`` where the ref does not want it."""
+    """One patch on one ref: its state and reason; ``left_out`` says why the ref's configuration leaves it out."""
 
     patch: str
     state: str
@@ -32,14 +32,14 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """Whether the tree verifies once everything that can be applied is; ``failed`` names each failed check."""
+    """Whether the tree verifies with every patch that fits applied; ``failed`` lists the failed checks."""
 
     passed: bool
     failed: tuple[str, ...] = ()
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What one state of the files comes to: a cell a patch, or why there is none; ``state`` names it."""
+    """The result for one state of the files: a cell for each patch, or an error; ``state`` identifies the state."""
 
     cells: tuple[Cell, ...] = ()
     error: str = ""
@@ -47,7 +47,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class PatchDiff(msgspec.Struct, frozen=True):
-    """What one patch would change in one file, after the patches before it."""
+    """The diff of one patch in one file, after the patches before it."""
 
     patch: str
     file: str
@@ -55,7 +55,7 @@ class PatchDiff(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One ref: its commit, and the cells in the order of the patches, or an error; ``state`` names its files'."""
+    """One ref: its commit, and a cell for each patch or an error; ``state`` identifies the state of its files."""
 
     ref: str
     commit: str
@@ -66,7 +66,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Matrix(msgspec.Struct, frozen=True):
-    """All refs, how many distinct states they came down to, and how many of those were examined now."""
+    """All refs, the number of distinct states among them, and the number of states examined in this run."""
 
     repository: str
     patches: tuple[str, ...]
@@ -77,12 +77,12 @@ class Matrix(msgspec.Struct, frozen=True):
 
 
 def is_left_out(cell: Cell) -> bool:
-    """Tell whether a ref does not want the patch, and does not have it either."""
+    """Return whether a ref's configuration leaves out a patch that the ref does not have."""
     return bool(cell.left_out) and cell.state not in {"applied", "upstream"}
 
 
 def in_order(row: Row, patches: Sequence[str]) -> tuple[Cell | None, ...]:
-    """Return the cells of a row for these patches, None where it is another ref's own."""
+    """Return the cells of a row for these patches, None for a patch that the ref does not load."""
     cells = {cell.patch: cell for cell in row.patches}
     return tuple(map(cells.get, patches))
 

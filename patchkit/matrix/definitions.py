@@ -1,4 +1,4 @@
-"""Which files of a tree object define a top-level name, without reading a blob or a folder twice."""
+"""Find the files of a tree object that define a top-level name, reading each blob and folder once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEFINED = re.compile(rb"^(?:class|(?:async )?def) (\w+)", re.MULTILINE)
 
 
 class Definitions:
-    """The names that the blobs of a repository define; ``recall`` and ``keep`` remember them for the next run."""
+    """The names that a repository's blobs define; ``recall`` and ``keep`` read and write a cache."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Definitions:
         self._homes: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def homes(self, tree: GitTree, folder: str, name: str) -> tuple[str, ...]:
-        """Return the Python files below ``folder`` that define ``name`` at their top level, sorted."""
+        """Return the Python files below ``folder`` that define ``name`` at the top level, sorted."""
         entry = tree.repository.at(tree.id, folder)
         if entry is None or entry.kind != "tree":
             return ()
@@ -48,7 +48,7 @@ class Definitions:
                 linked = linked or entry.kind == "link"
                 blob = entry.id if entry.kind == "blob" else tree.blob(path)
                 found += [child] if blob is not None and name in self._of(tree, blob, path) else []
-        if not linked:  # What a link stands for is not in the folder's own id.
+        if not linked:  # A folder's id does not cover the targets of its links.
             self._homes[folder_id, name] = tuple(found)
         return tuple(found)
 

@@ -1,4 +1,4 @@
-"""A folder object that stands for more files or folders than a tree has is refused before it is gone through."""
+"""Reject tree objects with too many files or folders before they are walked."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from patchkit.tree.git import GitRepository, GitTree
 
 MAX_FILES = 200_000
-"""Many times the files of a release."""
+"""The most files that are walked; many times those of a release."""
 
 
 class Extents:
-    """How many files are below the folders of a repository, and how deep; each folder is looked at once."""
+    """Counts the files below a repository's folders, and their depth, visiting each folder object once."""
 
     def __init__(self, repository: GitRepository) -> None:
         self._repository = repository
         self._known: dict[str, tuple[int, int]] = {}
 
     def require_bounded(self, tree: GitTree, folder: str = "") -> None:
-        """Raise TreeError for a package, or a folder of it, that nobody could go through."""
+        """Raise TreeError if a package, or a folder of it, has too many files or nests too deep."""
         top = self._repository.at(tree.id, folder) if folder else None
         self._of(tree, tree.id if top is None else top.id, 0)
 
     def _of(self, tree: GitTree, folder: str, above: int) -> tuple[int, int]:
-        """Return how many files a folder has at any depth, and how many folders lie one in the other."""
+        """Return the number of files below a folder, and the depth of its nesting."""
         if folder not in self._known and above <= MAX_DEPTH:
             files, depth = 0, 0
             for entry in self._repository.entries(folder).values():
@@ -37,7 +37,7 @@ class Extents:
         files, depth = self._known.get(folder, (0, 1))
         if above + depth > MAX_DEPTH + 1 or files > MAX_FILES:
             raise TreeError(
-                f"{tree.package_label} has folders more than {MAX_DEPTH} deep or more than {MAX_FILES:,} files, "
-                "which nothing here follows: leave the ref out."
+                f"{tree.package_label} has folders more than {MAX_DEPTH} deep or more than {MAX_FILES:,} files",
+                advice="leave the ref out",
             )
         return files, depth

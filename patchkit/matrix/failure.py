@@ -1,4 +1,4 @@
-"""Why something could not be told of a ref, whatever went wrong with it: the other refs go on."""
+"""Turn any error about one ref into a result, so that the other refs are still processed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _Told = TypeVar("_Told")
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Nothing could be told, for this reason."""
+    """The reason why a ref has no result."""
 
     reason: str
 
 
 def attempted(work: Callable[[], _Told]) -> _Told | Failure:
-    """Return what ``work`` comes to, or the failure of the ref that it is about; UsageError for a malformed patch."""
+    """Return the result of ``work``, or a Failure. UsageError is raised, since it is about a patch and not the ref."""
     try:
         return work()
     except UsageError:
@@ -30,10 +30,10 @@ def attempted(work: Callable[[], _Told]) -> _Told | Failure:
         return Failure(str(error))
     except (RecursionError, MemoryError):
         return Failure(
-            "a file of this ref nests deeper than can be read: patchkit status on a checkout names it."
+            "a file of this ref nests too deep to be read: run patchkit status on a checkout, which names it."
         )
-    except Exception as error:  # Objects that no git wrote break what reads them in any way.
+    except Exception as error:  # Malformed objects can raise any exception in the code that reads them.
         said = f"{type(error).__name__}: {error}"
         return Failure(
-            f"this ref cannot be read ({said}): run git fsck there, and report it if git finds none."
+            f"this ref cannot be read ({said}): run git fsck there, and report this if git finds no error."
         )

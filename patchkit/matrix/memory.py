@@ -1,7 +1,7 @@
-"""What work on git trees came to, kept from run to run and from the first result on.
+"""Cache results about git trees between runs; each result is stored as soon as it is known.
 
-A file of SQLite below the user's cache folder, named after the code that made the results. One process writes it;
-what cannot be read or written costs time and is no error.
+The cache is an SQLite file below the user's cache folder, named after a digest of the code that makes the results. One
+process writes it. A cache that cannot be read or written is ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ create table if not exists answers
 
 
 class Memory:
-    """The results for one set of patches, which ``digest`` names."""
+    """The cached results for the set of patches with this digest."""
 
     def __init__(self, digest: str) -> None:
         self._digest = digest
@@ -42,7 +42,7 @@ class Memory:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 base = _connected(self._path)
-            except sqlite3.OperationalError:  # Locked, or no place for a file.
+            except sqlite3.OperationalError:  # The file is locked or cannot be created.
                 raise
             except sqlite3.DatabaseError:
                 self._path.unlink()
@@ -55,10 +55,7 @@ class Memory:
         return _connected(":memory:")
 
     def recall(self, task: str, kind: type[_Kind], *, shared: bool = False) -> dict[str, _Kind]:
-        """Return each result of a task that is whole, by what it is the result of.
-
-        Results that are ``shared`` do not depend on the patches.
-        """
+        """Return the results of a task by name, without damaged ones; ``shared`` results do not depend on patches."""
         decoder = msgspec.json.Decoder(kind)
         query = "select name, answer from answers where task = ? and patches = ?"
         found = {}
@@ -69,14 +66,14 @@ class Memory:
         return found
 
     def keep(self, task: str, results: Mapping[str, Any], *, shared: bool = False) -> None:
-        """Keep results of a task."""
+        """Store results of a task."""
         patches = "" if shared else self._digest
         rows = [(task, patches, name, msgspec.json.encode(answer)) for name, answer in results.items()]
         with suppress(sqlite3.Error), self._base:
             self._base.executemany("insert or replace into answers values (?, ?, ?, ?)", rows)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the database."""
         self._base.close()
 
     def _rows(self, query: str, *values: str) -> list[tuple[Any, Any]]:
@@ -84,7 +81,7 @@ class Memory:
             return self._base.execute(query, values).fetchall()
         except sqlite3.OperationalError:
             return []
-        except sqlite3.DatabaseError:  # A damaged file is made anew.
+        except sqlite3.DatabaseError:  # The file is damaged, so it is replaced.
             self._base.close()
             with suppress(OSError):
                 self._path.unlink()

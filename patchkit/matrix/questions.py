@@ -1,4 +1,4 @@
-"""What an inspection asks of a tree, so that the same answers lead to the same states without one."""
+"""Record the questions that an inspection asks of a tree, so that a tree with the same answers needs no inspection."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from patchkit.tree.headers import Interest
 
 NAME, SOURCE, HOMES, VERSION = "name", "source", "homes", "version"
-"""``SOURCE`` and a file, answered by its blob; ``HOMES`` and a name, answered by the files that define it;
-``VERSION`` and ``NAME`` of nothing, answered by the tree's."""
+"""The kinds of question. ``SOURCE`` asks for a file's blob id, ``HOMES`` for the files that define a name, ``VERSION``
+and ``NAME``, without an argument, for the tree's version and package name."""
 
 
 def answer(tree: GitTree, definitions: Definitions, question: Question) -> str:
@@ -31,13 +31,13 @@ def answer(tree: GitTree, definitions: Definitions, question: Question) -> str:
 
 
 class AskedModules(Modules):
-    """A tree's files, with a record of which were asked for."""
+    """A tree's files, with a record of the questions asked."""
 
     def __init__(self, tree: GitTree, interest: Interest, definitions: Definitions) -> None:
         super().__init__(tree, interest)
         self._git = tree
         self._definitions = definitions
-        # Which patches there are to look for depends on it.
+        # Patches are translated to the package's name, so every result depends on it.
         self._asked: dict[Question, str] = {(NAME, ""): tree.name}
 
     @property
@@ -46,24 +46,24 @@ class AskedModules(Modules):
         return tuple(self._asked.items())
 
     def source(self, file: str) -> bytes | None:
-        """Return a file's bytes, ``None`` where the tree has no such file."""
+        """Return a file's bytes, or None if the tree has no such file."""
         self.label(file)
         return super().source(file)
 
     def label(self, file: str) -> str:
-        """Return a name of a file's bytes, nothing where the tree has no such file."""
+        """Return a file's blob id, empty if the tree has no such file."""
         if (SOURCE, file) not in self._asked:
             self._asked[SOURCE, file] = answer(self._git, self._definitions, (SOURCE, file))
         return self._asked[SOURCE, file]
 
     def version(self) -> str | None:
-        """Return the tree's version, ``None`` where nothing tells it."""
+        """Return the tree's version, or None if it is unknown."""
         if (VERSION, "") not in self._asked:
             self._asked[VERSION, ""] = answer(self._git, self._definitions, (VERSION, ""))
         return self._asked[VERSION, ""] or None
 
     def defining(self, name: str) -> list[str]:
-        """Return the files of the serving package that define a top-level class or function of this name."""
+        """Return the files of the serving package with a top-level class or function of this name."""
         if (HOMES, name) not in self._asked:
             self._asked[HOMES, name] = answer(self._git, self._definitions, (HOMES, name))
         return [file for file in self._asked[HOMES, name].split("\0") if file]

@@ -1,4 +1,4 @@
-"""What ``--refs`` means: the refs that a pattern matches, a revision, or a range of revisions."""
+"""Resolve ``--refs``: refs that match a pattern, a revision, or a range of revisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOMES = ("", "refs/heads/", "refs/tags/", "refs/remotes/")
 
 @dataclass(frozen=True)
 class Ref:
-    """A commit under the name by which it was asked for."""
+    """A commit, with the name that was used for it."""
 
     name: str
     commit: str
@@ -28,25 +28,25 @@ def refs(repository: Path, patterns: Sequence[str]) -> tuple[Ref, ...]:
 
     A pattern is one of ``git for-each-ref`` (``refs/heads/release/*``, also without ``refs/heads/``), a revision
     (``v0.5.12``, ``HEAD~3``) or a range (``v0.5.12..main``: its first-parent commits, oldest first).
-    TreeError if ``repository`` is none, UsageError for a pattern that names nothing.
+    Raise TreeError if ``repository`` is not a repository, UsageError for a pattern that matches nothing.
     """
     if git(repository, "rev-parse", "--git-dir").returncode != 0:
-        raise TreeError(f"{repository} is not a git repository: name a clone or a bare repository.")
+        raise TreeError(f"{repository} is not a git repository", advice="name a clone or a bare repository")
     found: dict[str, Ref] = {}
     for pattern in patterns:
         named = {ref.name: ref for ref in _named(repository, pattern)}
         if not named:
             more = "; ".join(left_out(repository, [pattern]))
             raise UsageError(
-                f"--refs {pattern} names nothing in {repository}: "
-                f"{more or f'git -C {repository} for-each-ref lists what is there'}."
+                f"--refs {pattern} matches nothing in {repository}",
+                advice=more or f"run git -C {repository} for-each-ref to list its refs",
             )
         found |= {name: ref for name, ref in named.items() if name not in found}
     return tuple(found.values())
 
 
 def left_out(repository: Path, patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return a sentence for each pattern with ``*``, which stands for no slash, that leaves out names with one."""
+    """Return a sentence for each pattern whose ``*``, which matches no slash, leaves out names with one."""
     said = []
     for pattern in patterns:
         home, _, last = pattern.rpartition("/")
@@ -57,8 +57,8 @@ def left_out(repository: Path, patterns: Sequence[str]) -> tuple[str, ...]:
             }
             if more:
                 said.append(
-                    f"in {pattern} `*` stands for no slash, which leaves out {min(more)} and {len(more) - 1} more: "
-                    f"--refs '{wide}' names them"
+                    f"`*` in {pattern} matches no slash, which leaves out {min(more)} and {len(more) - 1} more: "
+                    f"--refs '{wide}' includes them"
                 )
     return tuple(said)
 
@@ -70,7 +70,7 @@ def _named(repository: Path, pattern: str) -> Iterator[Ref]:
         listed = git(repository, "rev-list", "--first-parent", "--reverse", pattern, "--")
         yield from (Ref(commit, commit) for commit in listed.stdout.decode().split())
         return
-    # An annotated tag gives its commit as the object behind it.
+    # For an annotated tag, `*objectname` is the tagged commit.
     form = "--format=%(refname)%00%(objecttype)%00%(objectname)%00%(*objecttype)%00%(*objectname)"
     for home in _HOMES:
         if home and pattern.startswith("refs/"):

@@ -1,4 +1,4 @@
-"""Every ref gets its cells, each distinct state of the files is examined once, and each result is kept at once."""
+"""Compute a row for each ref. Each distinct state of the files is examined once, and each result is cached at once."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _EXAMINE, _NAMES, _EDITS = "examine", "names", "edits"
 
 
 class _Examined(msgspec.Struct, frozen=True):
-    """What an inspection asked, and what it came to."""
+    """The questions of an inspection with their answers, and its result."""
 
     asked: tuple[Asked, ...]
     answer: Answer
 
 
 class _Learnt(msgspec.Struct, frozen=True):
-    """What an inspection came to, with what nobody knew: names that blobs define, and what edits were told."""
+    """An inspection, with what was new in it: the names that blobs define, and the results for edits."""
 
     examined: _Examined
     names: dict[str, str]
@@ -57,20 +57,20 @@ class _Learnt(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Surveyed:
-    """The matrix, and what tasks were told by the state of the files, or by the package."""
+    """The matrix, and each task's results by the state of the files or by package."""
 
     matrix: Matrix
     answers: Mapping[str, Mapping[str, Any]]
-    """What each task was told, by its name; a Failure where that is nothing."""
+    """Each task's results, by the task's name; a Failure if it has none."""
     notes: tuple[str, ...] = ()
-    """Sentences about what was asked for."""
+    """Sentences about refs that patterns leave out."""
 
     def told(self, task: Task[Told]) -> dict[str, Told]:
-        """Return what a task was told, where something could be."""
+        """Return a task's results, without failures."""
         return {name: said for name, said in self.answers[task.name].items() if not isinstance(said, Failure)}
 
     def failures(self, task: Task[Told]) -> dict[str, str]:
-        """Return why a task was told nothing, where that is so."""
+        """Return the reasons of a task's failures."""
         return {
             name: said.reason for name, said in self.answers[task.name].items() if isinstance(said, Failure)
         }
@@ -85,9 +85,10 @@ def survey(
     jobs: int | None = None,
     watch: Watch | None = None,
 ) -> Surveyed:
-    """Return a row a ref, and what ``tasks`` were told; ``watch`` hears what is done, how much of it and of how much.
+    """Return a row for each ref, and the results of ``tasks``.
 
-    A ref that holds no sglang or an odd file gets an error for its cells. Nothing is written to ``repository``.
+    A ref without an sglang tree, or with a file that cannot be read, gets an error in place of its cells. Nothing is
+    written to ``repository``. ``watch`` is called with the current step, the number of items done, and their total.
     """
     started = time.perf_counter()
     memory = Memory(patches.digest)
@@ -99,7 +100,7 @@ def survey(
 
 
 def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[Answer]]:
-    """Return what settles a ref whose files are known, from earlier runs."""
+    """Return the cached definitions and results, which settle a ref whose files are known from earlier runs."""
     memory = Memory(patches.digest)
     try:
         return Definitions(memory.recall(_NAMES, str, shared=True).get), _decisions(memory, patches)
@@ -145,7 +146,7 @@ class _Survey:
         return Surveyed(matrix, told)
 
     def _open(self, commit: str) -> str:
-        """Return the package of a commit."""
+        """Return the tree id of a commit's package."""
         tree = GitTree(self._git, commit)
         if tree.id not in self._packages:
             self._extents.require_bounded(tree, SERVING)
@@ -161,12 +162,12 @@ class _Survey:
         return Row(ref.name, ref.commit, answer.state, answer.cells, answer.error, verdict)
 
     def _examine(self) -> int:
-        """Fill in the answer of each package; return how many had to be examined."""
+        """Set the answer of each package, and return how many were examined."""
         examined = 0
         of = len(self._packages)
         open_ones = self._settle(self._packages)
         while open_ones:
-            # What patches name stands in these files; most packages that agree on them agree on all.
+            # Packages with the same blobs for all files that patches name mostly have the same answers.
             alike: dict[tuple[str | None, ...], str] = {}
             for package in open_ones:
                 blobs = attempted(partial(self._blobs, package))
@@ -200,7 +201,7 @@ class _Survey:
         self._memory.keep(_EDITS, {found.answer.state: learnt.edits})
 
     def _edits(self) -> tuple[Recalled, ...]:
-        """Return what was told of edits and facts, in earlier runs and this one."""
+        """Return the results for edits and facts of earlier runs and this one."""
         return tuple(
             each for told in self._memory.recall(_EDITS, tuple[Recalled, ...]).values() for each in told
         )
@@ -214,7 +215,7 @@ class _Survey:
         return sorted({file for place in places for file in place.files})
 
     def _settle(self, among: Iterable[str]) -> list[str]:
-        """Answer what earlier examinations settle; return the packages that are left."""
+        """Set the answers that earlier examinations settle, and return the remaining packages."""
         left = []
         for package in among:
             if package in self._answers:
@@ -230,7 +231,7 @@ class _Survey:
         return left
 
     def _told(self, task: Task[Any]) -> dict[str, Any]:
-        """Return what a task is told of each package or state that concerns it, or its failure."""
+        """Return a task's result, or its failure, for each package or state that it is run on."""
         asked = {
             package if task.by_package else answer.state: self._packages[package].ref
             for package, answer in self._answers.items()
@@ -250,7 +251,7 @@ class _Survey:
 
 @dataclass
 class _Reading:
-    """What a process needs to know; the repository is opened in the process that uses it."""
+    """Work on a repository, which is opened in the process that does the work."""
 
     path: Path
     patches: tuple[Patch, ...]
@@ -264,12 +265,12 @@ class _Reading:
 
 @dataclass
 class _Telling(_Reading):
-    """Tell a task what it asks of a commit."""
+    """Run a task on a commit."""
 
     task: Task[Any]
 
     def __call__(self, commit: str, news: Sequence[object]) -> Any:
-        del news  # A task remembers nothing.
+        del news  # Tasks do not share results.
         told = attempted(lambda: self.task.work(self.tree(commit), self.patches))
         collector.forget_much()
         return told
@@ -277,7 +278,7 @@ class _Telling(_Reading):
 
 @dataclass
 class _Examination(_Reading):
-    """Inspect a commit with what is known of others, and say what is new."""
+    """Inspect a commit with the results of others, and return the new results."""
 
     names: dict[str, str]
     edits: tuple[Recalled, ...]

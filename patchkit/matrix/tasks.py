@@ -1,4 +1,4 @@
-"""What can be asked of trees that lie in git, beside the states of patches: each a function of a tree and patches."""
+"""The tasks that a survey can run on git trees besides computing states, each a function of a tree and patches."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Told = TypeVar("Told")
 
 @dataclass(frozen=True)
 class Task(Generic[Told]):
-    """A question to each state of the files in which a patch is in one of ``states``, all where that is empty.
+    """A function that a survey runs on each state of the files in which a patch is in one of ``states`` (empty: any).
 
-    ``work`` answers it in a process of its own, with a ``kind`` that is kept under ``name``; ``doing`` is what is
-    said meanwhile. With ``by_package`` it goes to each distinct package, as more counts than what patches read.
+    ``work`` runs in a separate process and returns a ``kind``, which is cached under ``name``; ``doing`` labels the
+    progress bar. With ``by_package`` it runs on each distinct package, for results that depend on further files.
     """
 
     name: str
@@ -36,14 +36,14 @@ class Task(Generic[Told]):
     by_package: bool = False
 
     def concerns(self, answer: Answer) -> bool:
-        """Tell whether it is asked where the patches are in these states."""
+        """Return whether the task runs on a tree with this answer."""
         if answer.error:
             return False
         return not self.states or any(cell.state in self.states for cell in answer.cells)
 
 
 def _diffs(tree: GitTree, patches: Sequence[Patch]) -> tuple[PatchDiff, ...]:
-    """Return what each patch would change, after the patches before it."""
+    """Return each patch's diffs, after the patches before it."""
     from patchkit.plan.build import make_series
     from patchkit.plan.diff import unified
 
@@ -56,7 +56,7 @@ def _diffs(tree: GitTree, patches: Sequence[Patch]) -> tuple[PatchDiff, ...]:
 
 
 def _conflicts(tree: GitTree, patches: Sequence[Patch]) -> tuple[Conflict, ...]:
-    """Return the site of each conflict."""
+    """Return the conflicts of a tree, each with its site."""
     from patchkit.plan.build import make_plan
     from patchkit.plan.conflict import conflicts
 
@@ -64,7 +64,7 @@ def _conflicts(tree: GitTree, patches: Sequence[Patch]) -> tuple[Conflict, ...]:
 
 
 def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
-    """Return whether a copy of the tree verifies with everything applied that can be."""
+    """Return whether a copy of the tree verifies with every default patch that fits applied."""
     from patchkit.findings.finding import Confidence
     from patchkit.plan.build import make_plan
     from patchkit.plan.fitting import fitting

@@ -1,4 +1,4 @@
-"""Work on refs is spread over processes, which end when the process that started them does."""
+"""Spread work on refs over worker processes, which end when their parent does."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _CLEANING = 5
-"""Seconds for a process to take its temporary files away, which a SystemExit makes it do."""
+"""Seconds that a worker gets to remove its temporary files on SystemExit."""
 
 
 class Work(Protocol):
-    """What a process is told once, and then does for one commit after the other."""
+    """A function that is sent to each worker once, and called there with one commit after the other."""
 
     def __call__(self, commit: str, news: Sequence[Any]) -> Any:
-        """Return what is asked of a commit, or a Failure; ``news`` is what others learnt meanwhile."""
+        """Return the result for a commit, or a Failure; ``news`` are new results of other workers."""
 
 
 _work: Work | None = None
@@ -35,10 +35,10 @@ _work: Work | None = None
 def spread(
     work: Work, todo: Iterable[tuple[str, str]], jobs: int, news: Sequence[Any] = ()
 ) -> Iterator[tuple[str, Any]]:
-    """Yield what work comes to, by name, for pairs of a name and a commit.
+    """Yield the result of ``work``, with the name, for each pair of a name and a commit.
 
-    A process takes neighbours, whose files it knows, until only those of another are left. What is added to ``news``
-    meanwhile reaches each process with its next commit.
+    Each worker gets adjacent commits, which share files, and takes over another worker's when its own are done. What is
+    added to ``news`` meanwhile is sent to each worker with its next commit.
     """
     tasks = list(todo)
     lanes = [_Lane(work, lane, len(news)) for lane in _split(tasks, max(1, min(jobs, len(tasks))))]
@@ -61,7 +61,7 @@ def spread(
                     outcome = future.result()
                 except BrokenProcessPool:
                     outcome = Failure(
-                        "the process that read this ref was killed: try again with more memory."
+                        "the worker process for this ref was killed: try again with more memory."
                     )
                     lane.pool.shutdown(wait=False)
                     lane.pool, lane.told = _pool(work), 0
@@ -73,7 +73,7 @@ def spread(
 
 
 class _Lane:
-    """A process, what it has to do, and how much of the news it was told."""
+    """A worker process, its tasks, and how much of the news it was sent."""
 
     def __init__(self, work: Work, tasks: Iterable[tuple[str, str]], told: int) -> None:
         self.pool = _pool(work)
@@ -87,7 +87,7 @@ def _pool(work: Work) -> ProcessPoolExecutor:
 
 def _begin(work: Work) -> None:
     global _work  # noqa: PLW0603  # one a process
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process that started this one ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent ends the workers.
     signal.signal(signal.SIGTERM, _stop)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _work = work
@@ -98,7 +98,7 @@ def _stop(*_: object) -> None:
 
 
 def _end_with_parent() -> None:
-    """Have temporary files taken away, then end, when nobody is left to ask for anything."""
+    """Wait for the parent to end, then remove temporary files and end this process."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -110,7 +110,7 @@ def _end_with_parent() -> None:
 
 def _do(commit: str, news: Sequence[Any]) -> Any:
     if _work is None:
-        raise RuntimeError("a process was asked for work before it was told which")
+        raise RuntimeError("a worker was called before it was initialised")
     return _work(commit, news)
 
 

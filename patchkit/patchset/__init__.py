@@ -1,1 +1,1 @@
-"""Patches are data: their schema, their loading and their choice."""
+"""Define, load, configure and select patches."""

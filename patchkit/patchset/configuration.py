@@ -1,4 +1,4 @@
-"""What a fork wants, which it says once: in ``patchkit.toml``, or in ``[tool.patchkit]`` of a project file."""
+"""Read a fork's configuration from ``patchkit.toml`` or from ``[tool.patchkit]`` in a project file."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 class Configuration(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What a fork wants: paths are relative to its root, names are those of patches and of groups such as ``@speed``.
+    """A fork's configuration. Paths are relative to its root; names are those of patches or groups such as ``@speed``.
 
-    ``patches`` are folders of its own patches. ``chosen`` is what is on where nobody names a patch, instead of all that
-    is on by default, and ``left_out`` what is not. ``runtime`` and ``baseline`` are the options of that name, and
-    ``subject_prefix`` is what the subject of each commit begins with.
+    ``patches`` are folders with the fork's own patches. ``chosen`` replaces the default patches, and ``left_out`` are
+    patches that are never applied unless they are named. ``runtime`` and ``baseline`` are the options of these names,
+    and ``subject_prefix`` starts the subject of every commit.
     """
 
     patches: tuple[Text, ...] = ()
@@ -57,53 +57,61 @@ class Configuration(
 
 @dataclass(frozen=True)
 class Configured:
-    """A fork's configuration, and the file that has it."""
+    """A fork's configuration and its file."""
 
     file: str
     content: Configuration
     fork: Fork
 
     def refusal(self, key: str, why: object) -> UsageError:
-        """Return the error for what a key says."""
-        return UsageError(f"{self.file}: key `{key}`: {str(why).removesuffix('.')}; mend it and try again.")
+        """Return the error for the value of a key."""
+        return UsageError(
+            f"key `{key}`: {str(why).removesuffix('.')}", where=self.file, advice="fix it and try again"
+        )
 
     def folder(self, name: str) -> list[str]:
-        """Return the patch files of a folder, its own or one in each folder below; UsageError if it has none."""
+        """Return the patch files in a folder or directly below it. Raise UsageError if there are none."""
         try:
             folder = checked(name)
         except ValueError as error:
             raise self.refusal("patches", error) from None
         alone = f"{folder}/{PATCH}".removeprefix("/")
         if folder and self.fork.kind(folder) != FOLDER:
-            raise self.refusal("patches", f"{name!r} is no folder of the repository, or a link")
+            raise self.refusal(
+                "patches", f"{name!r} is not a folder of the repository (links are not followed)"
+            )
         places = [alone]
         if not self.fork.kind(alone):
             inside = (f"{folder}/{each}".removeprefix("/") for each in self.fork.inside(folder))
             places = [f"{each}/{PATCH}" for each in inside if self.fork.kind(f"{each}/{PATCH}")]
         if not places:
-            raise self.refusal("patches", f"no {PATCH} in {name!r} or one folder below")
+            raise self.refusal("patches", f"no {PATCH} in {name!r} or directly below it")
         for place in places:
             if self.fork.kind(place) != FILE:
-                raise UsageError(f"{self.fork.label(place)} is no file: put the file itself there.")
+                raise UsageError(
+                    f"{self.fork.label(place)} is not a regular file", advice="replace it by the file itself"
+                )
         return places
 
 
 def read(fork: Fork) -> Configured | None:
-    """Return a fork's configuration, None where it has none; UsageError names the file, the key and the reason."""
+    """Return a fork's configuration, or None. Raise UsageError, with file, key and reason, if it is malformed."""
     _, *projects = places(fork)
     found = [known for known in (_own(fork), *(_project(fork, name) for name in projects)) if known]
     if len(found) > 1:
-        raise UsageError(f"{found[0].file} and {found[1].file} both configure patchkit: keep one of them.")
+        raise UsageError(
+            f"{found[0].file} and {found[1].file} both configure patchkit", advice="keep one of them"
+        )
     return found[0] if found else None
 
 
 def places(fork: Fork) -> tuple[str, ...]:
-    """Return the names of the files that may have a fork's configuration."""
+    """Return the names of the files that may hold a fork's configuration."""
     return (NAME, *(f"{folder}/{PROJECT}".removeprefix("/") for folder in fork.projects))
 
 
 def baseline_of(fork: DiskFork) -> Path | None:
-    """Return the file of known findings that a fork names, None where it names none."""
+    """Return the configured baseline file, or None."""
     known = read(fork)
     if known is None or not known.content.baseline:
         return None
@@ -112,19 +120,19 @@ def baseline_of(fork: DiskFork) -> Path | None:
     except ValueError as error:
         raise known.refusal("baseline", error) from None
     if fork.kind(name) != FILE:
-        raise known.refusal("baseline", f"{known.content.baseline!r} is no file of the repository, or a link")
+        raise known.refusal("baseline", f"{known.content.baseline!r} is not a regular file of the repository")
     return fork.path(name)
 
 
 def _own(fork: Fork) -> Configured | None:
     kind = fork.kind(NAME)
     if kind not in {"", FILE}:
-        raise UsageError(f"{fork.label(NAME)} is no file: put the file itself there.")
+        raise UsageError(f"{fork.label(NAME)} is not a regular file", advice="replace it by the file itself")
     return _configured(fork, fork.label(NAME), _table(fork, NAME)) if kind else None
 
 
 def _project(fork: Fork, name: str) -> Configured | None:
-    # Where a project file is a link, git's objects do not have what it says.
+    # Links are skipped: git's objects hold a link's target, not its content.
     if fork.kind(name) != FILE or b"patchkit" not in fork.read(name):
         return None
     table: Any = _table(fork, name)
@@ -139,15 +147,18 @@ def _table(fork: Fork, name: str) -> dict[str, Any]:
     data = fork.read(name)
     if len(data) > MAX_SETTINGS_BYTES:
         raise UsageError(
-            f"{fork.label(name)} has more than {MAX_SETTINGS_BYTES // 2**10} KiB: make it shorter and try again."
+            f"{fork.label(name)} has more than {MAX_SETTINGS_BYTES // 2**10} KiB",
+            advice="make it shorter and try again",
         )
     try:
         return tomllib.loads(data.decode("utf-8"))
-    except ValueError as error:  # A number may have too many digits as well.
-        raise UsageError(f"{fork.label(name)}: not TOML ({error}); mend it and try again.") from None
+    except ValueError as error:  # Also raised for a number with too many digits.
+        raise UsageError(
+            f"not TOML ({error})", where=fork.label(name), advice="fix it and try again"
+        ) from None
     except RecursionError:
         raise UsageError(
-            f"{fork.label(name)}: tables or lists nest too deep to be read; mend it and try again."
+            "tables or lists nest too deep", where=fork.label(name), advice="fix it and try again"
         ) from None
 
 
@@ -158,23 +169,25 @@ def _configured(fork: Fork, file: str, table: object) -> Configured:
             close = difflib.get_close_matches(key, keys, n=1)
             hint = f"did you mean `{close[0]}`? " if close else ""
             names = ", ".join(f"`{each}`" for each in keys)
-            raise UsageError(f"{file}: key `{key}`: there is none of that name; {hint}the keys are {names}.")
+            raise UsageError(f"unknown key `{key}`", where=file, advice=f"{hint}the keys are {names}")
     try:
         known = Configured(file, msgspec.convert(table, Configuration), fork)
     except msgspec.ValidationError as error:
         at = _AT.fullmatch(str(error))
         key, why = (at["key"] or "", at["why"]) if at else ("", str(error))
-        raise UsageError(f"{file}: {f'key `{key}`: ' if key else ''}{why}; mend it and try again.") from None
+        raise UsageError(
+            f"{f'key `{key}`: ' if key else ''}{why}", where=file, advice="fix it and try again"
+        ) from None
     if not known.content.subject_prefix.isprintable():
-        raise known.refusal("subject_prefix", "more than one line, or a control character")
+        raise known.refusal("subject_prefix", "contains a line break or a control character")
     return known
 
 
 def configured(patches: PatchSet, known: Configured) -> PatchSet:
-    """Return the patches as a fork wants them; UsageError names the key that asks for what cannot be."""
+    """Return the patches as a fork configures them. Raise UsageError, with the key, for a contradiction."""
     said, own_default = known.content, {patch.id for patch in patches if patch.default}
     left = _ids(patches, known, "left_out", said.left_out, everyone=True)
-    # What requires a patch that is left out cannot be on either.
+    # A patch that requires one that is left out cannot be on either.
     needing: dict[str, str] = {}
     for patch in patches:
         lost = next((name for name in patch.requires if name in left or name in needing), None)
@@ -215,7 +228,7 @@ def configured(patches: PatchSet, known: Configured) -> PatchSet:
 def _ids(
     patches: PatchSet, known: Configured, key: str, names: Sequence[str], *, everyone: bool = False
 ) -> set[str]:
-    """Return the ids that names stand for, of a group those that are on, or ``everyone``."""
+    """Return the ids that names denote; a group denotes its patches that are on or, with ``everyone``, all of them."""
     found: set[str] = set()
     for name in names:
         try:
@@ -229,5 +242,5 @@ def _ids(
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of ``patchkit.toml``, which is that of ``[tool.patchkit]`` too."""
+    """Return the JSON Schema of ``patchkit.toml`` and of ``[tool.patchkit]``."""
     return msgspec.json.schema(Configuration)

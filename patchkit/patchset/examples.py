@@ -1,4 +1,4 @@
-"""The examples that a patch folder carries: ``examples.toml`` beside ``patch.toml``."""
+"""Read the examples of a patch folder: ``examples.toml`` beside ``patch.toml``."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FILE = "examples.toml"
 
 
 class PatchExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file as trees have it and what the patch makes of it.
+    """A file before and after the patch.
 
-    ``file`` is the file's name below the package folder and ``edit`` one edit's, without which all of that file
-    are made. Without ``after`` the file stays as it is: with a ``refusal`` because of that, otherwise because
-    the change is there.
+    ``file`` is its path below the package folder. ``edit`` names one edit; by default all edits of the file are made.
+    Without ``after`` the file stays as it is: because of a conflict whose reason contains ``refusal``, or else because
+    it has the change already.
     """
 
     shows: str
@@ -37,13 +37,13 @@ class PatchExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ExamplesFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All examples of a patch."""
+    """The examples of a patch."""
 
     example: tuple[PatchExample, ...]
 
 
 def examples_in(folder: Path) -> tuple[PatchExample, ...]:
-    """Return a patch folder's examples; UsageError with file, key and reason for malformed ones."""
+    """Return a patch folder's examples. Raise UsageError, with file, key and reason, if they are malformed."""
     path = folder / FILE
     if not path.is_file():
         return ()
@@ -51,8 +51,10 @@ def examples_in(folder: Path) -> tuple[PatchExample, ...]:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
         return msgspec.convert(raw, ExamplesFile).example
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"not TOML ({error}); mend it and try again.", where=path) from None
+        raise UsageError(f"not TOML ({error})", where=path, advice="fix it and try again") from None
     except msgspec.ValidationError as error:
-        raise UsageError(f"{error}; mend that key and try again.", where=path) from None
+        raise UsageError(str(error), where=path, advice="fix that key and try again") from None
     except OSError as error:
-        raise UsageError(f"cannot be read ({error.strerror}).", where=path) from None
+        raise UsageError(
+            f"cannot be read ({error.strerror})", where=path, advice="make it readable and try again"
+        ) from None

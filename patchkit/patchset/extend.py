@@ -1,4 +1,4 @@
-"""A folder of one's own adds to a patch's edits what a fork has: further ways to find a site, or to have the change."""
+"""Extend a patch's edits for a fork: more places, more forms of a site, more forms that count as already changed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Addition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one edit gets: places behind its own, ways to have the change, ways to find the site.
+    """What an extension adds to one edit: places (``at``), forms of the change (``already``) and forms of the site.
 
-    A ``find`` without ``code`` gets the edit's own; ``variants`` are for several.
+    A ``find`` without ``code`` uses the edit's own code; ``variants`` adds several forms.
     """
 
     at: str | tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a folder says that adds to the patch called ``extends``, by the names of that patch's edits."""
+    """An extension of the patch ``extends``: additions by the names of that patch's edits."""
 
     schema: Literal[1]
     extends: str
@@ -41,7 +41,7 @@ class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def extended(patch: PatchFile, extension: ExtensionFile) -> PatchFile:
-    """Return the patch with what the extension adds; ValueError names the edit and the key that cannot be."""
+    """Return the extended patch. Raise ValueError, with edit and key, for an addition that the edit does not take."""
     edits = dict(patch.edit)
     for name, addition in extension.edit.items():
         if name not in edits:
@@ -55,17 +55,17 @@ def extended(patch: PatchFile, extension: ExtensionFile) -> PatchFile:
 
 
 def grown(kind: Kind, addition: Addition) -> Kind:
-    """Return an edit with what is added to it; ValueError names the key that cannot be."""
+    """Return the extended edit. Raise ValueError, with the key, for an addition that the edit does not take."""
     more: dict[str, Any] = {}
     if addition.at:
         if kind.at is None:
             raise ValueError(
-                "key `at`: it has several sites, so that a further place belongs to none of them"
+                "key `at`: the edit has several sites, so it is unclear which one this place is for"
             )
         more["at"] = (*several(kind.at), *several(addition.at))
     if addition.already:
         if not hasattr(kind, "already"):
-            raise ValueError(f"key `already`: {_tag(kind)} has none")
+            raise ValueError(f"key `already`: {_tag(kind)} has no such key")
         more["already"] = (*kind.already, *addition.already)
     ways = [*addition.variants]
     if addition.find:
@@ -73,7 +73,7 @@ def grown(kind: Kind, addition: Addition) -> Kind:
         way = TargetVariant(find=addition.find, code=addition.code or own, target=addition.target)
         ways.insert(0, way)
     elif addition.code or addition.target:
-        raise ValueError("key `find`: missing, so that `code` and `target` belong to nothing")
+        raise ValueError("key `find`: missing, and `code` and `target` need it")
     if ways and isinstance(kind, CallArgument) and not any(way.code or way.target for way in ways):
         more["find"] = (*several(kind.find), *(find for way in ways for find in several(way.find)))
     elif ways:
@@ -83,7 +83,7 @@ def grown(kind: Kind, addition: Addition) -> Kind:
 
 def _variants(kind: Kind) -> tuple[Variant, ...]:
     if not isinstance(kind, StatementKind):
-        raise ValueError(f"key `find`: {_tag(kind)} finds its site in one way")
+        raise ValueError(f"key `find`: {_tag(kind)} takes only one form of its site")
     return tuple(getattr(kind, "variants", ()))
 
 
@@ -91,7 +91,7 @@ def _fitting(kind: Kind, way: TargetVariant) -> Variant:
     if isinstance(kind, Rewrite):
         return way
     if way.target:
-        raise ValueError(f"key `target`: {_tag(kind)} replaces nothing")
+        raise ValueError(f"key `target`: {_tag(kind)} has no such key")
     return Variant(find=way.find, code=way.code)
 
 

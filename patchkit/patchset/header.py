@@ -1,4 +1,4 @@
-"""A patch file but for what its edits do: enough to list patches, and to know which files they look at."""
+"""Read a patch file without converting its edits, which is enough to list patches and the files that they name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
 class FactTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A place that a tree has, with code like the pattern ``has`` and none like ``lacks``."""
+    """A place that a tree has, with code that matches ``has`` and none that matches ``lacks``."""
 
     at: Places
     has: str = ""
@@ -33,7 +33,7 @@ Facts = tuple[str | FactTable, ...]
 
 
 class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A patch as its file says it, with those keys of its edits that are the same for each kind of edit."""
+    """A patch file, with the keys of its edits that every kind of edit has."""
 
     schema: Literal[1]
     id: Name
@@ -57,27 +57,29 @@ class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def require_free(identifier: str, path: Path, paths: Mapping[str, Path]) -> None:
-    """Refuse an id for the patch at ``path`` that another patch has, whose file is in ``paths``."""
+    """Raise UsageError if another patch, whose file is in ``paths``, has the id of the patch at ``path``."""
     if identifier in paths:
         raise UsageError(
-            f"key `id`: {identifier!r} is taken by {paths[identifier]}; choose another.", where=path
+            f"key `id`: {identifier!r} is taken by {paths[identifier]}",
+            where=path,
+            advice="choose another id",
         )
 
 
 def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patch:
-    """Return the patch that the file at ``path`` says; UsageError names it, the key and the reason.
+    """Return the patch that the file at ``path`` defines. Raise UsageError, with file, key and reason, if malformed.
 
-    Where the edits of ``file`` are of no kind yet, their changes are those of ``late``, one after the other.
+    If the edits of ``file`` are not converted yet, their changes are taken from ``late``, in order.
     """
     try:
         patch = _patch(file, iter(late))
-        # A pattern's end also matches in front of a last line feed.
+        # `$` in the schema's patterns also matches before a final line feed.
         for name in (patch.id, patch.group, *(edit.name for edit in patch.edits)):
             if not name.isprintable():
                 raise ValueError(f"key `id`, `group` or the name of an edit: {name!r} ends in a line break")
         return patch
     except ValueError as error:
-        raise UsageError(f"{error}; mend it and try again.", where=path) from None
+        raise UsageError(str(error), where=path, advice="fix it and try again") from None
 
 
 def _patch(file: PatchHeader, late: Iterator[Change]) -> Patch:
@@ -124,7 +126,7 @@ def _edits(name: str, keys: Keys, imports: tuple[str, ...], late: Iterator[Chang
     else:
         sites = keys.sites
     if bool(keys.sites) is (keys.at is not None):
-        raise ValueError(f"edit.{name}: say where by one of `at` and `sites`")
+        raise ValueError(f"edit.{name}: needs exactly one of the keys `at` and `sites`")
     shared = _converted(keys, imports) if isinstance(keys, Kind) else None
     for number, told in enumerate(sites, start=1):
         site = Site(at=told) if isinstance(told, str) else told
@@ -145,19 +147,19 @@ def _edits(name: str, keys: Keys, imports: tuple[str, ...], late: Iterator[Chang
 
 
 def _converted(kind: Kind, imports: tuple[str, ...]) -> Converted:
-    """Return what an edit does at each of its sites, with those of the patch's imports that it needs."""
+    """Return the change of an edit at each of its sites, with the patch's imports that its code uses."""
     needed = (*(code for code in imports if _is_used(code, kind)), *kind.imports)
     return Converted(msgspec.structs.replace(kind, sites=()), tuple(dict.fromkeys(needed)))
 
 
 def _of_site(kind: Kind, names: Mapping[str, str]) -> Kind:
-    """Return the edit as it is at one site, whose ``names`` stand where their placeholders did."""
+    """Return the edit for one site, with its placeholders replaced by the site's ``names``."""
     if not names:
         return kind
     text = msgspec.json.encode(kind).decode()
     for placeholder, name in names.items():
         if not (placeholder.isidentifier() and name.isidentifier()):
-            raise ValueError(f"key `names`: {placeholder} = {name!r} is not one name for another")
+            raise ValueError(f"key `names`: {placeholder} = {name!r}: both must be identifiers")
         text, count = re.subn(rf"(?<!\$)\${placeholder}\b", name, text)
         if not count:
             raise ValueError(f"key `names`: the edit has no ${placeholder}")
@@ -165,7 +167,7 @@ def _of_site(kind: Kind, names: Mapping[str, str]) -> Kind:
 
 
 def _is_used(code: str, kind: Kind) -> bool:
-    """Tell whether the code that an edit writes has a name that an import statement binds."""
+    """Return whether the code that an edit writes uses a name that an import statement binds."""
     listed = code.rpartition("import ")[2].strip("() \n").split(",")
     names = (each.rpartition(" as ")[2].strip().partition(".")[0] for each in listed)
     return any(re.search(rf"\b{re.escape(name)}\b", text) for name in names if name for text in kind.written)

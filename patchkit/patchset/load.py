@@ -1,4 +1,4 @@
-"""Patch folders are read, checked whole and put in order; what is malformed is refused with file, key and reason."""
+"""Load patch folders, validate them, and order the patches."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; th
 
 
 class _Late:
-    """What the edits of some patches do, converted all together when the first of them is asked for.
+    """The changes of some patches' edits, all converted when the first one is used.
 
-    Whichever is asked for, a malformed one is refused; what asks for none does without the kinds of edit, and
-    without libcst.
+    Until then neither the kinds of edit nor libcst are imported. A malformed edit raises UsageError whichever change is
+    used first.
     """
 
     def __init__(self, files: Mapping[str, tuple[Raw, Path]]) -> None:
@@ -54,7 +54,7 @@ class _Late:
 
     @cached_property
     def converted(self) -> dict[str, tuple[Change, ...]]:
-        """The changes of each patch; UsageError for a malformed one."""
+        """The changes of each patch's edits, by patch id."""
         return {
             name: tuple(edit.change for edit in read(raw, path).edits)
             for name, (raw, path) in self._files.items()
@@ -80,22 +80,20 @@ def _raw(path: Path, read: Callable[[], bytes] | None = None) -> tuple[Raw, byte
     try:
         data = read_named(path) if read is None else read()
         return _table(data), data
-    except ValueError as error:  # A number may have too many digits as well.
-        raise UsageError(f"not TOML ({error}); mend it and try again.", where=path) from None
+    except ValueError as error:  # Also raised for a number with too many digits.
+        raise UsageError(f"not TOML ({error})", where=path, advice="fix it and try again") from None
     except RecursionError:
-        raise UsageError(
-            "tables or lists nest too deep to be read; mend it and try again.", where=path
-        ) from None
+        raise UsageError("tables or lists nest too deep", where=path, advice="fix it and try again") from None
 
 
 @lru_cache(maxsize=128)
 def _table(data: bytes) -> Raw:
-    """Return what a file says, parsed once a process: nobody changes it."""
+    """Return a file's parsed content, which is cached and must not be modified."""
     return tomllib.loads(data.decode("utf-8"))
 
 
 def read(raw: Raw, path: Path) -> Patch:
-    """Return the patch that a table says; UsageError names the file ``path``, the key and the reason."""
+    """Return the patch that a table defines. Raise UsageError, with file, key and reason, if it is malformed."""
     from patchkit.patchset import whole
 
     return whole.read(raw, path)
@@ -105,17 +103,21 @@ def _built_in(raw: Raw, path: Path, late: _Late) -> Patch:
     try:
         header = msgspec.convert(raw, PatchHeader)
     except msgspec.ValidationError:
-        return read(raw, path)  # It says what is wrong, and in which edit.
+        return read(raw, path)  # Raises an error that names the edit.
     return msgspec.structs.replace(patch_of(header, path, late.of(header.id)), built_in=True)
 
 
 def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
-    """Put built-in patches first, then others by their ids: the order of their folders does not count."""
+    """Return built-in patches first, then others, by id and after what they require; folder order does not matter."""
     for patch in patches.values():
         for key, others in (("requires", patch.requires), ("hardens", patch.hardens)):
             for other in others:
                 if other not in patches:
-                    raise UsageError(f"key `{key}`: no patch is called {other!r}.", where=paths[patch.id])
+                    raise UsageError(
+                        f"key `{key}`: no patch is called {other!r}",
+                        where=paths[patch.id],
+                        advice="fix the name, or load its folder with --patches",
+                    )
     done: dict[str, Patch] = {}
     for name in sorted(patches, key=lambda name: (not paths[name].is_relative_to(BUILT_IN), name)):
         trail = {} if name in done else {name: iter(patches[name].requires)}
@@ -127,8 +129,9 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
                 del trail[last]
             elif needed in trail:
                 raise UsageError(
-                    f"key `requires`: the patches {' -> '.join(trail)} require each other.",
+                    f"key `requires`: the patches {' -> '.join(trail)} require each other",
                     where=paths[needed],
+                    advice="remove one of these requirements",
                 )
             else:
                 trail[needed] = iter(patches[needed].requires)
@@ -136,11 +139,11 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
 
 
 def patches(folders: Sequence[Path] = (), fork: Fork | None = None) -> PatchSet:
-    """Load the built-in patches and those in ``folders`` (a patch folder itself or a folder of them).
+    """Load the built-in patches and those in ``folders`` (each a patch folder or a folder of patch folders).
 
-    The configuration of a ``fork`` adds patches of its own, but for those that ``folders`` have, and says which are on.
-    A file that ``extends`` a patch adds to that one. Raises UsageError with file, key and reason for a
-    malformed patch; where an edit of a built-in one is malformed, that is when an edit's kind is first asked for.
+    The configuration of a ``fork`` adds the fork's own patches, except those that ``folders`` has too, and sets the
+    default patches. A file with ``extends`` extends that patch. Raise UsageError, with file, key and reason, for a
+    malformed patch; for a malformed edit of a built-in patch, only when an edit's kind is first used.
     """
     digest = hashlib.sha256()
     built_in: dict[str, tuple[Raw, Path]] = {}
@@ -175,7 +178,7 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None) -> PatchSet:
 
 
 def _configured(known: Configured, own: Sequence[tuple[Raw, Path]]) -> Iterator[tuple[Raw, Path]]:
-    """Yield the patches of a fork's folders that are not among a person's ``own``."""
+    """Yield the patches in a fork's configured folders that are not in ``own``."""
     taken = {raw.get("id") for raw, _ in own} - {None}
     for name in dict.fromkeys(file for folder in known.content.patches for file in known.folder(folder)):
         path = Path(known.fork.label(name))
@@ -185,22 +188,22 @@ def _configured(known: Configured, own: Sequence[tuple[Raw, Path]]) -> Iterator[
 
 
 def is_built_in(name: str) -> bool:
-    """Tell whether a word is the id of a built-in patch."""
+    """Return whether a word is the id of a built-in patch."""
     return (BUILT_IN / name / configuration.PATCH).is_file()
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the patch files of a folder, its own or one in each folder below; UsageError if it has none."""
+    """Return the patch files in a folder or directly below it. Raise UsageError if there are none."""
     alone = folder / "patch.toml"
     files = [alone] if alone.is_file() else sorted(folder.glob("*/patch.toml"))
     if not files:
         raise UsageError(
-            "no patch.toml there or one folder below; give --patches a folder with one.", where=folder
+            "no patch.toml in this folder or directly below it", where=folder, advice="name a folder with one"
         )
     return files
 
 
 def named_in(path: Path) -> str:
-    """Return the id of the patch that a patch file is, or adds to."""
+    """Return the id of the patch that a patch file defines or extends."""
     raw, _ = _raw(path)
     return str(raw.get("id", raw.get("extends", "")))

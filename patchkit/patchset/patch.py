@@ -1,4 +1,4 @@
-"""A patch as the rest of the package takes it: what, why, how risky, and which edits at which sites."""
+"""The types of a loaded patch, its edits, and the facts that it needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Address(msgspec.Struct, frozen=True):
-    """The dotted name of a class, function or method (none: the file), and the files that may have it."""
+    """The dotted name of a class, function or method (empty for the file itself), and the files that may define it."""
 
     scope: str
     files: tuple[str, ...]
@@ -24,7 +24,7 @@ class _Addressed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The places where the file may be."""
+        """The paths that the file may have."""
         return tuple(dict.fromkeys(file for address in self.addresses for file in address.files))
 
     @property
@@ -34,14 +34,14 @@ class _Addressed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fact(_Addressed, frozen=True, kw_only=True):
-    """Something true of a tree: a file is there, defines a dotted name, or has code like a pattern."""
+    """A condition on a tree: a file exists, defines a dotted name, or has code that matches a pattern."""
 
     has: str = ""
     lacks: str = ""
 
 
 class Change(Protocol):
-    """What an edit does at its site, which may be converted when it is first asked for."""
+    """What an edit does at its site; it may be converted on first use."""
 
     @property
     def kind(self) -> Kind:
@@ -55,14 +55,14 @@ class Change(Protocol):
 
 
 class Converted(NamedTuple):
-    """A change that is converted."""
+    """A change whose edit has been converted to its kind."""
 
     kind: Kind
     imports: tuple[str, ...]
 
 
 class Edit(_Addressed, frozen=True, kw_only=True):
-    """One semantic change at one site; of several addresses the first that the tree has counts."""
+    """One semantic change at one site, which is at the first of ``addresses`` that the tree has."""
 
     name: str
     why: str
@@ -73,25 +73,23 @@ class Edit(_Addressed, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> Kind:
-        """The kind of edit, with its keys; UsageError if the patch file is malformed there."""
+        """The kind of edit, with its keys. Raises UsageError if the edit is malformed."""
         return self.change.kind
 
     @property
     def imports(self) -> tuple[str, ...]:
-        """The imports that the new code needs; UsageError as for ``kind``."""
+        """The imports that the new code needs. Raises UsageError if the edit is malformed."""
         return self.change.imports
 
 
 class Patch(msgspec.Struct, frozen=True, kw_only=True):
-    """One upgrade: what, why, upstream link, risk, what it needs, its edits, and how to verify it.
+    """One upgrade: what it changes and why, its risk, requirements, edits, upstream link, and how to verify it.
 
-    It can be named together with the others of its ``group``.
-    A shape is a set of facts that hold together; a tree with none of ``any_shape_of`` is not understood.
-    ``applies_when`` are facts without which the patch does not apply to a tree. ``upstream_when`` are facts
-    that hold where upstream's own change is in the tree; sites that upstream has since moved on from are then
-    no conflict. ``no_switch`` says why a server cannot turn the patch off by ``PATCHKIT_DISABLE``; ``built_in`` that
-    nobody's folder made or extended it, so that it is for the releases that patchkit supports. ``left_out`` says why
-    it is none of those that are on by ``default``, where that is a fork's configuration.
+    ``group`` names a group of patches. ``shapes`` are named sets of facts; a tree with none of ``any_shape_of`` is a
+    conflict. A patch is not applicable to a tree unless all ``applies_when`` facts hold. ``upstream_when`` facts hold
+    in trees with upstream's own change, in which a missing site is not a conflict. ``no_switch`` is the reason why
+    ``PATCHKIT_DISABLE`` cannot turn the patch off. ``built_in`` patches are neither defined nor extended by another
+    folder, and fit supported releases only. ``left_out`` is the reason why a fork's configuration turns off a patch.
     """
 
     id: str
@@ -116,13 +114,13 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Every fact that the patch asks of a tree."""
+        """Every fact that the patch tests on a tree."""
         shapes = (fact for shape in self.shapes.values() for fact in shape)
         return (*self.applies_when, *self.upstream_when, *shapes)
 
 
 def addresses(places: Iterable[str]) -> tuple[Address, ...]:
-    """Return the addresses that ``file::name`` texts say; ValueError where one says none."""
+    """Return the addresses of ``file::name`` texts. Raise ValueError for a malformed one."""
     found: dict[str, list[str]] = {}
     for place in places:
         file, _, scope = place.partition("::")

@@ -1,4 +1,4 @@
-"""Where each patch ran on a GPU, as ``patches/runs.json`` has it; what that file does not tell is unknown."""
+"""Read ``patches/runs.json``, which records on which releases and GPUs each patch ran."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NAME = "runs.json"
-"""The file's name in the folder of the built-in patches; ``scripts/generate_docs.py`` writes it."""
+"""The file in the folder of the built-in patches; ``scripts/generate_docs.py`` writes it."""
 _RELEASE = re.compile(r"\d+(?:\.\d+)+(?:rc\d+|\.post\d+)?")
 
 
 class Run(msgspec.Struct, frozen=True):
-    """The latest engines of a release, family, algorithm and backend that executed code of each of ``patches``.
+    """The latest runs of a release, model family, algorithm and backend that executed code of each of ``patches``.
 
-    ``identical``: some of them gave the unpatched release's tokens. ``ratios`` are times of a decode step over the
-    unpatched release's, by batch.
+    ``identical`` is whether one of them gave the same tokens as the unpatched release. ``ratios`` are decode step times
+    divided by the unpatched release's, by batch size.
     """
 
     release: str
@@ -36,20 +36,20 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """The runs, and the patches that they would name if those had run; of another patch nothing is known."""
+    """The runs, and the ids of the patches that they cover; nothing is known of any other patch."""
 
     format: Literal[1] = 1
     patches: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
 
     def where(self, patch: str) -> tuple[Run, ...] | None:
-        """Return where a patch ran, releases in the order of the file; None where that is unknown."""
+        """Return the runs of a patch in the file's order, or None if nothing is known of the patch."""
         if patch not in self.patches:
             return None
         return tuple(run for run in self.runs if patch in run.patches)
 
     def ran(self, patch: str, version: str | None) -> bool | None:
-        """Tell whether a patch gave the unpatched release's tokens on the release of a tree; None where unknown."""
+        """Return whether a patch gave the unpatched tokens on a tree's release, or None if that is unknown."""
         release, places = release_of(version), self.where(patch)
         if release is None or places is None:
             return None
@@ -57,21 +57,21 @@ class Known(msgspec.Struct, frozen=True):
 
 
 def read() -> Known:
-    """Return what is known; nothing where the file is missing or damaged."""
+    """Return the recorded runs, empty if the file is missing or damaged."""
     try:
         return msgspec.json.decode((load.BUILT_IN / NAME).read_bytes(), type=Known)
-    except (OSError, ValueError, RecursionError):  # What msgspec refuses is a ValueError.
+    except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors.
         return Known()
 
 
 def release_of(version: str | None) -> str | None:
-    """Return the release that a tree's version names, whoever made the tree; None where it names none."""
+    """Return the release in a tree's version, without a local version suffix, or None."""
     stated = (version or "").partition("+")[0]
     return stated if _RELEASE.fullmatch(stated) else None
 
 
 def never_run(patches: Iterable[str], version: str | None) -> str:
-    """Return a sentence that names the patches that never ran on the release of a tree; empty if there are none."""
+    """Return a sentence that names the patches that never ran on a tree's release, empty if there are none."""
     known = read()
     never = [patch for patch in patches if known.ran(patch, version) is False]
     if not never:

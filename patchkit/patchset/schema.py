@@ -1,4 +1,4 @@
-"""The form of a patch file, ``schema = 1``, with every key of every kind of edit."""
+"""The schema of a patch file (``schema = 1``), with every key of every kind of edit."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ else:
 
 
 class PatchFile(PatchHeader, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A patch as its file says it; ``imports`` come with each edit whose code has a name that one binds.
+    """A patch file. Each of ``imports`` is added with the edits whose code uses a name that it binds.
 
-    ``upstream`` is a link and ``upstream_commit`` the commit that brought the change there.
+    ``upstream`` is a link, and ``upstream_commit`` the commit that made the change upstream.
     """
 
     edit: Annotated[dict[Name, AnyKind], msgspec.Meta(min_length=1)]

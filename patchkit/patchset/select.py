@@ -1,4 +1,4 @@
-"""The patches at hand, and which of them a command means."""
+"""The set of loaded patches, and the selection of patches by name and group."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
 
 GROUP = "@"
-"""What the name of a group begins with where names of patches are taken."""
+"""The prefix of a group's name on the command line."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What a fork wants of a set of patches, as its configuration ``file`` says; empty where it says nothing.
+    """A fork's configuration, from ``file``, for a set of patches; empty without one.
 
-    Of a group that somebody names, those in ``on_in_groups`` are meant.
+    A group's name selects those of its patches that are in ``on_in_groups``.
     """
 
     file: str = ""
@@ -33,7 +33,7 @@ class Wishes:
 
 
 class PatchSet:
-    """The patches at hand, built-in ones first, in the order in which they are applied."""
+    """The loaded patches in order of application, built-in ones first."""
 
     def __init__(self, patches: Sequence[Patch], digest: str, wishes: Wishes | None = None) -> None:
         self._patches = {patch.id: patch for patch in patches}
@@ -45,7 +45,7 @@ class PatchSet:
         return iter(self._patches.values())
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether it is the id of a patch or the name of a group."""
+        """Return whether a name is the id of a patch or the name of a group."""
         return name in self._patches or name in self.groups
 
     @property
@@ -55,7 +55,7 @@ class PatchSet:
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[Patch, ...]]:
-        """The groups by the names that commands take, such as ``@speed``, with all of their patches."""
+        """All patches of each group, by the name that commands take, such as ``@speed``."""
         found: dict[str, list[Patch]] = {}
         for patch in self:
             if patch.group:
@@ -63,21 +63,21 @@ class PatchSet:
         return {name: tuple(patches) for name, patches in found.items()}
 
     def get(self, identifier: str) -> Patch:
-        """Return one patch; UsageError with the nearest id for one that does not exist."""
+        """Return a patch. Raise UsageError, with the nearest id, if there is no such patch."""
         if identifier in self._patches:
             return self._patches[identifier]
         hint = _nearest(identifier, self._patches)
         raise UsageError(f"no patch is called {identifier!r}", advice=f"{hint}patchkit show lists them all")
 
     def group(self, name: str) -> tuple[Patch, ...]:
-        """Return the patches of a group; UsageError with the nearest name for one that does not exist."""
+        """Return the patches of a group. Raise UsageError, with the nearest name, if there is no such group."""
         if name in self.groups:
             return self.groups[name]
         hint, known = _nearest(name, self.groups), ", ".join(self.groups) or "none"
         raise UsageError(f"no group is called {name!r}", advice=f"{hint}the groups are {known}")
 
     def named(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the ids that names stand for: an id for itself, a group for those of its patches that are on."""
+        """Return the ids that names denote; a group denotes those of its patches that are on."""
         found: list[str] = []
         for name in names:
             if name.startswith(GROUP):
@@ -87,9 +87,9 @@ class PatchSet:
         return tuple(dict.fromkeys(found))
 
     def asked(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the ids of the patches named, and of all that these require.
+        """Return the ids of the named patches and of all patches that they require.
 
-        UsageError if the fork leaves one of the latter out.
+        Raise UsageError if the fork's configuration leaves out a required patch that is not named.
         """
         named = self.named(names)
         found = self._with_required(named)
@@ -99,15 +99,15 @@ class PatchSet:
                     other for other in self.ids if other in found and name in self.get(other).requires
                 )
                 raise UsageError(
-                    f"{needing} requires {name}, which {self.wishes.file} leaves out: name {name} too, or take it "
-                    "out of `left_out` there."
+                    f"{needing} requires {name}, which {self.wishes.file} leaves out",
+                    advice=f"name {name} too, or remove it from `left_out` there",
                 )
         return frozenset(found)
 
     def select(self, names: Sequence[str] = (), *, only: bool = False) -> tuple[Patch, ...]:
-        """Return the patches named with what they require and, unless ``only``, what hardens them, in order.
+        """Return the named patches (default: the default patches) and all that they require, in order.
 
-        No name stands for all that are on by default.
+        Unless ``only`` is set, patches that harden one of them are included.
         """
         wanted = set(self.named(names) if names else (patch.id for patch in self if patch.default))
         while True:

@@ -1,4 +1,4 @@
-"""A patch file is converted and checked whole, its edits too; what is malformed is refused with key and reason."""
+"""Convert and validate whole patch files, including their edits and extensions."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _Form = TypeVar("_Form", bound=msgspec.Struct)
 
 
 class Own(NamedTuple):
-    """A patch of a folder of one's own, or one that such a folder adds to, and its file."""
+    """A patch that a folder other than the built-in one defines or extends, and the file that defines it."""
 
     patch: Patch
     path: Path
 
 
 def read(raw: Raw, path: Path) -> Patch:
-    """Return the patch that a table says; UsageError names the file ``path``, the key and the reason."""
+    """Return the patch that a table defines. Raise UsageError, with file, key and reason, if it is malformed."""
     return patch_of(_file(raw, path), path)
 
 
 def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Path]]) -> dict[str, Own]:
-    """Return the patches that files make, and those that they add to, by id; UsageError for what is malformed."""
+    """Return the patches that files define or extend, by id. Raise UsageError for a malformed one."""
     files: dict[str, PatchFile] = {}
     paths = {name: path for name, (_, path) in built_in.items()}
     extensions = []
-    # What is wrong with a patch is said of the last file that it comes from.
+    # An error in a patch is reported for the last file that contributes to it.
     last: dict[str, Path] = {}
     for raw, path in tables:
         if "extends" in raw:
@@ -58,11 +58,15 @@ def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Pa
     for extension, path in extensions:
         name = extension.extends
         if name not in paths:
-            raise UsageError(f"key `extends`: no patch is called {name!r}.", where=path)
+            raise UsageError(
+                f"key `extends`: no patch is called {name!r}",
+                where=path,
+                advice="fix the name, or load its folder with --patches",
+            )
         try:
             files[name] = extended(files[name] if name in files else _file(*built_in[name]), extension)
         except ValueError as error:
-            raise UsageError(f"{error}; mend it and try again.", where=path) from None
+            raise UsageError(str(error), where=path, advice="fix it and try again") from None
         last[name] = path
     found = {name: Own(patch_of(file, last[name]), paths[name]) for name, file in files.items()}
     for name, (patch, _) in found.items():
@@ -75,22 +79,22 @@ def _file(raw: Raw, path: Path) -> PatchFile:
 
 
 def _converted(raw: Raw, path: Path, form: type[_Form], edit: Any) -> _Form:
-    """Return a table in a ``form`` of file; each table of its edits has the form ``edit``."""
+    """Return a table converted to the struct ``form``; ``edit`` is the form of its edits."""
     if "schema" not in raw:
         raise UsageError(
-            "key `schema`: missing, so this is no patch or one for patchkit 0.1; begin it with "
-            '`schema = 1`, make each `[[edit]]` a table `[edit.NAME]`, and write `at = "file::name"` for `file` '
-            "and `in` (docs/authoring.md has every key).",
+            "key `schema`: missing, so this is no patch or one for patchkit 0.1",
             where=path,
+            advice="start it with `schema = 1`, make each `[[edit]]` a table `[edit.NAME]`, and write "
+            '`at = "file::name"` for `file` and `in` (docs/authoring.md has every key)',
         )
     try:
         return msgspec.convert(raw, form)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{_told(raw, error, edit)}; mend that key and try again.", where=path) from None
+        raise UsageError(_told(raw, error, edit), where=path, advice="fix that key and try again") from None
 
 
 def _told(raw: Raw, error: msgspec.ValidationError, edit: Any) -> str:
-    """Return what is wrong with a patch; where it is in an edit, name that, which msgspec does not."""
+    """Return what is wrong with a patch, with the name of the edit, which msgspec leaves out."""
     edits = raw.get("edit")
     for name, table in edits.items() if isinstance(edits, dict) and "`$.edit[...]" in str(error) else ():
         kind = table.get("kind") if isinstance(table, dict) else None
@@ -109,23 +113,25 @@ def _told(raw: Raw, error: msgspec.ValidationError, edit: Any) -> str:
 
 
 def check(patch: Patch, path: Path) -> None:
-    """Build every codemod and every fact's pattern of a patch; UsageError names file, key and reason."""
+    """Build all codemods and patterns of a patch. Raise UsageError, with file, key and reason, for a malformed one."""
     for edit in patch.edits:
         try:
             _require_inside(edit.files, is_text=edit.kind.is_for_text and edit.scopes == ("",))
             if edit.kind.is_for_modules and edit.scopes != ("",):
                 scope = "".join(edit.scopes)
-                raise ValueError(f"key `at`: {scope!r} is not the module, which is where this kind belongs")
+                raise ValueError(f"key `at`: this kind edits a whole module, so `at` cannot name {scope!r}")
             if not edit.why.isprintable():
                 raise ValueError(
-                    "key `why`: more than one line, or a control character, which a comment cannot hold"
+                    "key `why`: contains a line break or a control character, which a comment cannot hold"
                 )
             codemod_of(edit.kind)
             with texts.naming("imports"):
                 for code in edit.imports:
                     Import(code)
         except ValueError as error:
-            raise UsageError(f"edit.{edit.name}: {error}; mend it and try again.", where=path) from None
+            raise UsageError(
+                f"edit.{edit.name}: {error}", where=path, advice="fix it and try again"
+            ) from None
     for fact in patch.facts:
         try:
             _require_inside(fact.files)
@@ -133,12 +139,12 @@ def check(patch: Patch, path: Path) -> None:
                 texts.patterns(key, *([text] if text else []))
         except ValueError as error:
             raise UsageError(
-                f"fact about {fact.files[0]}: {error}; mend it and try again.", where=path
+                f"fact about {fact.files[0]}: {error}", where=path, advice="fix it and try again"
             ) from None
 
 
 def _require_inside(files: Sequence[str], *, is_text: bool = False) -> None:
-    """Refuse files that are not named relative to the package folder and below it."""
+    """Raise ValueError for a file that is not below the package folder or not named relative to it."""
     for file in files:
         place = PurePosixPath(file)
         for above in ("python/sglang/", "sglang/"):

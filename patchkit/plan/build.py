@@ -1,4 +1,4 @@
-"""A plan says, for patches and a tree, each edit's state and each file's new bytes; nothing is written."""
+"""Plan patches on a tree: compute each edit's state and each file's new bytes, without writing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def _run(
         for file, module in space.edited.items():
             if before.get(file) is not module:
                 touched.setdefault(file, []).append(patch.id)
-        # What an earlier patch made for this one too stays when the earlier one goes.
+        # Files that this patch needs and an earlier one edited are recorded for both, so that reverting the earlier one
+        # keeps them.
         shared = {edit.file for edit in status.edits if edit.state is State.PENDING} & before.keys()
         for file in sorted(shared if status.state in {State.PENDING, State.PARTIAL} else ()):
             if patch.id not in touched.setdefault(file, []):
@@ -72,20 +73,20 @@ def _run(
 
 
 def _too_old(modules: Modules) -> str:
-    """Say that a tree is older than the releases that patches are made for; nothing of another."""
-    # The version may be git's to tell, which takes longer than a look at the files.
+    """Return the reason why a tree is older than the supported releases, empty if it is not."""
+    # Reading the version may run git, which takes longer than looking at the files.
     if sglang.is_later(modules.source):
         return ""
     version = modules.version()
     if version is None and sglang.is_serving(modules.source):
-        return f"sglang is too old, as its files show: patches fit {sglang.OLDEST} and later"
+        return f"sglang is too old, judging by its files: patches fit {sglang.OLDEST} and later"
     if sglang.is_too_old(version):
         return f"sglang {version} is too old: patches fit {sglang.OLDEST} and later"
     return ""
 
 
 def _is_there(status: PatchStatus) -> bool:
-    """Tell whether a tree has a patch, or a part of it that patchkit wrote."""
+    """Return whether a tree has a patch, or a part of it that patchkit wrote."""
     return status.state in {State.APPLIED, State.UPSTREAM} or any(
         edit.state is State.APPLIED for edit in status.edits
     )
@@ -98,10 +99,10 @@ def inspect(
     modules: Modules | None = None,
     recollection: Recollection | None = None,
 ) -> tuple[PatchStatus, ...]:
-    """Return each patch's status on ``tree``; TreeError where a file of interest cannot be read as Python.
+    """Return each patch's status on ``tree``. Raise TreeError if a file that a patch names is not valid Python.
 
-    ``modules`` reads the tree's files for it, where they are read otherwise than one tree at a time, and
-    ``recollection`` has what these patches came to on other trees.
+    ``modules`` reads the tree's files, where they are shared with other trees. ``recollection`` holds results of these
+    patches on other trees.
     """
     patches = spelled(patches, tree.name)
     modules = modules or Modules(tree, interest_of(patches))
@@ -117,12 +118,12 @@ def make_plan(
     certain: bool = False,
     modules: Modules | None = None,
 ) -> Plan:
-    """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, no errors.
+    """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, not errors.
 
-    ``modules`` reads the tree's files for it, where several plans are made of the same. The changes leave out every
-    patch that conflicts, and every patch that requires one that does; with ``certain`` they have those edits of a patch
-    in conflict whose site is certain. ``closely`` is ``evaluate``'s. ConflictError if an edit, against all its checks,
-    would leave a file that does not compile.
+    The changes leave out every patch that conflicts and every patch that requires one; with ``certain`` they include
+    those edits of a conflicting patch whose sites are unambiguous. ``modules`` reads the tree's files, where several
+    plans share them. ``closely`` is that of ``evaluate``. Raise ConflictError if an edit would leave a file that does
+    not compile.
     """
     patches = spelled(patches, tree.name)
     modules = modules or Modules(tree, interest_of(patches))
@@ -131,7 +132,7 @@ def make_plan(
 
 @collector.paused()
 def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage, ...]]:
-    """Return the plan, as ``make_plan`` does, and the same changes one patch after the other."""
+    """Return the plan of ``make_plan``, and its changes as one stage for each patch."""
     patches = spelled(patches, tree.name)
     stages: list[Stage] = []
     contents: dict[str, bytes | None] = {}
@@ -139,7 +140,7 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
     def watch(patch: Patch, space: Workspace) -> None:
         after = {file: _written(tree, space, file, [patch.id]) for file in space.edited}
         changes = []
-        # A patch that conflicts takes its edits back, and what the others made stays as it was.
+        # A patch that conflicts drops its own edits only, so an unchanged text is no change of this patch.
         for file, text in after.items():
             before = contents.get(file, space.modules.source(file))
             if before != text:
@@ -165,10 +166,7 @@ def _planned(
 
 
 def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -> bytes | None:
-    """Return the bytes of an edited file, what the patches wrote laid out as the tree's formatter does.
-
-    None is a file that goes.
-    """
+    """Return the bytes of an edited file, with new code formatted in the tree's style, or None if it is removed."""
     edited = space.edited[file]
     style, module = Style(tree.line_length, tree.name), edited.module
     if isinstance(module, PlainText):
@@ -177,8 +175,9 @@ def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) ->
         return space.modules.whole(file, _laid_out(space.modules.get(file), module, style, edited.verbatim))
     except UnicodeEncodeError as error:
         raise ConflictError(
-            f"{file}: {', '.join(patches)} would write {error.object[error.start]!r}, which is not in "
-            f"{module.encoding}; save the file as UTF-8 and try again."
+            f"{', '.join(patches)} would write {error.object[error.start]!r}, which is not in {module.encoding}",
+            where=file,
+            advice="save the file as UTF-8 and try again",
         ) from None
 
 
@@ -194,10 +193,11 @@ def _require_valid(change: FileChange) -> None:
         _compile(change.after or b"")
     except SyntaxError as error:
         with suppress(SyntaxError):
-            _compile(change.before or b"")  # A tree may be written for a later Python than this one.
+            _compile(change.before or b"")  # The tree may need a later Python than this one.
             raise ConflictError(
-                f"{change.file}:{error.lineno}: {', '.join(change.patches)} would leave this line invalid "
-                f"({error.msg}), so nothing was written; leave those patches out and report the file."
+                f"{', '.join(change.patches)} would leave this line invalid ({error.msg}), so nothing was written",
+                where=f"{change.file}:{error.lineno}",
+                advice="leave those patches out and report the file",
             ) from None
 
 

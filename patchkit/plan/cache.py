@@ -1,7 +1,6 @@
-"""How a tree stands, remembered for as long as no byte that it was read from has changed.
+"""Cache a tree's patch statuses, keyed by the content of every file that they depend on.
 
-Each file is read once: what is inspected are the bytes that the answer is remembered under, whatever becomes of
-the tree meanwhile.
+Each file is read once, so a status always belongs to the bytes in its key, even if the tree changes meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ROOMS = ("codemods", "patchset", "plan", "tree")
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """One patch's status as it is kept."""
+    """One patch's cached status."""
 
     patch: str
     state: State
@@ -37,9 +36,9 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """What is kept for one tree, with the key that it was kept under.
+    """The cached statuses of one tree, with their key.
 
-    ``beside`` are the digests of the files that were looked at besides those that the key is made of.
+    ``beside`` holds the digests of the other files that were read, which the key does not cover.
     """
 
     key: str
@@ -50,7 +49,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """A tree as it was when ``sources`` were read from it; other files are read when first asked for, and once."""
+    """A tree as it was when ``sources`` were read from it; every other file is read once, on first use."""
 
     tree: Tree
     sources: Mapping[str, bytes]
@@ -89,14 +88,14 @@ class _Snapshot:
 
 
 def statuses(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
-    """Return what ``plan.inspect`` says of all patches; its errors are never remembered."""
+    """Return the result of ``plan.inspect`` for all patches; errors are not cached."""
     return standing(tree, patches).patches
 
 
 def standing(tree: Tree, patches: PatchSet) -> Standing:
-    """Return the same, and which patches the tree's comments name that are not at hand.
+    """Return all statuses, and the ids of unknown patches that the tree's comments name.
 
-    An entry that is not of this tree and these patches, whoever wrote it, is as good as none.
+    A cache entry that does not belong to this tree and these patches is ignored.
     """
     sources = _sources(tree, patches)
     name = f"{patches.digest[:16]}-{cache.key(sources, _ROOMS, ('libcst',))}"
@@ -107,7 +106,7 @@ def standing(tree: Tree, patches: PatchSet) -> Standing:
             for kept in entry.patches
         )
         return Standing(found, entry.unknown)
-    # The syntax trees and what reads them are loaded only where they are needed.
+    # libcst is slow to import, so it is loaded only on a cache miss.
     from patchkit.plan.build import inspect
 
     snapshot = _Snapshot(tree, sources)
@@ -131,10 +130,10 @@ def _digest(content: bytes | None) -> str:
 
 
 def _sources(tree: Tree, patches: PatchSet) -> dict[str, bytes]:
-    """Return every file that an inspection may read: the serving package and what a patch names beside it."""
+    """Return every file that an inspection may read: the serving package, and other files that patches name."""
     named = {file for patch in patches for edit in patch.edits for file in edit.files}
     facts = {file for patch in patches for fact in patch.facts for file in fact.files}
     files = {*tree.files(SERVING), *named, *facts}
     read = {file: content for file in files if (content := tree.read(file)) is not None}
-    # Whether a tree is too old it says itself, and in the name of a copy's folder may lie what its code is called.
+    # Statuses depend on the version, and on the package's name, which may come from the folder's.
     return read | {"": f"{tree.version or ''} {tree.name}".encode()}

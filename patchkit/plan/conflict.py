@@ -1,4 +1,4 @@
-"""A conflict as a person needs to see it: the site as found, as expected, and what the edit wanted to do."""
+"""Describe conflicts: the code that was found, the code that was expected, and the code that the edit would write."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ if TYPE_CHECKING:
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """An edit that a tree has no certain site for; one without an ``edit`` is its whole patch.
+    """An edit without an unambiguous site in a tree; a conflict without an ``edit`` is about its whole patch.
 
-    ``found`` are the lines ``line`` to ``end`` of the file, the first 1 and the end exclusive: all the statements
-    that the edit looks for, from the first to the last, as far as they are there. It is empty where none is; ``line``
-    is then where the scope's code begins, the end of the class or file if it has no such scope, and 0 if there is no
-    such file. ``expected`` and ``wanted`` are in the language
-    of patterns: how the site may look, of several ways the one nearest to what was found, and the new code.
+    ``found`` are lines ``line`` (from 1) to ``end`` (exclusive) of the file: the statements that the edit looks for,
+    from the first to the last that exist. If none exist, ``found`` is empty and ``line`` is the first line of the
+    scope's code, the end of the class or file if the scope is missing, or 0 if the file is missing. ``expected`` and
+    ``wanted`` are in the pattern language: the closest of the forms that the edit accepts, and its new code.
     """
 
     patch: str
@@ -57,7 +56,7 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 def conflicts(tree: Tree, statuses: Iterable[PatchStatus]) -> tuple[Conflict, ...]:
-    """Return every edit in conflict, with its site as ``tree`` has it; a patch that is not understood as one."""
+    """Return every edit in conflict with its site in ``tree``; a patch in conflict without edits counts as one."""
     modules = Modules(tree)
     found: list[Conflict] = []
     for status in statuses:
@@ -71,12 +70,12 @@ def conflicts(tree: Tree, statuses: Iterable[PatchStatus]) -> tuple[Conflict, ..
 
 
 def at_site(tree: Tree, patch: Patch, edit: EditStatus) -> Conflict:
-    """Return how an edit conflicts with its site in ``tree``."""
+    """Return the conflict of an edit with its site in ``tree``."""
     return _conflict(Modules(tree), patch, edit)
 
 
 def short_of(tree: Tree, patch: Patch, status: EditStatus) -> str:
-    """Say which line of what an edit writes is not in its site, and what comes closest; nothing where none is there."""
+    """Return which line of an edit's new code is missing at its site and what comes closest, empty if nothing does."""
     spec = next(edit for edit in patch.edits if edit.name == status.name)
     module = Modules(tree).get(status.file)
     scopes = resolve(module, status.site) if module is not None else []
@@ -92,7 +91,7 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
     source, module = modules.source(status.file), modules.get(status.file)
     if source is None or module is None:
         return Conflict(*said, expected=ways[0][0].strip(), wanted=ways[0][1].strip())
-    # Bytes break into lines where Python's own do.
+    # `bytes.splitlines` splits where Python's tokenizer does; `str.splitlines` splits at more characters.
     lines = source.splitlines(keepends=True)
     start, end, meant = _lines(module, status.site, spec.kind, ways, len(lines))
     found = b"".join(lines[start:end]).decode(module.encoding)
@@ -102,7 +101,7 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
 
 
 class _Place(NamedTuple):
-    """The first and the last of the statements that an edit looks for, and the way in which it looks for them."""
+    """The first and last statement that an edit looks for, and the form (pattern and new code) that found them."""
 
     first: Path
     last: Path
@@ -112,11 +111,11 @@ class _Place(NamedTuple):
 def _lines(
     module: cst.Module, site: str, kind: Kind, ways: Sequence[_Way], end: int
 ) -> tuple[int, int, _Way | None]:
-    """Return the lines, from 0, of all the statements that an edit looks for, and the way in which it does.
+    """Return the range of lines, from 0, that an edit looks for, and the form that found it.
 
-    Where it matches nowhere they are those of which the most is there. They are empty where none is: at the first
-    statement of the scope, behind the class where that lacks the scope, or else at ``end``. An edit of a header looks
-    for that.
+    Without a match, the range covers the nearest statements. Without those, it is empty: at the scope's first
+    statement, after the class if the scope is missing from it, or else at ``end``. For an edit of a header, the range
+    is the header.
     """
     scopes = resolve(module, site)
     positions = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
@@ -131,7 +130,7 @@ def _lines(
     if place is not None:
         first, last = (positions[syntax.node_at(module, path)] for path in place[:2])
         return first.start.line - 1, last.end.line, place.way
-    # The statements of a function on one line have no line of their own.
+    # The body of a one-line function has no line of its own.
     top = positions.get(scope.body[0], positions[node]).start.line - 1 if scope.body else end
     if kind.is_of_headers and isinstance(node, cst.FunctionDef | cst.ClassDef):
         first = positions[node.decorators[0] if node.decorators else node]
@@ -140,7 +139,7 @@ def _lines(
 
 
 def _place(scope: Scope, ways: Sequence[_Way]) -> _Place | None:
-    """Return what an edit looks for in a scope; None where nothing is like it."""
+    """Return the statements that an edit looks for in a scope, or the nearest ones; None if nothing is similar."""
     finds = {Pattern.compile(way[0]): way for way in ways}
     for find, way in finds.items():
         matches = find.find(scope.node, scope.path)
@@ -160,7 +159,7 @@ def _place(scope: Scope, ways: Sequence[_Way]) -> _Place | None:
 
 
 def _around(scope: Scope, matches: Sequence[Match], way: _Way) -> _Place | None:
-    """Return what lies between the first and the last of several matches in one block; None in the scope's header."""
+    """Return the range from the first to the last match in one block, or None if they are in the scope's header."""
     first = statement_at(scope.module, statement_path(matches[0]))
     if len(first) <= len(scope.path):
         return None
@@ -174,5 +173,5 @@ def _around(scope: Scope, matches: Sequence[Match], way: _Way) -> _Place | None:
 
 
 def _is_plain(scope: Scope, place: Path) -> bool:
-    """Tell whether a statement is no definition: all of a function is more than a site."""
+    """Return whether a statement is not a definition; a whole function or class is too much for a site."""
     return not isinstance(syntax.node_at(scope.module, place), cst.FunctionDef | cst.ClassDef)

@@ -1,4 +1,4 @@
-"""A change of a file as a unified diff that ``git apply`` and ``patch -p1`` take."""
+"""Write a file's change as a unified diff that ``git apply`` and ``patch -p1`` accept."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def unified(change: FileChange, name: str) -> bytes:
-    """Return the diff of a change to the file that lies at ``name`` below the root of the tree."""
-    # Bytes read from a stream break into lines at line feeds alone, as git and patch see them.
+    """Return the unified diff of a change; ``name`` is the file's path below the tree's root."""
+    # Iterating a stream splits at line feeds only, as git and patch do.
     before, after = (list(io.BytesIO(content or b"")) for content in (change.before, change.after))
     old = b"/dev/null" if change.before is None else _quoted(f"a/{name}")
     new = b"/dev/null" if change.after is None else _quoted(f"b/{name}")
@@ -23,7 +23,7 @@ def unified(change: FileChange, name: str) -> bytes:
 
 
 def _quoted(name: str) -> bytes:
-    """Return a name as git writes it: in quotes where it has what would end a line or steer a terminal."""
+    """Return a name as git writes it: quoted if it has quotes, backslashes or unprintable characters."""
     raw = name.encode(errors="surrogateescape")
     if name.isprintable() and not {'"', "\\"} & set(name):
         return raw

@@ -1,4 +1,4 @@
-"""Each edit of a patch is examined where it belongs, and what the answers come to is the patch's state."""
+"""Evaluate a patch on a tree: locate and examine each edit, and derive the patch's state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _about(patch: str, spec: Edit) -> str:
 
 
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
-    """Return where an edit goes, as a status that is still to be decided, and the examination that decides it."""
+    """Return an edit's location, as a status whose state is not yet decided, and its examination."""
     if space.recollection is None:
         return _examine_now(space, patch, spec)
     about = _about(patch.id, spec)
@@ -55,7 +55,7 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
 
     def rewrite() -> cst.Module:
         made = now().rewrite
-        assert made is not None  # It could be made where the same was told.
+        assert made is not None  # The examination that was remembered had a rewrite.
         return made()
 
     standing = Standing(found.standing)
@@ -67,7 +67,7 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
 def _examine_first(
     space: Workspace, recollection: Recollection, patch: Patch, spec: Edit
 ) -> tuple[EditStatus, Examination]:
-    """Examine an edit where the like was never seen, and remember what that comes to."""
+    """Examine an edit for which nothing is remembered, and remember the result."""
     asking = space.snapshot(asking=True)
     status, examined = _examine_now(asking, patch, spec)
     about, asked = _about(patch.id, spec), asking.asked
@@ -96,12 +96,12 @@ def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus
 
 @collector.kept(2048)
 def _examined(kind: Kind, scope: Scope, note: str) -> Examination:
-    """Examine a scope; what was once found in a syntax tree, which never changes, is not looked for again."""
+    """Examine a scope. Results are cached, since syntax trees are immutable."""
     return codemod_of(kind).examine(scope, note)
 
 
 def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examination) -> Examination:
-    """Have an edit bring its imports; one in place by patchkit's own code also needs them to be there."""
+    """Add an edit's imports to its rewrite. An edit that is already in place must have them."""
     imports = [Import(code) for code in spec.imports]
     if examined.standing is Standing.PRESENT:
         unmet = [need for need in imports if need.used_but_missing(scope)]
@@ -111,7 +111,7 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
             return conflict
         unmet = [need for need in imports if need.missing(scope.module)]
         if unmet:
-            # An import may be for the code of another variant.
+            # Some imports are only for the code of another variant.
             written = Scope(examined.rewrite(), scope.path, scope.name)
             unmet = [need for need in unmet if need.spoken_of(written)]
     else:
@@ -121,7 +121,7 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
     found = [space.at_home(need) for need in unmet]
     homeless = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
     if homeless:
-        return absent(f"`{homeless[0]}`: the tree has that neither there nor in one other place")
+        return absent(f"`{homeless[0]}`: the tree defines that neither there nor in exactly one other file")
 
     def rewrite() -> cst.Module:
         changed = examined.rewrite() if examined.rewrite is not None else scope.module
@@ -133,17 +133,20 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
 
 
 def _hidden(scope: Scope, imports: Sequence[Import], rewrite: Callable[[], cst.Module]) -> Examination | None:
-    """Return the conflict of code that would not read from an import what it needs from there."""
+    """Return the conflict if the new code's imported names are shadowed in its scope, or None."""
     for need in imports:
         names = need.hidden_in(scope)
         if names and need.spoken_of(Scope(rewrite(), scope.path, scope.name)):
             where = scope.name or "the module"
-            return ambiguous(f"`{need.code}`: in {where} {names[0]} is something else, or may be")
+            return ambiguous(f"`{need.code}`: {where} may bind {names[0]} to something else")
     return None
 
 
 def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list[Edit]:
-    """Give an edit of a file that a tree has under two names, in the middle of a move, to each that has its sites."""
+    """Return the edits, each whole-file edit once for every file with its sites.
+
+    A tree in the middle of a move may have a file under both names.
+    """
     placed: list[Edit] = []
     for edit in edits:
         files = [file for file in edit.files if space.modules.source(file) is not None]
@@ -165,7 +168,7 @@ _NEAREST = re.compile(r"the nearest line is `(.+)`$")
 
 
 def _with_line(space: Workspace, file: str, reason: str) -> str:
-    """Say in which line of the file that is, which a reason calls the nearest one, if it is there once."""
+    """Return a reason with the line number of the nearest line that it quotes, if the file has it once."""
     nearest = _NEAREST.search(reason)
     lines = (space.modules.source(file) or b"").decode(errors="replace").splitlines() if nearest else []
     at = [number for number, line in enumerate(lines, 1) if nearest and line.strip() == nearest[1]]
@@ -193,7 +196,7 @@ def _told(fact: Fact) -> str:
 
 
 def _shapeless(space: Workspace, patch: Patch) -> str:
-    """Say of a tree with none of the shapes that a patch knows what is there in their place, and what to do."""
+    """Return the reason of a conflict with a tree that has none of the patch's shapes, with what to do."""
     places = {_place(fact): fact for name in patch.any_shape_of for fact in patch.shapes[name]}
     there = [
         place
@@ -203,8 +206,8 @@ def _shapeless(space: Workspace, patch: Patch) -> str:
     if not there:
         return f"needs a tree with one of {', '.join(places)}, and this one has none of them"
     return (
-        f"expected a known form of {', '.join(there)}, found the fork's own: if it already does what the patch "
-        f"is for, leave {patch.id} out, otherwise describe it in a variant (docs/authoring.md)"
+        f"expected a known form of {', '.join(there)}, found the fork's own: leave {patch.id} out if that already has "
+        "the patch's effect, otherwise add a variant for it (docs/authoring.md)"
     )
 
 
@@ -213,9 +216,9 @@ def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
 
 
 def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) -> State:
-    """Edits in place are patchkit's where one carries the patch's marker, otherwise upstream's.
+    """Return APPLIED if a file has the patch's marker, otherwise UPSTREAM.
 
-    A patch that upstream never had (no ``upstream_when``) is patchkit's too where another patch of it made the edit.
+    For a patch that upstream never had (no ``upstream_when``), any patch's marker counts.
     """
     sign = (marker(patch) if patch.upstream_when else SIGN).encode()
     files = {status.file for status in statuses}
@@ -227,7 +230,7 @@ def _is_signed(space: Workspace, files: Iterable[str], sign: bytes) -> bool:
 
 
 def _assumed(space: Workspace, patch: Patch) -> frozenset[str]:
-    """Return the shape that a tree with none that a patch knows comes nearest to: the one whose places it has."""
+    """Return the closest shape for a tree that has none of the patch's: the only one whose places exist."""
     there = [
         name
         for name in patch.any_shape_of
@@ -237,7 +240,7 @@ def _assumed(space: Workspace, patch: Patch) -> frozenset[str]:
 
 
 def _bring_imports(space: Workspace, spec: Edit, file: str) -> None:
-    """Add what the code of an edit needs to a file where that code is left for a person to write."""
+    """Add an edit's imports to a file in which the edit itself is left to a person."""
     module = space.get(file)
     for need in map(Import, spec.imports):
         home = space.at_home(need)
@@ -247,11 +250,11 @@ def _bring_imports(space: Workspace, spec: Edit, file: str) -> None:
 
 
 def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: bool = False) -> PatchStatus:
-    """Return the patch's state and, unless it conflicts, leave its pending edits made in ``space``.
+    """Return the patch's status and make its pending edits in ``space``, unless it conflicts.
 
-    ``closely`` names the edits that conflict in a tree of a shape that the patch does not know, if it can be told
-    which shape that comes nearest to. With ``certain`` it does too, and those edits of a patch in conflict that
-    have a certain site are left made.
+    In a tree with none of the patch's shapes, ``closely`` evaluates the edits of the closest shape, so that the
+    conflicting ones are named. ``certain`` does so too, and makes those edits of a conflicting patch whose sites are
+    unambiguous.
     """
     unmet = next((fact for fact in patch.applies_when if not space.holds(fact)), None)
     if unmet is not None:
@@ -282,12 +285,11 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
 
 @dataclass
 class _Evaluation:
-    """One patch on one tree; ``customised`` are the edits that the tree has in a way of its own.
+    """The evaluation of one patch on one tree.
 
-    ``noted`` are the names of those that are in place by hand or on a person's word, as a comment says.
-
-    What marks an edit as in place is read off ``pristine``, the tree itself, in which the edits of earlier patches are
-    still to come; upstream's own change ``has_landed`` in it.
+    ``pristine`` is the tree without the edits of earlier patches; ``has_landed`` is whether it has upstream's change.
+    ``customised`` are the edits that the tree has in a form of its own. ``noted`` are the edits that a comment marks as
+    made or accepted by hand.
     """
 
     space: Workspace
@@ -299,15 +301,15 @@ class _Evaluation:
 
     @property
     def assumed(self) -> frozenset[str]:
-        """The shape that a tree with none that the patch knows comes nearest to."""
+        """The closest shape for a tree that has none of the patch's."""
         return _assumed(self.pristine, self.patch)
 
     def without_a_shape(self) -> PatchStatus:
-        """Return the conflict of a tree with none of the shapes that the patch knows."""
+        """Return the conflict status for a tree that has none of the patch's shapes."""
         return PatchStatus(self.patch, State.CONFLICT, (), _shapeless(self.pristine, self.patch))
 
     def edits(self, shapes: frozenset[str]) -> list[Edit]:
-        """Return the edits that count in a tree of such shapes, each for the file that it goes to."""
+        """Return the edits for a tree with these shapes, each with its file."""
         files = {file for edit in self.patch.edits for file in edit.files}
         sign = marker(self.patch).encode()
         is_upstreams = self.has_landed and not _is_signed(self.pristine, files, sign)
@@ -319,7 +321,7 @@ class _Evaluation:
         return _in_each_file(self.space, self.patch, counting)
 
     def status(self, spec: Edit) -> EditStatus:
-        """Return how far along an edit is, and leave it made where it is pending."""
+        """Return an edit's status, and make the edit in the workspace if it is pending."""
         status, examined = _examine(self.space, self.patch, spec)
         is_there = examined.standing is Standing.PRESENT
         how = BY_HAND if is_there else ACCEPTED
@@ -331,7 +333,7 @@ class _Evaluation:
         if examined.standing is Standing.READY and examined.rewrite is not None:
             return self._made(spec, status, examined)
         if examined.standing is Standing.ABSENT and self.has_landed:
-            reason = "upstream's change is there; it has moved on since"
+            reason = "the tree has upstream's change, and changed this site since"
             return replace(status, state=State.UPSTREAM, reason=reason)
         if examined.standing is Standing.ABSENT and spec.optional:
             return replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
@@ -347,11 +349,11 @@ class _Evaluation:
             and _examine(self.pristine, self.patch, spec)[1].standing is not Standing.PRESENT
         )
         if is_fresh:
-            return replace(status, state=State.PENDING, reason="comes with a patch applied before it")
+            return replace(status, state=State.PENDING, reason="made by a patch that is applied before it")
         return replace(status, state=State.APPLIED)
 
     def _made(self, spec: Edit, status: EditStatus, examined: Examination) -> EditStatus:
-        """Make an edit, and take it back where what it made is not found again."""
+        """Make an edit, and undo it if a second examination does not find it in place."""
         assert examined.rewrite is not None
         undone = dict(self.space.edited)
         about = _about(self.patch.id, spec)
@@ -372,7 +374,7 @@ def _summarise(
     customised: list[EditStatus],
     noted: dict[str, list[str]],
 ) -> PatchStatus:
-    """Return what the edits' states come to; those that the tree has ``customised`` do not count beside others."""
+    """Return the patch's status from its edits' states; ``customised`` edits count only if there are no others."""
     provenance = _provenance(space, patch, statuses)
     settled = tuple(
         replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses

@@ -1,4 +1,4 @@
-"""What of a plan fits: a patch in conflict is left out with all that need it, and the others are planned without."""
+"""Leave conflicting patches, and all patches that need them, out of a plan."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _OPEN = {State.PENDING, State.PARTIAL}
 
 
 def fitting(make: Callable[[frozenset[str]], Plan]) -> Plan:
-    """Return a plan of all that fits; ``make`` plans without the patches that it is told.
+    """Return a plan of all patches that fit; ``make`` plans without the given patches.
 
-    A patch needs those that it requires and, of those that are planned with it, what hardens it. Each patch that is
-    left out keeps the state with which it was found not to fit.
+    A patch needs the patches that it requires, and the patches in the plan that harden it. Each patch that is left out
+    keeps the state in which it was left out.
     """
     plan = make(frozenset())
     known = {status.patch.id: status for status in plan.patches}
@@ -33,7 +33,7 @@ def fitting(make: Callable[[frozenset[str]], Plan]) -> Plan:
 
 
 def foreseen(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
-    """Return the statuses of a tree, those with the reason that apply would leave out of what is on by default."""
+    """Return a tree's statuses, with the reason for each default patch that apply would leave out."""
     return _explained(statuses, _stuck([status for status in statuses if status.patch.default]))
 
 
@@ -57,12 +57,12 @@ def _stuck(statuses: Sequence[PatchStatus]) -> dict[str, str]:
 
 
 def _without(status: PatchStatus, statuses: Iterable[PatchStatus], stuck: Mapping[str, str]) -> str:
-    """Say which patch that one needs is not to be had; nothing where all are."""
+    """Return why a patch that this one needs does not fit, empty if all fit."""
     for needed in status.patch.requires:
         if needed in stuck:
             return f"it requires {needed}, which does not fit"
     for other in statuses:
         if status.patch.id in other.patch.hardens and other.patch.id in stuck:
-            name = status.patch.id
-            return f"{other.patch.id}, which hardens it, does not fit (patchkit apply {name} --only does without)"
+            alone = f"patchkit apply {status.patch.id} --only"
+            return f"{other.patch.id}, which hardens it, does not fit ({alone} leaves the hardening out)"
     return ""

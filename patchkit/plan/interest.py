@@ -1,4 +1,4 @@
-"""What patches look into, so that nothing else has to be parsed."""
+"""Collect the functions and files that patches look into, so that nothing else has to be parsed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEFINED = re.compile(r"^[ \t]*def (\w+)", re.MULTILINE)
 
 
 def interest_of(patches: Iterable[Patch]) -> Interest:
-    """Return what the edits and facts of patches look into; a name counts wherever a tree has it."""
+    """Return the functions and files that patches' edits and facts look into; a function counts in every file."""
     names: set[str] = set()
     files: set[str] = set()
     around: set[str] = set()

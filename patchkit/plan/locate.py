@@ -1,4 +1,4 @@
-"""A site is found by names and structure, wherever a fork has moved it, or it is said why not."""
+"""Locate the sites of edits by name and structure, also where a fork has moved them."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ _TEXT, _SOURCE, _MENTIONS, _HOMES, _DEFINING, _PROVIDES = (
 
 @lru_cache(maxsize=2048)
 def about_of(*things: Hashable) -> str:
-    """Return a name for what is told of trees, which another process gives it too."""
+    """Return a digest that identifies an edit or a fact, and is the same in every process."""
     return hashlib.blake2b(repr(things).encode(), digest_size=16).hexdigest()
 
 
 @collector.kept(2048)
 def _has(scope: Scope, code: str) -> bool:
-    """Tell whether a pattern matches in a scope, whose syntax tree never changes."""
+    """Return whether a pattern matches in a scope."""
     return bool(Pattern.compile(code).find(scope.node, scope.path))
 
 
 @dataclass(frozen=True)
 class ScopeInFile:
-    """Where an edit goes: a scope of one of the tree's files."""
+    """A scope in one of the tree's files."""
 
     file: str
     scope: Scope
 
 
 class Edited:
-    """A file with an edit after those ``before``, made when somebody looks; ``label`` says what all of them are.
+    """A file with an edit on top of the edits ``before`` it, made on first use.
 
-    ``verbatim`` are lines of theirs that stay as they are laid out.
+    ``label`` identifies the edits. ``verbatim`` are lines of new code that keep their layout.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Edited:
             waiting = [self]
             while waiting[-1]._before is not None and waiting[-1]._before._module is None:
                 waiting.append(waiting[-1]._before)
-            for each in reversed(waiting):  # An edit looks at the one before it, and there may be many.
+            for each in reversed(waiting):  # Oldest first; recursion would overflow on a long chain.
                 each._module = each._make()
                 each._before = None
         assert self._module is not None
@@ -93,10 +93,9 @@ class Edited:
 
 
 class Workspace:
-    """The tree as it would be after the edits made so far; a snapshot can be taken and gone back to.
+    """A tree with the edits made so far.
 
-    With a ``recollection`` what was told of another tree is told of this one, where all that was asked of that one
-    has the same answers here.
+    With a ``recollection``, results for another tree are reused if every question asked there has the same answer here.
     """
 
     def __init__(self, modules: Modules, recollection: Recollection | None = None) -> None:
@@ -106,11 +105,11 @@ class Workspace:
         self._asked: dict[Question, str] | None = None
 
     def pristine(self) -> Workspace:
-        """Return the tree without the edits."""
+        """Return a workspace of the tree without the edits."""
         return Workspace(self.modules, self.recollection)
 
     def snapshot(self, *, asking: bool = False) -> Workspace:
-        """Return the tree as it now is, which remembers nothing; where it is ``asking``, it notes what is asked."""
+        """Return a copy without the recollection; with ``asking``, it records the questions asked of it."""
         space = Workspace(self.modules)
         space.edited = dict(self.edited)
         space._asked = {} if asking else None
@@ -118,7 +117,7 @@ class Workspace:
 
     @property
     def asked(self) -> tuple[Asked, ...]:
-        """What was asked of this tree since it notes that, in order."""
+        """The recorded questions and answers, in order."""
         return tuple((self._asked or {}).items())
 
     def get(self, file: str) -> cst.Module | None:
@@ -134,7 +133,7 @@ class Workspace:
         *what: str,
         verbatim: frozenset[str] = frozenset(),
     ) -> None:
-        """Have an edit made; ``what`` says, with the file as it is, what the file then is."""
+        """Add an edit to a file; ``what`` identifies the edit for the file's label."""
         label = ""
         if self.recollection is not None:
             said = repr((self._label(file), *what)).encode()
@@ -142,7 +141,7 @@ class Workspace:
         self.edited[file] = Edited(rewrite, label, self.edited.get(file), verbatim)
 
     def put(self, file: str, module: cst.Module) -> None:
-        """Have a file be what was made of it."""
+        """Replace a file by a module."""
         self.make(file, lambda: module)
 
     def _label(self, file: str) -> str:
@@ -153,7 +152,7 @@ class Workspace:
             self._asked[question] = self.answer(question)
 
     def answer(self, question: Question) -> str:
-        """Return this tree's answer to a question that was noted of one."""
+        """Return this tree's answer to a recorded question."""
         kind, *about = question
         if kind == _TEXT:
             return self._label(about[0])
@@ -189,7 +188,7 @@ class Workspace:
         return file in self.edited
 
     def locate_first(self, addresses: Sequence[Address]) -> ScopeInFile | Examination:
-        """Find the first of several addresses of a place that the tree has."""
+        """Return the scope at the first address that the tree has, or an examination that says why there is none."""
         place = self.locate(addresses[0].files, addresses[0].scope)
         for address in addresses[1:]:
             if isinstance(place, ScopeInFile) or place.standing is not Standing.ABSENT:
@@ -198,7 +197,7 @@ class Workspace:
         return place
 
     def locate_new(self, edit: Edit) -> ScopeInFile | Examination:
-        """Find the file that an edit makes; an empty one stands for one that is not there yet."""
+        """Return the module scope of a file that an edit creates; an empty one if the file does not exist yet."""
         file = next((each for each in edit.files if self._has(each)), edit.files[0])
         return ScopeInFile(file, Scope(self.get(file) or plain(None), (), ""))
 
@@ -208,7 +207,10 @@ class Workspace:
         return self.modules.source(file) is not None
 
     def locate(self, files: Sequence[str], dotted: str) -> ScopeInFile | Examination:
-        """Find the one place in the tree with this dotted name, in ``files`` or wherever it has moved."""
+        """Return the only scope with this dotted name, in ``files`` or in the file that it moved to.
+
+        If there is none or more than one, return an examination that says so.
+        """
         there = [file for file in files if self._has(file)]
         if not dotted:
             places = [
@@ -226,7 +228,7 @@ class Workspace:
             return places[0]
         if places:
             where = ", ".join(sorted({place.file for place in places}))
-            return ambiguous(f"{dotted or 'the file'} is there {len(places)} times ({where})")
+            return ambiguous(f"{dotted or 'the file'} exists {len(places)} times ({where})")
         wanted = f"{dotted} in {' or '.join(files)}" if dotted else " or ".join(files)
         return absent(f"the tree has no {wanted}")
 
@@ -236,14 +238,14 @@ class Workspace:
         return bool(self._resolve(file, name)) or re.search(assignment, source, re.MULTILINE) is not None
 
     def _resolve(self, file: str, dotted: str) -> list[ScopeInFile]:
-        """Find a place in a file by its name; the file is parsed only if it may hold all parts of the name."""
+        """Return the scopes of a file with this name; parses the file only if it may define all parts of the name."""
         if not self._is_edited(file) and not all(self._mentions(file, part) for part in dotted.split(".")):
             return []
         module = self.get(file)
         return [] if module is None else [ScopeInFile(file, scope) for scope in resolve(module, dotted)]
 
     def _in_file(self, file: str, dotted: str) -> list[ScopeInFile]:
-        self.get(file)  # A file that a patch names has to be valid, whatever it holds.
+        self.get(file)  # Raises TreeError for a file that a patch names and that is not valid.
         found = self._resolve(file, dotted)
         if found or "." not in dotted:
             return found
@@ -251,7 +253,7 @@ class Workspace:
         return self._inherited(file, owner, method)
 
     def _inherited(self, file: str, owner: str, method: str) -> list[ScopeInFile]:
-        """Follow a method that moved to a base class, also one in another file, as Python would."""
+        """Return the method of a base class, which may be in another file, in method resolution order."""
         for _, heirs in groupby(
             linearised((file, owner), self._parents, ": ".join)[1:], key=lambda known: known[1]
         ):
@@ -261,7 +263,7 @@ class Workspace:
         return []
 
     def _parents(self, known: tuple[str, str]) -> list[tuple[str, str]]:
-        """Return the bases of a class, each with its file; one that may be from several files with each."""
+        """Return the bases of a class with their files; a base that several files may define is listed with each."""
         file, owner = known
         return [
             (home, base)
@@ -277,7 +279,7 @@ class Workspace:
         return [base for node in nodes if isinstance(node, cst.ClassDef) for base in base_names(node)]
 
     def at_home(self, need: Import) -> Import | None:
-        """Return an import of what the tree defines from where it does, ``None`` if no one place does."""
+        """Return an import from the file in which the tree defines its names, or None if that is not one file."""
         files = files_of(need.source)
         if not files or self._provides(files, need.taken):
             return need
@@ -288,7 +290,7 @@ class Workspace:
         return need.moved_to(module_of(home, need.source.partition(".")[0]))
 
     def _provides(self, files: Sequence[str], names: set[str]) -> bool:
-        """Tell whether a module, or a package's folder, has these names; those that edits added are there too."""
+        """Return whether a module, or a package's folder, has these names; an edited file is assumed to."""
         self._note(_PROVIDES, *files, "", *sorted(names))
         return self._is_provided(files, sorted(names))
 
@@ -302,9 +304,9 @@ class Workspace:
         )
 
     def holds(self, fact: Fact) -> bool:
-        """Tell whether a fact is true of the tree with the edits so far.
+        """Return whether a fact is true of the tree with the edits so far.
 
-        Of a file that the tree has under two names one has to have what the fact says, and none what it denies.
+        If the tree has the file under several names, one must match ``has``, and none may match ``lacks``.
         """
         if self.recollection is None:
             return self._holds(fact)

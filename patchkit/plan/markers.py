@@ -1,6 +1,6 @@
-"""Conflict markers as git writes them: around what was found, what was expected, and what an edit wanted to do.
+"""Write and read conflict markers in git's format, around the found, the expected and the wanted code.
 
-A file that has them is no Python, so nobody serves it by mistake; what it is without them can still be told.
+A file with markers is not valid Python, so it cannot be served by mistake; its text without them can be restored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _END = re.compile(rb">>>>>>> wanted \(patchkit (\S+) (\S+), \S+\)\s*\Z")
 
 
 class HalfError(ValueError):
-    """Some of the markers of a conflict were taken out; ``line`` is where one of the others stands."""
+    """A conflict lacks some of its markers; ``line`` is the line of a marker that is left."""
 
     def __init__(self, line: int) -> None:
         super().__init__(f"line {line}")
@@ -35,9 +35,9 @@ class HalfError(ValueError):
 
 @dataclass(frozen=True)
 class Block:
-    """The conflict of an edit in a file: lines ``start`` to ``end``, from 0, of which the first are markers.
+    """The conflict of an edit in a file: lines ``start`` to ``end``, from 0, including the markers.
 
-    ``found`` is how many lines behind the first marker are what was found.
+    ``found`` is the number of lines of found code, which follow the first marker.
     """
 
     patch: str
@@ -48,9 +48,9 @@ class Block:
 
 
 def with_markers(plan: Plan) -> Plan:
-    """Return a plan that writes, besides what is certain, a conflict into the file of every edit that has a place.
+    """Return a plan that also writes markers for every edit in conflict that has a location.
 
-    A patch that requires one in conflict gets none: its own sites may become certain with that.
+    A patch that requires a conflicting one gets no markers, since its sites may match once that one is resolved.
     """
     from patchkit.plan.conflict import conflicts
     from patchkit.tree.tree import OverlayTree
@@ -77,7 +77,7 @@ def _marked(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
     encoding = tokenize.detect_encoding(io.BytesIO(text).readline)[0]
     if lines and not lines[-1].endswith((b"\n", b"\r")):
         lines[-1] += newline
-    # Last one first, so that the lines of those before stay right.
+    # From last to first, so that earlier line numbers stay valid.
     placed: list[tuple[int, int, Conflict]] = []
     for conflict in sorted(conflicts, key=lambda each: (each.line, -each.end)):
         start, end = conflict.line - 1, conflict.end - 1
@@ -110,17 +110,17 @@ def _line(text: str, newline: bytes) -> list[bytes]:
 
 
 def newline_of(text: bytes) -> bytes:
-    """Return what ends the lines of a text."""
+    """Return the line ending of a text."""
     return b"\r\n" if text.partition(b"\n")[0].endswith(b"\r") else b"\n"
 
 
 def indent_of(line: bytes) -> bytes:
-    """Return the white space that a line begins with."""
+    """Return the indentation of a line."""
     return line[: len(line) - len(line.lstrip(b" \t"))]
 
 
 def blocks_in(text: bytes) -> tuple[Block, ...]:
-    """Return the conflicts that stand in a text; HalfError where one lacks some of its markers."""
+    """Return the conflicts in a text. Raise HalfError if one lacks some of its markers."""
     if b"(patchkit " not in text:
         return ()
     blocks: list[Block] = []
@@ -143,7 +143,7 @@ def blocks_in(text: bytes) -> tuple[Block, ...]:
 
 
 def as_found(text: bytes, blocks: Sequence[Block] | None = None) -> bytes:
-    """Return a text with what was found in place of its conflicts, or of ``blocks`` alone."""
+    """Return a text in which its conflicts, or only ``blocks``, are replaced by the found code."""
     lines = text.splitlines(keepends=True)
     for block in reversed(blocks_in(text) if blocks is None else blocks):
         lines[block.start : block.end] = lines[block.start + 1 : block.start + 1 + block.found]
@@ -151,7 +151,7 @@ def as_found(text: bytes, blocks: Sequence[Block] | None = None) -> bytes:
 
 
 def without_same(was: bytes, stands: bytes) -> tuple[bytes, bytes]:
-    """Return two texts without their conflicts if those are the same in both, else as they are."""
+    """Return two texts without their conflicts if both have the same ones, otherwise unchanged."""
     try:
         same = _contents(was) == _contents(stands)
     except HalfError:

@@ -1,7 +1,7 @@
-"""Whatever is planned for a tree and its patches is planned here, of files as they stand or with other contents.
+"""Make every plan for a tree, on its current files or with other contents.
 
-A tree depends on the set of its patches: one that comes later stands as if it had come with the others. That holds
-while nobody else has touched the files. Where somebody has, a later patch is made in what stands.
+A patched tree depends only on the set of its patches: applying one later gives the same files as applying it together
+with the others. Once somebody else has edited the files, a later patch is applied to the current files instead.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _MADE = frozenset({State.PENDING, State.PARTIAL})
 
 @dataclass(frozen=True)
 class Origin:
-    """What a tree was before its ``patches``, whose files nobody else has touched since.
+    """The contents of the patched files before ``patches``; nobody else has edited these files since.
 
-    ``makers`` are the patches that a file is recorded as made by, each as file and patch id.
+    ``makers`` are the recorded pairs of a file and the id of a patch that changed it.
     """
 
     patches: tuple[str, ...]
@@ -40,10 +40,10 @@ class Origin:
 
 
 class Planner:
-    """A tree, and the patches at hand; where files have other contents, None stands for no file.
+    """Plans patches on a tree. In ``contents``, None removes a file.
 
-    ``runtime`` is where patched code gets its runtime: ``import`` from the installed patchkit, ``vendored`` from a
-    copy in the tree; empty: as the tree has it.
+    ``runtime`` says where patched code imports the runtime from: ``import`` for the installed patchkit, ``vendored``
+    for a copy in the tree, empty for what the tree already uses.
     """
 
     def __init__(self, tree: Tree, patches: PatchSet, runtime: str = "") -> None:
@@ -53,7 +53,7 @@ class Planner:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the patches at hand, in order of application."""
+        """The ids of the loaded patches, in order of application."""
         return self._patches.ids
 
     def plan(
@@ -66,21 +66,21 @@ class Planner:
         contents: Contents | None = None,
         without: frozenset[str] = frozenset(),
     ) -> Plan:
-        """Return what applying ``ids`` (none: all that are on) with what they need would do; conflicts are states.
+        """Return what applying ``ids`` (default: the default patches) with their requirements would do.
 
-        ``only``, ``closely`` and ``certain`` are those of ``PatchSet.select`` and ``make_plan``; patches ``without``
-        which it is made are as if nobody had named them. UsageError for an unknown patch; ConflictError if some of the
-        tree's patched code takes the runtime from elsewhere.
+        Conflicts are states, not errors. ``only``, ``closely`` and ``certain`` are those of ``PatchSet.select`` and
+        ``make_plan``; the patches in ``without`` are not planned. Raise UsageError for an unknown patch, and
+        ConflictError if patched code in the tree imports the runtime from elsewhere.
         """
         chosen = [patch for patch in self._patches.select(ids, only=only) if patch.id not in without]
         there = OverlayTree(self._tree, contents) if contents else self._tree
         return _made(there, chosen, vendored=self._vendored(), closely=closely, certain=certain)
 
     def together(self, plan: Plan, origin: Origin | None) -> Plan:
-        """Return a plan whose files are what the tree's patches and the plan's make of the ``origin`` together.
+        """Return a plan that gives the files that the tree's and the plan's patches together make of ``origin``.
 
-        It is the plan itself where there is no such origin, where a patch that is not left out conflicts, where one was
-        resolved by hand, and where the patches at hand no longer make what stands.
+        Return ``plan`` itself if there is no origin, if a patch that is not left out conflicts, if an edit was resolved
+        by hand, or if replaying the tree's patches no longer gives its current files.
         """
         if origin is None or plan.by_hand:
             return plan
@@ -90,22 +90,24 @@ class Planner:
             return plan
 
     def exactly(self, ids: Sequence[str], contents: Contents) -> Plan:
-        """Return what these patches, and no others, make of the files; UsageError if one of them is not at hand.
+        """Return the plan of exactly these patches for the given contents. Raise UsageError if one is not loaded.
 
-        Of a patch that conflicts it is what is certain, as it was written beside markers.
+        Of a conflicting patch, the edits with unambiguous sites are planned, as they were when markers were written.
         """
         missing = [name for name in ids if name not in self._patches.ids]
         if missing:
-            raise UsageError(f"{missing[0]} came from a folder of patches: name it again with --patches DIR.")
+            raise UsageError(
+                f"{missing[0]} came from a folder of patches", advice="name that folder with --patches DIR"
+            )
         vendored = any(file.startswith(f"{vendor.FOLDER}/") for file in contents)
         return _made(OverlayTree(self._tree, contents), self._named(ids), vendored=vendored, certain=True)
 
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
-        """Return what the files become under these patches; UsageError if one of them is not at hand."""
+        """Return the contents after exactly these patches. Raise UsageError if one is not loaded."""
         return _after(contents, self.exactly(ids, contents))
 
     def present(self, contents: Contents, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
-        """Return the edits of these patches, as far as they are at hand, that are in place."""
+        """Return the edits in place, as patch id and edit name, of those of these patches that are loaded."""
         return frozenset(
             (status.patch.id, edit.name)
             for status in self.statuses(self._named(ids), contents)
@@ -114,14 +116,14 @@ class Planner:
         )
 
     def statuses(self, patches: Sequence[Patch], contents: Contents | None = None) -> tuple[PatchStatus, ...]:
-        """Return the status of each of ``patches``; TreeError where a file of interest is not Python."""
-        from patchkit.plan.build import inspect  # Loaded late, as below.
+        """Return the status of each of ``patches``. Raise TreeError if a file that one names is not valid Python."""
+        from patchkit.plan.build import inspect  # libcst is slow to import.
 
         there = OverlayTree(self._tree, contents) if contents else self._tree
         return inspect(there, vendor.pointed(patches) if vendor.is_vendored(there) else patches)
 
     def standing(self, contents: Contents | None = None) -> Standing:
-        """Return how all patches stand, which is remembered, and what ``cache.standing`` says beside it."""
+        """Return the cached result of ``cache.standing`` for all patches."""
         return cache.standing(OverlayTree(self._tree, contents) if contents else self._tree, self._patches)
 
     def _named(self, ids: Sequence[str]) -> tuple[Patch, ...]:
@@ -145,7 +147,7 @@ class Planner:
         if not ids or any(s.state is State.CONFLICT and s.patch.id not in plan.left for s in plan.patches):
             return plan
         stands = {file: self._tree.read(file) for file in origin.contents}
-        # In the plan's own order, in which a clone that lacks history has the files too.
+        # The plan's order comes first, so that the result is the same in a clone without history.
         planned = {c.file: origin.contents.get(c.file, c.before) for c in plan.changes}
         originals = planned | {**origin.contents}
         together = self.exactly((*origin.patches, *ids), originals)
@@ -166,7 +168,7 @@ class Planner:
 def _made(
     tree: Tree, patches: Sequence[Patch], *, vendored: bool, closely: bool = False, certain: bool = False
 ) -> Plan:
-    # The syntax trees are loaded only where something is planned: most reverts give old bytes back.
+    # libcst is slow to import, and most reverts only restore recorded bytes.
     from patchkit.plan.build import make_plan
 
     if not vendored:
@@ -184,7 +186,7 @@ def _after(contents: Contents, plan: Plan) -> dict[str, bytes | None]:
 
 
 def _changes(stands: Contents, together: Plan, after: Contents, ids: set[str]) -> tuple[FileChange, ...]:
-    """Return what makes of the files what they are to be, and those of which only who made them is to be noted."""
+    """Return the changes to the files, including unchanged files for which a new patch has to be recorded."""
     makers = {change.file: change.patches for change in together.changes}
     files = {file: stands.get(file) for file in after}
     return tuple(

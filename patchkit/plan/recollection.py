@@ -1,8 +1,8 @@
-"""What was told of a place in one tree is told again of every tree that answers the same questions.
+"""Reuse examination results between trees that give the same answers to the same questions.
 
-An examination is deterministic: its next question follows from the answers so far. The questions and answers of all
-examinations of one edit therefore form a tree of decisions, and a tree whose files are known is settled by walking
-down it. A question is about the least that counts: which text a file has, where a name is defined.
+An examination is deterministic: its next question depends only on the answers so far. The questions and answers of all
+examinations of one edit therefore form a decision tree, and walking down it gives the result for another sglang tree.
+Questions are as narrow as possible, such as the digest of a file or the file that defines a name.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 Told = TypeVar("Told")
 Question = tuple[str, ...]
-"""A kind of question, and what it is about."""
+"""A kind of question and its arguments."""
 Asked = tuple[Question, str]
-"""A question and its answer, as one string; what is not there is answered by nothing."""
+"""A question and its answer; the answer is empty for something that does not exist."""
 
 
 @dataclass(slots=True)
 class Decisions(Generic[Told]):
-    """Questions that were asked, each after the answers that led to it, and what they came to."""
+    """A decision tree: a question, a subtree for each answer, and a result at each leaf."""
 
     question: Question | None = None
     after: dict[str, Decisions[Told]] = field(default_factory=dict)
     result: Told | None = None
 
     def add(self, asked: Sequence[Asked], result: Told) -> None:
-        """Note what the answers to these questions lead to, unless something else is asked after the same answers.
+        """Add the result of these questions and answers, unless it contradicts the tree.
 
-        Only memory that is damaged, or of other code, says so.
+        Only a memory that is damaged or written by other code contradicts it.
         """
         place = self
         for question, said in asked:
@@ -45,7 +45,7 @@ class Decisions(Generic[Told]):
             place.result = result
 
     def find(self, answer: Callable[[Question], str]) -> Told | None:
-        """Return what the questions come to, None if they never got the same answers."""
+        """Return the result for these answers, or None if it is unknown."""
         place: Decisions[Told] | None = self
         while place is not None and place.question is not None:
             place = place.after.get(answer(place.question))
@@ -53,10 +53,9 @@ class Decisions(Generic[Told]):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What was told of an edit: its place, how that stands to it, the imports that it brings, and why it cannot.
+    """The result for an edit: its file, scope and standing, the imports that it adds, and the reason of a conflict.
 
-    ``reason`` is None where nobody asked for it. Of a fact it is the ``standing`` alone, which is empty where it is
-    not true.
+    ``reason`` is None if it was never computed. For a fact only ``standing`` is set, empty if the fact is false.
     """
 
     file: str = ""
@@ -67,7 +66,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Recalled(msgspec.Struct, frozen=True):
-    """One thing to remember: what it is about, what was asked, and what was told."""
+    """One result to remember: the digest of its edit or fact, the questions and answers, and the result."""
 
     about: str
     asked: tuple[Asked, ...]
@@ -75,7 +74,7 @@ class Recalled(msgspec.Struct, frozen=True):
 
 
 class Recollection:
-    """What was told of edits and facts in any tree; ``fresh`` is what came since somebody took it."""
+    """The results for edits and facts in all trees seen so far."""
 
     def __init__(self, known: Iterable[Recalled] = ()) -> None:
         self._about: dict[str, Decisions[Found]] = {}
@@ -84,21 +83,21 @@ class Recollection:
             self.learn(each)
 
     def learn(self, each: Recalled) -> None:
-        """Take over what was told elsewhere."""
+        """Add a result from elsewhere; it does not count as fresh."""
         self._about.setdefault(each.about, Decisions()).add(each.asked, each.found)
 
     def keep(self, about: str, asked: tuple[Asked, ...], found: Found) -> None:
-        """Remember what was told."""
+        """Add a result."""
         self._about.setdefault(about, Decisions()).add(asked, found)
         self._fresh[about, asked] = found
 
     def find(self, about: str, answer: Callable[[Question], str]) -> Found | None:
-        """Return what was told where the same questions had the same answers, None if nothing was."""
+        """Return the result for the same answers, or None if it is unknown."""
         decisions = self._about.get(about)
         return None if decisions is None else decisions.find(answer)
 
     def fresh(self) -> tuple[Recalled, ...]:
-        """Return what was told since the last call."""
+        """Return the results that ``keep`` added since the last call."""
         found = tuple(Recalled(about, asked, told) for (about, asked), told in self._fresh.items())
         self._fresh.clear()
         return found

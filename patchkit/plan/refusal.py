@@ -1,4 +1,4 @@
-"""A plan with conflicts is refused in one sentence, and the error has the plan that says where they are."""
+"""The error for a plan with conflicts, and the sentences that name the conflicting patches."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
 
 class PlanConflictError(ConflictError):
-    """Some of the patches conflict with the tree, so none was written; ``plan`` says which and where."""
+    """Some of the patches conflict with the tree, so nothing was written; ``plan`` has the conflicts."""
 
-    def __init__(self, message: str, plan: Plan) -> None:
-        super().__init__(message)
+    def __init__(self, what: str, plan: Plan, *, advice: str = "") -> None:
+        super().__init__(what, advice=advice)
         self.plan = plan
 
 
 def describe_conflicts(statuses: Iterable[PatchStatus]) -> str:
-    """Name the conflicting patches in the first half of a sentence; empty if there is none."""
+    """Return a clause that names the conflicting patches, empty if there are none."""
     ids = [status.patch.id for status in statuses if status.state is State.CONFLICT]
     return f"{', '.join(ids)} {'conflict' if len(ids) > 1 else 'conflicts'} with this tree" if ids else ""
 
 
 def describe_left(left: Mapping[str, str]) -> str:
-    """Name the patches that a plan leaves out; empty if there is none."""
+    """Return a sentence that names the patches that a plan leaves out, empty if there are none."""
     return f"Left out because of conflicts: {', '.join(left)}." if left else ""
 
 
 def require_fitting(plan: Plan, asked: Collection[str], remedy: str) -> None:
-    """Raise PlanConflictError, which ends in the ``remedy``, if the plan leaves out a patch that was asked for."""
+    """Raise PlanConflictError, with the ``remedy`` as advice, if the plan leaves out a patch that was asked for."""
     if not any(name in asked for name in plan.left):
         return
     stuck = describe_conflicts(plan.patches)
     hardening = all(s.patch.id not in asked for s in plan.patches if s.state is State.CONFLICT)
-    alone = "--only leaves out what hardens, " if hardening else ""
-    raise PlanConflictError(f"{stuck}, so nothing was written: {alone}{remedy}.", plan)
+    alone = "--only leaves the hardening out, " if hardening else ""
+    raise PlanConflictError(f"{stuck}, so nothing was written", plan, advice=f"{alone}{remedy}")

@@ -1,4 +1,4 @@
-"""A patch folder's examples are planned on files held in memory, and names that new code leaves undefined are found."""
+"""Run a patch folder's examples on files in memory, and find names that new code leaves undefined."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MemoryTree:
-    """A tree of a few files that is nowhere on disk."""
+    """A tree of a few files in memory."""
 
     contents: Mapping[str, bytes]
     package_label: str = "the example"
@@ -42,13 +42,13 @@ class MemoryTree:
         return sorted(file for file in self.contents if file.startswith(inside) and file.endswith(suffix))
 
     def unread(self, folder: str) -> list[str]:
-        """Return what cannot be read, which is nothing."""
+        """Return an empty list: every file can be read."""
         del folder
         return []
 
 
 def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
-    """Yield what an example shows that the patch does not do; nothing if the patch does as it says."""
+    """Yield the differences between an example and what the patch does, none if the example holds."""
     edits = tuple(
         edit
         for edit in patch.edits
@@ -78,23 +78,23 @@ def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
     ]
     wanted = example.after or example.before
     if (after or b"").decode().strip() != wanted.strip():
-        yield f"what comes out differs:\n{(after or b'').decode().strip()}"
+        yield f"the result differs:\n{(after or b'').decode().strip()}"
     yield from undefined(example.before.encode(), after or b"", example.file)
 
 
 def undefined_in(tree: Tree, patches: tuple[Patch, ...]) -> Iterator[str]:
-    """Yield the names that applying the patches to a tree would leave undefined, with their places."""
+    """Yield the names that applying the patches to a tree would leave undefined, with their locations."""
     for change in make_plan(tree, patches).changes:
         yield from undefined(change.before or b"", change.after or b"", change.file)
 
 
 def undefined(before: bytes, after: bytes, file: str) -> list[str]:
-    """Return the names that ``after`` uses undefined and ``before`` did not, with their lines."""
+    """Return a message for each name that is undefined in ``after`` and was not in ``before``."""
     return [f"{file}:{line}: {name} is not defined there" for name, line in undefined_names(before, after)]
 
 
 def undefined_names(before: bytes, after: bytes) -> list[tuple[str, int]]:
-    """Return the names, with their lines, that ``after`` uses undefined and ``before`` did not."""
+    """Return the names, with their lines, that are undefined in ``after`` and were not in ``before``."""
     known = {name for name, _ in _undefined_names(before)}
     return [(name, line) for name, line in _undefined_names(after) if name not in known]
 

@@ -1,4 +1,4 @@
-"""What a person made of a conflict is known wherever the same code stands, and taken only when that is asked for."""
+"""Record how a person resolved a conflict, and reuse the resolution, on request, wherever the same code occurs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class Resolution(msgspec.Struct, frozen=True):
-    """The lines that took the place of what was ``found``, which were indented by ``indent``.
+    """The lines, indented by ``indent``, with which a person replaced the ``found`` code.
 
-    One that was kept before does not say what was found.
+    Resolutions of older versions have no ``found``.
     """
 
     patch: str
@@ -41,11 +41,11 @@ class Resolution(msgspec.Struct, frozen=True):
 
 
 Known = Callable[[str], Resolution | None]
-"""Returns what a person wrote that is kept under a name."""
+"""A function that returns the resolution with a given key, or None."""
 
 
 class Recalled(NamedTuple):
-    """A file with what a person wrote before for some edits, each its patch's id and its name."""
+    """A file with recorded resolutions in it, and their edits as patch id and edit name."""
 
     text: bytes
     edits: tuple[tuple[str, str], ...]
@@ -54,9 +54,9 @@ class Recalled(NamedTuple):
 def resolution(
     conflict: Conflict, source: bytes, text: bytes, note: str = ""
 ) -> tuple[str, Resolution] | None:
-    """Return what a person wrote for a conflict in ``source`` with the name to keep it under; None if it has none.
+    """Return a person's resolution of a conflict in ``source`` with its key, or None.
 
-    A ``note`` stands above it as a comment. What was found and left as it was is no answer: the person wrote elsewhere.
+    A ``note`` is put above it as a comment. Unchanged code is no resolution: the person edited another place.
     """
     name = _name(conflict, source)
     if name and conflict.found.strip():
@@ -70,9 +70,9 @@ def resolution(
 
 
 def dropped(found: bytes, expected: Iterable[str], text: bytes, files: tuple[bytes, bytes]) -> list[str]:
-    """Return what the lines that were found call or look up, no pattern expects, and the lines in their place lack.
+    """Return the names that the found lines call or access, no pattern expects, and the new lines lack.
 
-    ``files`` are the whole file before and after: what went elsewhere in it is not lost.
+    ``files`` are the whole file before and after; names that moved elsewhere in it are not returned.
     """
     before, after = (Counter(re.findall(r"\w+", file.decode(errors="replace"))) for file in files)
     known = set(re.findall(r"\w+", f"{' '.join(expected)} {text.decode(errors='replace')}"))
@@ -80,7 +80,7 @@ def dropped(found: bytes, expected: Iterable[str], text: bytes, files: tuple[byt
 
 
 def _asked(code: bytes) -> set[str]:
-    """Return the names of the attributes and functions in some lines; none where they are no Python by themselves."""
+    """Return the names of the attributes and called functions in some lines, none if the lines do not parse."""
     try:
         nodes = list(ast.walk(ast.parse(textwrap.dedent(code.decode(errors="replace")))))
     except (SyntaxError, ValueError, RecursionError):
@@ -92,10 +92,10 @@ def _asked(code: bytes) -> set[str]:
 
 
 def recalled(tree: Tree, conflicts: Iterable[Conflict], known: Known) -> dict[str, Recalled]:
-    """Return the files of ``tree`` with what a person wrote before for the conflicts in them."""
+    """Return the files of ``tree`` with recorded resolutions in place of their conflicts."""
     found: dict[str, Recalled] = {}
     top: dict[str, int] = {}
-    # Last one first, so that the lines of those before stay right.
+    # From last to first, so that earlier line numbers stay valid.
     for conflict in sorted(conflicts, key=lambda each: (each.file, -each.line)):
         source = tree.read(conflict.file)
         if source is None or conflict.end > top.get(conflict.file, conflict.end):
@@ -109,7 +109,7 @@ def recalled(tree: Tree, conflicts: Iterable[Conflict], known: Known) -> dict[st
 
 
 def with_recalled(tree: Tree, plan: Plan, found: Mapping[str, Recalled]) -> Plan:
-    """Return a plan made for the files in ``found`` as one for ``tree``, which makes those edits too."""
+    """Return a plan that was made for the files in ``found`` as a plan for ``tree`` that includes their edits."""
     edits = frozenset(edit for known in found.values() for edit in known.edits)
     changes = {change.file: change for change in plan.changes}
     for file, known in found.items():
@@ -122,7 +122,7 @@ def with_recalled(tree: Tree, plan: Plan, found: Mapping[str, Recalled]) -> Plan
 
 def _pending(status: PatchStatus, made: Collection[tuple[str, str]]) -> PatchStatus:
     edits = tuple(
-        replace(edit, state=State.PENDING, reason="as you resolved it elsewhere")
+        replace(edit, state=State.PENDING, reason="uses your resolution from elsewhere")
         if (status.patch.id, edit.name) in made
         else edit
         for edit in status.edits
@@ -133,7 +133,7 @@ def _pending(status: PatchStatus, made: Collection[tuple[str, str]]) -> PatchSta
 
 
 def _recall(conflict: Conflict, source: bytes, text: bytes, known: Known) -> bytes | None:
-    """Return ``text``, which is ``source`` up to the conflict, with what a person wrote for it; None if nobody did."""
+    """Return ``text``, which equals ``source`` up to the conflict, with the recorded resolution, or None."""
     name = _name(conflict, source)
     found = known(name) if name else None
     if found is None or (found.patch, found.edit) != (conflict.patch, conflict.edit):
@@ -143,7 +143,7 @@ def _recall(conflict: Conflict, source: bytes, text: bytes, known: Known) -> byt
     indent = indent_of(lines[start]).decode() if start < len(lines) else found.indent
     code = found.text
     if indent != found.indent:
-        # To move the lines would change a string of several of them.
+        # Reindenting would change multi-line strings.
         if '"""' in code or "'''" in code:
             return None
         code = textwrap.indent(textwrap.dedent(code), indent)
@@ -177,7 +177,7 @@ def _scope(conflict: Conflict, source: bytes) -> str:
 
 
 def _meaning(code: str) -> str:
-    """Return code so that comments, layout and how deep it stands count for nothing."""
+    """Return code in a form that does not depend on comments, layout or indentation."""
     text = textwrap.dedent(code)
     try:
         return ast.dump(ast.parse(text))

@@ -1,4 +1,4 @@
-"""Patches say `sglang`; in a fork that gave the package another name their code says that."""
+"""Translate the package name in patches' code, for forks that renamed the package."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _CODE = ("edits", "shapes", "applies_when", "upstream_when")
 
 
 def spelled(patches: Sequence[Patch], name: str) -> Sequence[Patch]:
-    """Return the patches as they are for a tree whose package has this name."""
+    """Return the patches with their code's imports changed to a package of this name."""
     return patches if name == NAME else [_patch(patch, name) for patch in patches]
 
 
 def as_upstream(code: str, name: str) -> str:
-    """Return code of a package of this name as it is in upstream's: what patches are written in."""
+    """Return code from a package of this name with its imports changed to upstream's name, as patches use it."""
     return code if name == NAME else _renamed(code, name, NAME)
 
 

@@ -1,4 +1,4 @@
-"""What a plan says: the state of each edit and each patch, and each changed file's bytes."""
+"""The types of a plan: the state of each edit and each patch, and each changed file's bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class State(str, enum.Enum):
 
 @dataclass(frozen=True)
 class EditStatus:
-    """One edit on one tree: where its site is and how far along it is."""
+    """The status of one edit on one tree: its location and state."""
 
     name: str
     file: str
@@ -40,7 +40,7 @@ class EditStatus:
 
 @dataclass(frozen=True)
 class PatchStatus:
-    """One patch on one tree."""
+    """The status of one patch on one tree."""
 
     patch: Patch
     state: State
@@ -50,7 +50,7 @@ class PatchStatus:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a tree stands: each patch's status, and the ids of patches whose comments it has and that are not at hand."""
+    """Each patch's status on a tree, and the ids of unknown patches that the tree's comments name."""
 
     patches: tuple[PatchStatus, ...]
     unknown: tuple[str, ...]
@@ -60,7 +60,7 @@ class Standing:
 class FileChange:
     """New bytes for one file of the tree; ``file`` is relative to the package folder (``srt/...``).
 
-    None stands for no file: before, where the patches make it; after, where they take it away.
+    ``before`` is None if the patches create the file, ``after`` if they delete it.
     """
 
     file: str
@@ -77,13 +77,13 @@ class Plan:
     patches: tuple[PatchStatus, ...]
     changes: tuple[FileChange, ...]
     by_hand: frozenset[tuple[str, str]] = frozenset()
-    """The edits, as patch id and name, that it makes as a person did elsewhere."""
+    """The edits, as patch id and edit name, that use a person's recorded resolution."""
     left: Mapping[str, str] = field(default_factory=dict)
-    """The patches that it leaves out because they do not fit, and why."""
+    """The patches that are left out because they do not fit, with the reasons."""
 
     @property
     def made(self) -> tuple[PatchStatus, ...]:
-        """The patches that it changes something for, one in conflict too if some of its edits are made."""
+        """The patches with changes in the plan, including conflicting ones of which some edits are made."""
         changed = {name for change in self.changes for name in change.patches}
         pending = {State.PENDING, State.PARTIAL}
         return tuple(
@@ -95,21 +95,21 @@ class Plan:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one patch of a plan changes, in files as the patches before it leave them."""
+    """The changes of one patch of a plan, relative to the files after the patches before it."""
 
     patch: Patch
     changes: tuple[FileChange, ...]
 
 
 def marker(patch: Patch) -> str:
-    """Return what every comment of a patch starts with; it tells its edits from upstream's own."""
+    """Return the start of a patch's comments, which distinguish its edits from upstream's."""
     return f"{MARK}{patch.id}:"
 
 
 ACCEPTED = "accepted by hand"
-"""The reason of an edit that is in place because a person says so."""
+"""The reason of an edit that a person declared to be in place."""
 BY_HAND = "by hand"
-"""The reason of an edit that is in place, and that a person made."""
+"""The reason of an edit that a person made."""
 
 
 _NOTED = re.compile(
@@ -119,16 +119,16 @@ _NOTED = re.compile(
 
 
 def note_of(patch: str, edit: str, how: str) -> str:
-    """Return the comment that says in the code, for everybody who has it, how a person made an edit."""
+    """Return the comment that records in the code that an edit was made or accepted by hand."""
     return f"{SIGN}{patch}: {how}: {edit}"
 
 
 def noted_in(source: bytes) -> tuple[tuple[str, str], ...]:
-    """Return the edits, as patch id and name, of which a file has such a comment."""
+    """Return the edits, as patch id and edit name, for which a file has such a comment."""
     return tuple((found[1].decode(), found[2].decode()) for found in _NOTED.finditer(source))
 
 
 def is_noted(source: bytes, patch: str, edit: str, how: str) -> bool:
-    """Tell whether a file has that comment."""
+    """Return whether a file has the comment of ``note_of``."""
     note = note_of(patch, edit, how).encode()
     return note in source and any(line.strip() == note for line in source.splitlines())

@@ -1,7 +1,7 @@
-"""The runtime inside the tree: with ``--runtime vendored`` a fork needs no new dependency.
+"""Copy the runtime into a tree for ``--runtime vendored``, so that a fork needs no new dependency.
 
-The runtime and the backends are copied to ``_patchkit`` in the package folder, and the imports that edits bring
-point there. A tree that has them keeps getting them; each patch that imports them is recorded as theirs.
+The runtime and the backends are copied to ``_patchkit`` in the package folder, and the imports that edits add name that
+folder. A tree that has a copy keeps using it; the copied files are recorded for each patch that imports them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FOLDER = "_patchkit"
 PACKAGE = "patchkit.runtime"
 VENDORED = f"{NAME}.{FOLDER}.runtime"
 _OUTSIDE = re.compile(rf"from ({re.escape(PACKAGE)}) import")
-# A fork may have given the package another name.
+# A fork may have renamed the package.
 _INSIDE = re.compile(rf"from (\w+\.{FOLDER}\.runtime) import")
 _ROOMS = ("runtime", "backends")
 _HEADER = f"""\
@@ -46,7 +46,7 @@ _HEADER = f"""\
 
 @cache
 def runtime_files() -> Mapping[str, bytes]:
-    """Return the files of the runtime as they lie in a package folder, by name; nothing is imported."""
+    """Return the files of the vendored runtime, by path in the package folder, without importing them."""
     home = Path(__file__).parents[1]
     found = {f"{FOLDER}/__init__.py": b'"""What patched code imports at serving time."""\n'}
     for room in _ROOMS:
@@ -56,12 +56,12 @@ def runtime_files() -> Mapping[str, bytes]:
 
 
 def is_inside(module: str | None) -> bool:
-    """Tell whether a module's name is that of the runtime inside a tree."""
+    """Return whether a module is a vendored runtime."""
     return module is not None and _INSIDE.fullmatch(f"from {module} import") is not None
 
 
 def is_vendored(tree: Tree) -> bool:
-    """Tell whether a tree has the runtime inside."""
+    """Return whether a tree has a vendored runtime."""
     return tree.read(f"{FOLDER}/runtime/__init__.py") is not None
 
 
@@ -76,13 +76,15 @@ def require_one_runtime(tree: Tree, files: Sequence[str], *, vendored: bool) -> 
     if there:
         file, package = there[0]
         raise ConflictError(
-            f"{file}: its patches import {package}: take them back with patchkit revert "
-            f"first, then apply with --runtime {'vendored' if vendored else 'import'}."
+            f"its patches import {package}",
+            where=file,
+            advice="run patchkit revert first, then patchkit apply --runtime "
+            f"{'vendored' if vendored else 'import'}",
         )
 
 
 def pointed(patches: Sequence[Patch]) -> tuple[Patch, ...]:
-    """Return the patches with their imports of the runtime pointed into the tree."""
+    """Return the patches with their runtime imports changed to the vendored runtime."""
     return tuple(
         msgspec.structs.replace(
             patch,
@@ -102,12 +104,12 @@ def pointed(patches: Sequence[Patch]) -> tuple[Patch, ...]:
 
 
 def laid_over(tree: Tree) -> OverlayTree:
-    """Return the tree with the runtime in it."""
+    """Return the tree with the runtime's files added."""
     return OverlayTree(tree, runtime_files())
 
 
 def with_runtime(tree: Tree, plan: Plan) -> Plan:
-    """Return a plan made on the laid-over tree with the files of the runtime that ``tree`` needs for it."""
+    """Return a plan that was made on ``laid_over(tree)``, with the runtime's files added to its changes."""
     users = [status.patch.id for status in plan.made if _imports_runtime(status.patch)]
     return replace(plan, tree=tree, changes=(*_copies(tree, users), *plan.changes))
 
@@ -117,7 +119,7 @@ def _imports_runtime(patch: Patch) -> bool:
 
 
 def _copies(tree: Tree, users: Sequence[str]) -> list[FileChange]:
-    """Return a change a file, also where it is there already: then it is recorded for its new users."""
+    """Return a change for each runtime file; one that already exists is recorded for its new users."""
     if not users:
         return []
     return [

@@ -1,1 +1,1 @@
-"""Everything that patchkit knows of an sglang tree is read here."""
+"""Read sglang trees: files, versions, git objects, and the index of definitions."""

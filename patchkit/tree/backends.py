@@ -1,4 +1,4 @@
-"""Which classes of a tree are attention backends, and which of them can run without the CPU mirror."""
+"""Find the attention backends of a tree, and those of them that can run without the CPU mirror."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _METADATA_METHODS = frozenset(
 )
 
 
-# A pattern that begins with letters is looked for many times faster than one that begins with the start of a line.
+# `re` searches for a literal prefix many times faster than for the start of a line.
 _CLASS = re.compile(rb"\nclass[ \t]+(\w+)[ \t]*\(([^)]*)\)")
 _NAME = re.compile(rb"\w+")
 _OPT_OUT = re.compile(rb"\b%s\b[^=\n]*=(?!\s*True\b)[^=]" % mirror.FLAG.encode())
@@ -31,7 +31,7 @@ _OPT_OUT = re.compile(rb"\b%s\b[^=\n]*=(?!\s*True\b)[^=]" % mirror.FLAG.encode()
 
 @dataclass(frozen=True)
 class Heir:
-    """A backend class that inherits from ``base`` that it can do without the mirror, and reads it in ``methods``."""
+    """A backend class that inherits the mirror opt-out of ``base`` and reads the mirror in ``methods``."""
 
     cls: Class
     base: Class
@@ -39,7 +39,7 @@ class Heir:
 
     @property
     def told(self) -> str:
-        """Which class it is, and what it does."""
+        """The class, its location, and the methods that read the mirror."""
         where = f"{self.cls.module.file}:{self.cls.node.lineno}"
         return (
             f"{self.cls.name} ({where}) inherits the opt-out of {self.base.name} and reads the mirror in "
@@ -48,7 +48,7 @@ class Heir:
 
     @property
     def remedy(self) -> str:
-        """What keeps the mirror where this backend serves."""
+        """The change that keeps the mirror for this backend."""
         return f"`{mirror.FLAG} = True` on {self.cls.name} keeps the mirror for it"
 
 
@@ -60,7 +60,7 @@ class Backends:
 
     @cached_property
     def all(self) -> list[Class]:
-        """Every backend class in the files that matter, mixins and the abstract root left out."""
+        """Every backend class in the core files, without mixins and the abstract root."""
         return [
             cls
             for module in self._program.core
@@ -71,31 +71,31 @@ class Backends:
     def _is_backend(self, cls: Class) -> bool:
         if self.derived(cls):
             return True
-        # A batch is told the decision under the flag's name.
+        # Batches store the decision in a field with the flag's name.
         if mirror.FLAG in cls.fields and cls.name not in mirror.BATCH_CLASSES:
             return True
         named = "Backend" in cls.name and not cls.name.endswith("Mixin")
         return named and any(name in cls.methods for name in _METADATA_METHODS)
 
     def derived(self, cls: Class) -> bool:
-        """Say whether a class is the abstract backend or inherits from it."""
+        """Return whether a class is the abstract backend or inherits from it."""
         return mirror.BACKEND_ROOT in self._program.ancestors(cls)
 
     def opted_out(self, cls: Class) -> bool:
-        """Say whether a backend's flag is, or on some configuration can be, False."""
+        """Return whether a backend's flag is False, or can be False in some configuration."""
         return self._opt_out_of(cls) is not None
 
     def answers_itself(self, cls: Class) -> bool:
-        """Say whether a backend's flag is a property of its own: each object answers, and some may do without."""
+        """Return whether a backend defines the flag as a property, so that its value depends on the instance."""
         return mirror.FLAG in cls.methods
 
     def serves_inside(self, cls: Class) -> bool:
-        """Say whether a backend's objects serve inside another alone, which is what a worker asks."""
+        """Return whether a backend is only used inside another backend, whose flag workers read instead."""
         return not self._inner.isdisjoint(self._program.ancestors(cls))
 
     @cached_property
     def _inner(self) -> frozenset[str]:
-        """The kinds of backend that the constructor of one takes beside any backend."""
+        """Backend classes that another backend's constructor accepts in addition to an ``AttentionBackend``."""
         found: set[str] = set()
         for cls in self.all:
             made = cls.methods.get("__init__")
@@ -112,7 +112,7 @@ class Backends:
         return frozenset(cls.name for cls in self.all if self.derived(cls))
 
     def _opt_out_of(self, cls: Class) -> Class | None:
-        """Return the class, ``cls`` or the first ancestor that sets the flag, if it can be False there."""
+        """Return the first class in the MRO of ``cls`` that sets the flag, or None if it cannot be False there."""
         for known in self._program.mro(cls):
             assigned = [
                 node.value
@@ -131,7 +131,7 @@ class Backends:
 
     @cached_property
     def heirs(self) -> tuple[Heir, ...]:
-        """The backends that inherit an opt-out and read the mirror in a method of their own."""
+        """The backends that inherit an opt-out and read the mirror in one of their own methods."""
         return tuple(heir for cls in self.all if (heir := self._heir(cls)) is not None)
 
     def _heir(self, cls: Class) -> Heir | None:
@@ -149,7 +149,7 @@ def _is_own_flag(target: ast.expr) -> bool:
 
 
 def _reads(method: Function) -> Iterator[ast.Name | ast.Attribute]:
-    """Yield the reads of the mirror in a method, but for tests for None and what it hands to the base's own."""
+    """Yield a method's reads of the mirror, except comparisons and arguments of ``super()`` calls."""
     if not method.node.decorator_list and not any(name in method.source for name in mirror.TRACKED):
         return
     handed: set[int] = set()
@@ -169,7 +169,7 @@ def _reads(method: Function) -> Iterator[ast.Name | ast.Attribute]:
 
 
 def heirs_of(tree: SourceTree) -> tuple[Heir, ...]:
-    """Return the heirs of a tree; only files with kin of a class that opts out are parsed."""
+    """Return the heirs of a tree. Parses only files with relatives of a class that opts out."""
     sources = {file: text for file in tree.files(SERVING, ".py") if (text := tree.read(file)) is not None}
     defined = {file: dict(_CLASS.findall(b"\n" + text)) for file, text in sources.items()}
     bases: dict[bytes, set[bytes]] = {}

@@ -1,6 +1,7 @@
-"""What git keeps of a checkout's files, byte for byte, whatever its settings, flags and environment say.
+"""Read what HEAD and the index record of a checkout's files, byte for byte.
 
-Git is asked for object ids and objects alone, which runs no filter; where it cannot answer, that is a refusal.
+Only object ids and objects are read, so no filter runs and no setting changes the result. If git fails, TreeError is
+raised.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ if TYPE_CHECKING:
 
 
 _ALIKE = 30
-"""From how many per cent that two files have in common git's word counts that one was moved."""
+"""Similarity in per cent from which git's own rename detection is accepted."""
 
 
 class Checkout:
-    """The git checkout that a folder is in; what HEAD and the index have of its files, by object id."""
+    """The git checkout that contains a folder; reads its files' object ids in HEAD and the index."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @classmethod
     def around(cls, folder: Path) -> Checkout | None:
-        """Return the checkout around ``folder``, None if it is in none; TreeError if git does not see the one there."""
+        """Return the checkout that contains ``folder``, or None.
+
+        Raise TreeError if git reports another checkout than the nearest ``.git`` folder.
+        """
         places = (folder, *folder.parents)
         nearest = next((place for place in places if _is_repository(place / ".git")), None)
         if nearest is None:
@@ -39,15 +43,15 @@ class Checkout:
         checkout = cls(folder)
         top = os.fsdecode(checkout._ask("rev-parse", "--show-toplevel").rstrip(b"\n"))
         if os.path.realpath(top) != os.path.realpath(nearest):
-            raise checkout._silent(f"it takes {top} for the checkout, not {nearest}")
+            raise checkout._failed(f"git uses the checkout {top}, not {nearest}")
         return checkout
 
     def has(self, name: str) -> bool:
-        """Tell whether HEAD or the index has a file."""
+        """Return whether HEAD or the index has a file."""
         return bool(self.committed([name]) or self.staged([name]))
 
     def committed(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the ids of the files that HEAD has; none before the first commit."""
+        """Return the object ids of the files in HEAD, empty before the first commit."""
         if git(self._folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
             self._require_unborn()
             return {}
@@ -56,7 +60,7 @@ class Checkout:
         return {os.fsdecode(name): meta.decode().split()[2] for meta, name in entries}
 
     def staged(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the ids of the files that the index has; of one with a merge under way, no id that HEAD has."""
+        """Return the object ids of the files in the index, ``unmerged`` for a file with unmerged entries."""
         listing = self._ask("ls-files", "--stage", "-z", "--", *names)
         found: dict[str, str] = {}
         for meta, name in (entry.split(b"\t", 1) for entry in listing.split(b"\0") if entry):
@@ -65,7 +69,7 @@ class Checkout:
         return found
 
     def is_content(self, identifier: str, content: bytes) -> bool:
-        """Tell whether an object has this content, line ends aside."""
+        """Return whether an object has this content, ignoring line endings."""
         algorithm = hashlib.sha1 if len(identifier) == 40 else hashlib.sha256
         if algorithm(b"blob %d\0" % len(content) + content).hexdigest() == identifier:
             return True
@@ -73,24 +77,24 @@ class Checkout:
         return known.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")
 
     def having(self, text: str, names: Iterable[str]) -> frozenset[str]:
-        """Return those of the files that have ``text`` in HEAD."""
+        """Return the files that contain ``text`` in HEAD."""
         told = ("grep", "-l", "-z", "--no-textconv", "-F", "-e", text, "HEAD", "--", *names)
         answer = git(self._folder, *told)
         if answer.returncode > 1:
-            raise self._silent(answer.stderr.decode(errors="replace").partition("\n")[0])
+            raise self._failed(answer.stderr.decode(errors="replace").partition("\n")[0])
         found = os.fsdecode(answer.stdout).split("\0")
         return frozenset(name.removeprefix("HEAD:") for name in found if name)
 
     def touching(
         self, text: str, names: Iterable[str], since: str = "HEAD"
     ) -> dict[str, list[tuple[str, str]]]:
-        """Return, for each file, the commits that put ``text`` into it or took it out, newest first.
+        """Return, for each file, the commits that added or removed ``text``, newest first, each with a parent.
 
-        With each commit comes a parent; a merge comes with each, a commit without a known one not at all.
+        A merge is listed once for each parent; a commit without a known parent is left out.
         """
         told = ("-m", "--format=%x00%H %P", "--name-only", "--no-renames", "--relative", f"-S{text}", since)
-        # Where the index has a file as a commit has it, git would read it from disk, through its filter; an index that
-        # is not there has none.
+        # If the index has the same blob as a commit, git reads the file from disk, through its filters. A missing index
+        # prevents that.
         settings = {"GIT_INDEX_FILE": str(self._folder.resolve() / f".{secrets.token_hex(16)}")}
         listing = self._ask("log", *told, "--", *names, settings=settings)
         found: dict[str, list[tuple[str, str]]] = {}
@@ -103,9 +107,10 @@ class Checkout:
         return found
 
     def renamed(self, parent: str, commit: str, name: str) -> str | None:
-        """Return the name in ``parent`` of the file that ``commit`` moved to ``name``, None if it moved none there.
+        """Return the name in ``parent`` of the file that ``commit`` renamed to ``name``, or None.
 
-        A file that was moved, patched and extended may be new for the most part, and has most of the old one's lines.
+        A file that was renamed, patched and extended in one commit may be new for the most part; it then has most of
+        the old file's lines.
         """
         told = ("-r", "-z", "-M1%", "--diff-filter=R", "--name-status", "--relative", parent, commit)
         words = os.fsdecode(self._ask("diff-tree", *told)).split("\0")
@@ -117,13 +122,13 @@ class Checkout:
         return old if alike or (old and self._has_most(commit, name, parent, old)) else None
 
     def _has_most(self, commit: str, name: str, parent: str, old: str) -> bool:
-        """Tell whether a file has more than half of the lines of another."""
+        """Return whether a file has more than half of the lines of another."""
         texts = ((self.at(*place) or b"").splitlines() for place in ((commit, name), (parent, old)))
         now, before = (Counter(filter(None, map(bytes.strip, lines))) for lines in texts)
         return 2 * (now & before).total() > before.total()
 
     def at(self, commit: str, name: str) -> bytes | None:
-        """Return a file's content in a commit, None where that has no such file; TreeError if it is no commit."""
+        """Return a file's content in a commit, or None if it has no such file. Raise TreeError for no commit."""
         found = git(self._folder, "cat-file", "blob", f"{commit}:./{name}")
         if found.returncode == 0:
             return found.stdout
@@ -139,25 +144,26 @@ class Checkout:
     def _require_unborn(self) -> None:
         branch = os.fsdecode(self._ask("symbolic-ref", "HEAD").strip())
         if git(self._folder, "show-ref", "--verify", "--quiet", branch).returncode == 0:
-            raise self._silent("HEAD has no commit that can be read")
+            raise self._failed("the commit of HEAD cannot be read")
         path = os.fsdecode(self._ask("rev-parse", "--git-path", branch).rstrip(b"\n"))
         if os.path.lexists(self._folder / path):
-            raise self._silent(f"{branch} is broken")
+            raise self._failed(f"{branch} is broken")
 
     def _ask(self, *arguments: str, settings: Mapping[str, str] | None = None) -> bytes:
         answer = git(self._folder, *arguments, settings=settings)
         if answer.returncode:
-            raise self._silent(answer.stderr.decode(errors="replace").partition("\n")[0])
+            raise self._failed(answer.stderr.decode(errors="replace").partition("\n")[0])
         return answer.stdout
 
-    def _silent(self, said: str) -> TreeError:
+    def _failed(self, reason: str) -> TreeError:
         return TreeError(
-            f"git cannot tell what is uncommitted in {self._folder} ({said}): pass --allow-dirty to go on."
+            f"git cannot tell what is uncommitted in {self._folder} ({reason})",
+            advice="pass --allow-dirty to continue",
         )
 
 
 def _is_repository(path: Path) -> bool:
-    """Tell whether a ``.git`` is more than an empty folder: a file or a link names a repository elsewhere."""
+    """Return whether a ``.git`` is a repository, or a file or link that names one elsewhere."""
     if not os.path.lexists(path):
         return False
     if path.is_symlink() or not path.is_dir():

@@ -1,7 +1,7 @@
-"""What a fork keeps for patchkit beside the package is read from its root, on disk or in git, and nothing elsewhere is.
+"""Read the files that a fork keeps for patchkit (configuration, patch folders), from its root on disk or in git.
 
-A *name* is a posix path relative to the root. What git would not give to a clone as it stands is not read: a link, a
-pipe, what lies outside of the root or in git's own folder.
+A *name* is a POSIX path relative to the root. Nothing is read that a clone would not have as a regular file: no links,
+pipes, paths outside the root, or paths inside ``.git``.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 _LONGEST = 1024
-"""Many times the name of a folder, and less than a system has names for."""
+"""Longest accepted name, in characters."""
 _GIT_KINDS = {"blob": FILE, "tree": FOLDER, "link": LINK}
 
 
 class Fork(Protocol):
-    """The root of a fork: what is there, by name."""
+    """The root of a fork, read by name."""
 
     @property
     def projects(self) -> tuple[str, ...]:
-        """The folders in which the project file of the package or of the fork may be."""
+        """The folders that may hold the project file of the package or the fork."""
 
     def label(self, name: str) -> str:
-        """Return where a name is, for messages."""
+        """Return the location of a name, for messages."""
 
     def kind(self, name: str) -> str:
-        """Return what a name is: ``file``, ``folder``, ``link``, ``other``, empty where nothing is."""
+        """Return what a name is: ``file``, ``folder``, ``link``, ``other``, or empty if it does not exist."""
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a file; UsageError if they cannot be read or have no end."""
+        """Return the bytes of a file. Raise UsageError if it cannot be read or is too long."""
 
     def inside(self, name: str) -> list[str]:
-        """Return the names of what a folder has in it, sorted."""
+        """Return the names of a folder's entries, sorted."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,22 @@ class DiskFork:
 
     @property
     def projects(self) -> tuple[str, ...]:
-        """The root, and the folder that the package is in."""
+        """The root, and the folder that contains the package."""
         if not self.package.parent.is_relative_to(self.root):  # The package is the repository.
             return ("",)
         inside = self.package.parent.relative_to(self.root).as_posix()
         return tuple(dict.fromkeys(("", "" if inside == "." else inside)))
 
     def path(self, name: str) -> Path:
-        """Return where a name is."""
+        """Return the path of a name."""
         return self.root / name
 
     def label(self, name: str) -> str:
-        """Return the path of a name."""
+        """Return the path of a name, for messages."""
         return str(self.path(name))
 
     def kind(self, name: str) -> str:
-        """Return what a name is; below a link nothing is."""
+        """Return what a name is; a path below a link does not exist."""
         found = FOLDER
         for place in (*reversed(PurePosixPath(name).parents[:-1]), PurePosixPath(name)):
             if found != FOLDER:
@@ -95,7 +95,7 @@ class DiskFork:
         return read_named(self.path(name))
 
     def inside(self, name: str) -> list[str]:
-        """Return the names of what a folder has in it."""
+        """Return the names of a folder's entries, sorted."""
         try:
             return sorted(os.listdir(self.path(name)))
         except OSError as error:
@@ -103,7 +103,7 @@ class DiskFork:
 
     def _unreadable(self, name: str, error: OSError) -> UsageError:
         return UsageError(
-            f"{self.label(name)} cannot be read ({error.strerror}): make it readable and try again."
+            f"{self.label(name)} cannot be read ({error.strerror})", advice="make it readable and try again"
         )
 
 
@@ -116,7 +116,7 @@ class GitFork:
 
     @property
     def projects(self) -> tuple[str, ...]:
-        """The root, and the folder that the package is in."""
+        """The root, and the folder that contains the package."""
         package = next((place for place in PLACES if self.kind(place) == FOLDER), "")
         return tuple(dict.fromkeys(("", posixpath.dirname(package))))
 
@@ -130,7 +130,7 @@ class GitFork:
         return top[0] if top is not None else ""
 
     def entry(self, name: str) -> tuple[str, str]:
-        """Return what a name is and the id of its object, both empty where nothing is."""
+        """Return what a name is and its object id, both empty if it does not exist."""
         if not name:
             return FOLDER, self._top
         found = self.repository.at(self._top, name) if self._top else None
@@ -146,17 +146,18 @@ class GitFork:
         found = self.repository.object(blob) if self.repository.size(blob) <= MAX_READ_BYTES else None
         if found is None:
             raise UsageError(
-                f"{self.label(name)} is missing, or has more than {MAX_READ_BYTES // 2**20} MiB: leave the ref out."
+                f"{self.label(name)} is missing, or has more than {MAX_READ_BYTES // 2**20} MiB",
+                advice="leave the ref out",
             )
         return found[1]
 
     def inside(self, name: str) -> list[str]:
-        """Return the names of what a folder has in it."""
+        """Return the names of a folder's entries, sorted."""
         return sorted(self.repository.entries(self.entry(name)[1]))
 
 
 def checked(name: str) -> str:
-    """Return a name as somebody wrote it in its shortest form; ValueError if it leads out of the root."""
+    """Return a name in its shortest form. Raise ValueError if it leads out of the root."""
     parts = [part for part in name.split("/") if part not in {"", "."}]
     if len(name) > _LONGEST or name.startswith("/") or any(map(is_unsafe, parts)) or not name.isprintable():
         raise ValueError(f"{name[:_LONGEST]!r} does not lead to a place inside the repository")

@@ -1,7 +1,8 @@
-"""Git is asked here: about a checkout, and for the trees in an object store, without a checkout.
+"""Run git, and read sglang trees from an object store without a checkout.
 
-Every command of git's is made here, with all off that runs a program which a repository names: no file system
-monitor, filter, hook, pager, signature or fetch. What a person's commit promises to run is all that is left on.
+Every git command is built here, so that no program that a repository names is run: no file system monitor, filter,
+hook, pager, signature or fetch. Only the commits that patchkit makes for a person run that person's hooks, filters and
+signature.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-# Git's variables point it at other repositories, objects and limits than the folder's own; a person's settings stay.
+# Other GIT_* variables can select another repository, object store or limit; the user's configuration is kept.
 _GIT_KEPT = ("GIT_CONFIG_", "GIT_EXEC_PATH", "GIT_TEST_")
 _GIT_PERSON = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_ASKPASS", "GIT_SSH")
 _GIT_SET = {
@@ -41,7 +42,7 @@ _GIT_SET = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-# This alone also outranks `protocol.NAME.allow`.
+# This overrides `protocol.NAME.allow` too.
 _GIT_NOWHERE = {"GIT_ALLOW_PROTOCOL": "none"}
 _NEVER = {
     "core.fsmonitor": "false",
@@ -50,7 +51,7 @@ _NEVER = {
     "log.showSignature": "false",
     "maintenance.auto": "false",
 }
-"""What takes the programs off that nobody who types a command of patchkit's has asked for; hooks get it too."""
+"""Settings of every git command that patchkit runs; hooks inherit them."""
 _NO_COMMANDS = _NEVER | {
     "commit.gpgSign": "false",
     "core.alternateRefsCommand": "",
@@ -72,7 +73,7 @@ _OFF = {
     "hook": {"enabled": "false"},
     "merge": {"driver": "false"},
 }
-"""What takes off a program that a repository names under a name of its own."""
+"""Settings that disable a filter, hook or merge driver, by kind; a repository chooses the driver's name."""
 _PLAIN = frozenset(
     (
         *(
@@ -88,9 +89,9 @@ _PLAIN = frozenset(
         *("rev-list", "rev-parse", "show-ref", "symbolic-ref", "var", "write-tree"),
     )
 )
-"""Commands that look at no file and move nothing, so that git has no use for such a program in them."""
+"""Commands that neither read nor write the working tree, so that git runs no filter, hook or driver for them."""
 
-# What a file's attributes name, and a submodule's own settings, are obeyed unless each command says otherwise.
+# These have no setting: git obeys attributes and submodule settings unless each command says otherwise.
 _DRIVERS_OFF = ("--no-ext-diff", "--no-textconv")
 _SAID = {
     "diff": (*_DRIVERS_OFF, "--ignore-submodules=dirty"),
@@ -102,12 +103,12 @@ _SAID = {
 
 
 class MissingObjectError(TreeError):
-    """An object that a tree refers to is not in the object store."""
+    """An object that a tree refers to is missing from the object store."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a tree object: ``tree``, ``blob``, ``link`` or ``commit`` (a submodule), and the id."""
+    """One entry of a tree object: its kind (``tree``, ``blob``, ``link``, ``commit`` for a submodule) and id."""
 
     kind: str
     id: str
@@ -120,10 +121,10 @@ class GitRepository:
     """The object store of a git repository, bare or not, read through one long-lived process."""
 
     def __init__(self, path: Path) -> None:
-        """Start reading; TreeError if ``path`` is no git repository. Close it, or use it in ``with``."""
+        """Start the reading process; TreeError if ``path`` is no git repository. Close it, or use ``with``."""
         self.path = path
         if git(path, "rev-parse", "--git-dir").returncode != 0:
-            raise TreeError(f"{path} is not a git repository: name a clone or a bare repository.")
+            raise TreeError(f"{path} is not a git repository", advice="name a clone or a bare repository")
         self._process = self._start()
         self._entries: dict[str, Mapping[str, Entry]] = {}
         self._own_names: dict[str, frozenset[str]] = {}
@@ -149,23 +150,23 @@ class GitRepository:
 
     @cached_property
     def place(self) -> str:
-        """Where the folder that was named lies in the commits, ``""`` for the top of them."""
+        """The path of the named folder inside the repository, ``""`` for its top."""
         return place_of(self.path)
 
     def object(self, name: str) -> tuple[str, bytes] | None:
-        """Return the object that ``name`` (an id or a revision) stands for as (id, content), or None."""
+        """Return the id and content of the object that ``name`` (an id or a revision) denotes, or None."""
         if "\n" in name:
             return None
         requests, replies = self._process.stdin, self._process.stdout
         if requests is None or replies is None or requests.closed:
-            raise TreeError(f"{self.path} was closed: open it again.")
+            raise TreeError(f"{self.path} was closed", advice="open it again")
         try:
             requests.write(name.encode() + b"\n")
             requests.flush()
         except BrokenPipeError:
-            raise TreeError(f"git stopped reading {self.path}: run git fsck there.") from None
+            raise TreeError(f"git stopped reading {self.path}", advice="run git fsck there") from None
         line = replies.readline()
-        if not line:  # Git ends at an object that is damaged, and others may be asked for.
+        if not line:  # Git exits at a damaged object; later requests need a new process.
             self._process.communicate()
             self._process = self._start()
         header = line.rsplit(b" ", 2)
@@ -176,31 +177,34 @@ class GitRepository:
         return header[0].decode(), content
 
     def size(self, identifier: str) -> int:
-        """Return how many bytes an object has, without reading them; 0 for one that is not there."""
+        """Return the size of an object without reading it, 0 if it is missing."""
         said = git(self.path, "cat-file", "-s", identifier).stdout.strip()
         return int(said) if said.isdigit() else 0
 
     def entries(self, tree: str) -> Mapping[str, Entry]:
-        """Return what the tree object of this id holds, by name; each tree is read once.
+        """Return the entries of a tree object by name; each tree is read once.
 
-        TreeError if a name in it would lead out of the folder, as no name that git wrote does.
+        Raise TreeError if a name leads out of the folder; git itself never writes such a name.
         """
         if tree not in self._entries:
             found = self.object(tree)
             if found is None:
-                raise MissingObjectError(f"{self.path} lacks the folder object {tree}: run git fsck there.")
+                raise MissingObjectError(
+                    f"{self.path} lacks the tree object {tree}", advice="run git fsck there"
+                )
             entries = dict(_entries(found[1], len(tree) // 2))
             unsafe = next(filter(is_unsafe, entries), None)
             if unsafe is not None:
                 raise TreeError(
-                    f"{self.path} has a folder object {tree} with an entry named {unsafe!r}, which leads out of "
-                    "the folder: run git fsck there, and do not trust what it came from."
+                    f"{self.path} has a tree object {tree} with an entry named {unsafe!r}, which leads out of "
+                    "the folder",
+                    advice="run git fsck there, and do not trust the repository's source",
                 )
             self._entries[tree] = entries
         return self._entries[tree]
 
     def at(self, tree: str, path: str) -> Entry | None:
-        """Return the entry at a path below the tree object of this id, None where there is none."""
+        """Return the entry at a path below a tree object, or None."""
         entry = Entry("tree", tree)
         for part in path.split("/") if path else ():
             found = self.entries(entry.id).get(part) if entry.kind == "tree" else None
@@ -210,7 +214,7 @@ class GitRepository:
         return entry
 
     def own_names(self, tree: str) -> frozenset[str]:
-        """Return the names by which the sources below a tree object import what lies in their own serving package."""
+        """Return the package names under which the sources below a tree object import their serving package."""
         if tree not in self._own_names:
             found = frozenset[str]()
             for name, entry in self.entries(tree).items():
@@ -223,7 +227,7 @@ class GitRepository:
 
 
 def place_of(folder: Path) -> str:
-    """Return where a folder lies in the commits of its repository, ``""`` for the top of one or for none."""
+    """Return a folder's path inside its repository, ``""`` for the top or outside a repository."""
     return os.fsdecode(git(folder, "rev-parse", "--show-prefix").stdout).rstrip("\n").rstrip("/")
 
 
@@ -231,21 +235,23 @@ class GitTree:
     """The tree at one ref of a git object store, without a checkout."""
 
     def __init__(self, repository: GitRepository, ref: str, near: str | None = None) -> None:
-        """Find the package at ``ref`` (commit, tag or branch); TreeError if it is none or holds no sglang.
+        """Find the package at ``ref`` (commit, tag or branch); TreeError if there is no such ref or package.
 
-        It is the one at ``near`` or below, a place in the repository, or else the nearest one around that. Without a
-        place it is that of the folder in which the repository was found.
+        The search starts at ``near``, a path in the repository, and goes up from there. ``near`` defaults to the
+        folder that was named when the repository was opened.
         """
         self.repository = repository
         self.ref = ref
         top = repository.object(f"{ref}^{{tree}}")
         if top is None:
-            raise TreeError(f"{repository.path} has no ref {ref}: git fetch it there, or name another.")
+            raise TreeError(
+                f"{repository.path} has no ref {ref}", advice="git fetch it there, or name another"
+            )
         place = self._place(top[0], repository.place if near is None else near)
         if place is None:
             raise TreeError(
-                f"{ref} of {repository.path} is not an sglang tree: it has no python/sglang; name the folder of the "
-                "package if that lies deeper."
+                f"{ref} of {repository.path} is not an sglang tree: it has no python/sglang",
+                advice="name the package folder if it lies deeper",
             )
         self.place = place
         package = repository.at(top[0], place)
@@ -283,13 +289,13 @@ class GitTree:
 
     @cached_property
     def version(self) -> str | None:
-        """The release that the package, its project file or a tag at the ref names."""
+        """The release stated by the package, by its project file, or by a tag before the ref."""
         stated = stated_version(self.read, self._project(posixpath.dirname(self.place)))
         return stated if stated is not None else tag_version(self.repository.path, self.ref)
 
     @cached_property
     def name(self) -> str:
-        """The name by which the package's files import one another; TreeError if they do by several."""
+        """The name under which the package's files import one another; TreeError if there are several."""
         if posixpath.basename(self.place) == NAME:
             return NAME
         serving = self.repository.at(self.id, SERVING)
@@ -298,11 +304,11 @@ class GitTree:
 
     @cached_property
     def line_length(self) -> int:
-        """How wide the package's project file, or else the root's, lets a line be."""
+        """The line length set by the package's project file, or else by the root's."""
         return project.line_length(map(self._project, (posixpath.dirname(self.place), "")))
 
     def blob(self, file: str) -> str | None:
-        """Return the id of the blob that ``file`` or a link of that name inside the package stands for."""
+        """Return the blob id of ``file``, following links inside the package, or None."""
         seen = set()
         entry = self.repository.at(self.id, file)
         while entry is not None and entry.kind == "link" and file not in seen:
@@ -313,12 +319,12 @@ class GitTree:
         return entry.id if entry is not None and entry.kind == "blob" else None
 
     def read(self, file: str) -> bytes | None:
-        """Return the bytes of ``file``, following a link inside the package, or None where there is none."""
+        """Return the bytes of ``file``, following links inside the package, or None if it does not exist."""
         blob = self.blob(file)
         return None if blob is None else self._content(blob, file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        """Return the files at any depth below ``folder`` that end in ``suffix``, sorted."""
+        """Return the files below ``folder`` whose names end in ``suffix``, sorted."""
         entry = self.repository.at(self.id, folder) if folder else Entry("tree", self.id)
         if entry is None or entry.kind != "tree":
             return []
@@ -326,7 +332,7 @@ class GitTree:
         return sorted(start + name for name in self._below(entry.id) if name.endswith(suffix))
 
     def unread(self, folder: str) -> list[str]:
-        """Return the links below ``folder`` that lead to no file of the package, sorted."""
+        """Return the links below ``folder`` that do not lead to a file of the package, sorted."""
         links = (file for file in self.files(folder, "") if self._kind(file) == "link")
         return [file for file in links if self.read(file) is None]
 
@@ -349,13 +355,13 @@ class GitTree:
         found = self.repository.object(blob)
         if found is None:
             raise MissingObjectError(
-                f"{self.package_label}/{file} is missing from the object store: run git fsck there."
+                f"{self.package_label}/{file} is missing from the object store", advice="run git fsck there"
             )
         return found[1]
 
 
 def _entries(content: bytes, width: int) -> Iterator[tuple[str, Entry]]:
-    """Read a tree object, in which each entry is ``<mode> <name>``, a null byte, and ``width`` bytes of id."""
+    """Parse a tree object: each entry is ``<mode> <name>``, a null byte, and ``width`` bytes of id."""
     at = 0
     while at < len(content):
         space, null = content.index(b" ", at), content.index(b"\0", at)
@@ -372,14 +378,14 @@ def git(
     named: bool = False,
     apart: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in ``folder`` on the repository that the folder is in, taking no lock that it can do without.
+    """Run git in ``folder`` on its repository, without optional locks.
 
-    ``settings`` are environment variables of git's. It runs nobody's programs, unless it is ``personal``: what
-    the person who types would do, with their name, hooks, filters and signature; where it is ``named``, with
-    their name alone. What is run ``apart`` goes on to its end where the process that runs it is interrupted or killed,
-    and holds until then what locks that has.
+    ``settings`` are environment variables for git. By default no program that a repository or the user configured is
+    run. With ``personal``, git runs as the user would run it: with their identity, hooks, filters and signature; with
+    ``named``, with their identity only. With ``apart``, git runs to its end even if this process is interrupted or
+    killed, and inherits this process's locks until then.
     """
-    # Hooks inherit the environment: what a person's git is not told, theirs are not.
+    # Hooks inherit the environment, so a personal git gets none of these variables.
     environment = _environment({} if personal else _GIT_SET)
     if personal or named:
         environment |= {key: value for key, value in os.environ.items() if key.startswith(_GIT_PERSON)}
@@ -392,10 +398,10 @@ def git(
 
 
 def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> list[str]:
-    """Return the words of every command of git's that is run."""
+    """Return the command line of a git command."""
     settings = (f"{key}={value}" for key, value in (_NEVER if personal else _NO_COMMANDS).items())
     if personal and "--" in rest:
-        # The option would reach the hooks, in which `*.py` would then be a file of that name.
+        # Hooks would inherit `--literal-pathspecs`, and `*.py` would no longer be a pattern in them.
         end = rest.index("--") + 1
         rest = (*rest[:end], *(f":(literal){name}" for name in rest[end:]))
     return [
@@ -424,11 +430,11 @@ def _run(
             close_fds=not apart,
         )
     except OSError:
-        raise TreeError(f"git is needed to read {folder} and is not on PATH: install git.") from None
+        raise TreeError(f"git is needed to read {folder} and is not on PATH", advice="install git") from None
 
 
 def _programs_off(folder: Path) -> dict[str, str]:
-    """Return the settings that take off every filter, hook and merge driver that a repository names."""
+    """Return the settings that disable every filter, hook and merge driver that a repository names."""
     listed = _run(_command(folder, "config", "--list", "--name-only", "-z"), _environment(), folder).stdout
     named = {
         (found["kind"], found["name"])
@@ -441,7 +447,7 @@ def _programs_off(folder: Path) -> dict[str, str]:
 
 
 def _with(environment: dict[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with settings of git's, whose names may have a sign in them that `-c` cannot say."""
+    """Return an environment with git settings; unlike `-c`, it can hold names that contain `=`."""
     said = environment.get("GIT_CONFIG_COUNT", "")
     first = int(said) if said.isdecimal() else 0
     numbered = enumerate(settings.items(), first)
@@ -463,9 +469,9 @@ def _environment(told: Mapping[str, str] = _GIT_SET) -> dict[str, str]:
 
 
 def tag_version(folder: Path, ref: str) -> str | None:
-    """Return the release of the last tag before ``ref``, with ``+<commits since>.g<commit>`` unless it is at the tag.
+    """Return the release of the last release tag before ``ref``, or None if there is none.
 
-    None where no tag of a release is to be found.
+    ``+<commits since>.g<commit>`` is appended unless ``ref`` is at the tag.
     """
     described = git(folder, "describe", "--tags", "--match", "v[0-9]*", ref).stdout.decode().strip()
     since = _SINCE.fullmatch(described)

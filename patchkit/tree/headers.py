@@ -1,6 +1,6 @@
-"""Python's own parser says which bodies of functions nobody asks about can go, and they can be put back.
+"""Strip the function bodies that no patch looks into before a source is parsed, and restore them afterwards.
 
-Parsing a file without those takes a fraction of the time that a lossless syntax tree of all of it takes.
+Python's parser finds the bodies. libcst parses the stripped source in a fraction of the time of the whole file.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Interest:
-    """The names of functions and classes, and the files, whose every statement somebody looks at.
+    """The functions and classes, by name, and the files whose bodies must be parsed.
 
-    ``around`` are names of what these are defined in.
+    ``around`` are the names of the functions and classes that enclose them.
     """
 
     names: frozenset[str]
@@ -32,18 +32,18 @@ _PLACE = re.compile(rb"^[ \t]*\.\.\.  " + _SIGN + rb"(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Reduced:
-    """A source without some bodies of functions: each left a line with its number behind."""
+    """A source in which some function bodies are replaced by a line with the body's number."""
 
     source: bytes
     bodies: tuple[bytes, ...] = ()
 
     def restored(self, source: bytes) -> bytes:
-        """Return what became of ``source`` with the bodies put back."""
+        """Return an edited ``source`` with the stripped bodies restored."""
         return _PLACE.sub(lambda found: self.bodies[int(found[1])], source) if self.bodies else source
 
 
 def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduced:
-    """Return the source, which parses as ``tree``, with bodies of functions only in what is of interest."""
+    """Return the source, whose parse is ``tree``, without the function bodies outside ``interest``."""
     if _SIGN in source:
         return Reduced(source)
     lines = source.splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""One resolver of modules, classes and bases: what a name means in a file, and whose method an instance runs."""
+"""Index a tree's definitions and resolve names, imports, base classes and methods."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class SourceTree(Protocol):
     """The part of :class:`patchkit.tree.tree.Tree` that the audit reads through."""
 
     def read(self, file: str) -> bytes | None:
-        """Return the file's bytes, or None when it does not exist."""
+        """Return the file's bytes, or None if it does not exist."""
 
     def files(self, folder: str, suffix: str) -> Sequence[str]:
         """Return the files below ``folder`` that end in ``suffix``."""
 
     def unread(self, folder: str) -> Sequence[str]:
-        """Return what ``files`` has to leave out below ``folder``."""
+        """Return what ``files`` cannot list below ``folder``."""
 
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -44,7 +44,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(eq=False)
 class Function:
-    """A function or method: where it is, its syntax tree, and the class that defines it."""
+    """A function or method: its module, its syntax tree, and the class that defines it."""
 
     module: Module
     node: FunctionNode
@@ -52,37 +52,37 @@ class Function:
 
     @property
     def name(self) -> str:
-        """Bare name."""
+        """The function's name, without its class."""
         return self.node.name
 
     @cached_property
     def qualname(self) -> str:
-        """Name with its class, as the report prints it."""
+        """The function's name with its class, as reports print it."""
         return f"{self.owner.name}.{self.name}" if self.owner else self.name
 
     @cached_property
     def source(self) -> str:
-        """The function's own text, decorators left out."""
+        """The function's source without decorators."""
         return "\n".join(self.module.lines[self.node.lineno - 1 : self.node.end_lineno])
 
     @cached_property
     def _called(self) -> frozenset[tuple[str, str, str]]:
-        """What the text calls by name: the name before a dot, the dot, the name."""
-        # A text is cut at its brackets, and of each piece only the last word is looked at: a pattern that is
-        # tried at every character takes five times as long.
+        """The calls in the source, each as the name before a dot, the dot, and the called name."""
+        # The source is split at parentheses and only the last word of each piece is matched: a pattern that is tried
+        # at every character takes five times as long.
         pieces = (piece for piece in self.source.split("(")[:-1] if piece and not piece[-1].isspace())
         found = map(_CALLED.search, {piece.rsplit(None, 1)[-1] for piece in pieces})
         return frozenset((match[1] or "", match[2] or "", match[3]) for match in found if match is not None)
 
     @cached_property
     def called_names(self) -> frozenset[tuple[str, str]]:
-        """Every name that the text calls, with ``self.``, ``.`` or nothing before it; a superset."""
+        """A superset of the names that the source calls, each with its prefix: ``self.``, ``.`` or none."""
         names = ((f"self{dot}" if of == "self" else dot, name) for of, dot, name in self._called)
         return frozenset(names) - {("", self.name)}
 
     @cached_property
     def received_names(self) -> frozenset[tuple[str, str]]:
-        """Every method name that the text calls, with the last name of what it is called on; a superset."""
+        """A superset of the methods that the source calls, each with the last name of its receiver."""
         return frozenset((of, name) for of, _, name in self._called if of)
 
     @cached_property
@@ -93,19 +93,19 @@ class Function:
 
     @cached_property
     def decorators(self) -> frozenset[str]:
-        """Last name of each decorator."""
+        """The last name of each decorator."""
         return frozenset(last_name(decorator) for decorator in self.node.decorator_list)
 
     @cached_property
     def parameters(self) -> tuple[ast.arg, ...]:
-        """Parameters that can be named in a call, in order; ``self`` included."""
+        """The parameters other than ``*args`` and ``**kwargs``, in order, including ``self``."""
         arguments = self.node.args
         return (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
 
 
 @dataclass(eq=False)
 class Class:
-    """A class: its bases by name, methods, and the class-level names with their values."""
+    """A class: its bases by name, its methods, and its class-level names with their values."""
 
     module: Module
     node: ast.ClassDef
@@ -117,7 +117,7 @@ class Class:
 
     @cached_property
     def attribute_classes(self) -> dict[str, str]:
-        """Class name of each ``self`` attribute whose class an annotation or a constructor call shows."""
+        """The class of each ``self`` attribute, where an annotation or a constructor call shows it."""
         found: dict[str, str] = {}
         for name, annotation in self.annotations.items():
             if hint := class_of_annotation(annotation):
@@ -145,7 +145,7 @@ class Class:
 
 @dataclass(eq=False)
 class Module:
-    """One file: its text, and what its top level binds."""
+    """One file: its text, and its top-level classes and functions."""
 
     file: str
     text: bytes
@@ -155,7 +155,7 @@ class Module:
 
     @cached_property
     def imports(self) -> dict[str, tuple[str, str | None]]:
-        """What each imported name stands for, also inside functions: a module and, where there is one, its member."""
+        """The module, and the member if any, that each imported name denotes, also inside functions."""
         found: dict[str, tuple[str, str | None]] = {}
         for name, target in _imports(self):
             found.setdefault(name, target)
@@ -163,16 +163,16 @@ class Module:
 
     @property
     def stem(self) -> str:
-        """The file's own name, without folders and ending."""
+        """The file's name without folders and suffix."""
         return self.file.rsplit("/", 1)[-1].removesuffix(".py")
 
     @cached_property
     def lines(self) -> list[str]:
-        """Source lines without their ends."""
+        """The source lines without line endings."""
         return self.text.decode("utf-8", "replace").splitlines()
 
     def defines_once(self, name: str) -> bool:
-        """Say whether one class of that name stands at the top level."""
+        """Return whether exactly one class of that name is at the top level."""
         return sum(isinstance(node, ast.ClassDef) and node.name == name for node in self.tree.body) == 1
 
     def all_functions(self) -> Iterator[Function]:
@@ -183,12 +183,12 @@ class Module:
 
 
 def is_runtime(file: str) -> bool:
-    """Say whether a file belongs to patchkit's runtime, installed or carried by the tree."""
+    """Return whether a file belongs to patchkit's runtime, installed or vendored."""
     return file.startswith(_RUNTIMES)
 
 
 def last_name(node: ast.expr) -> str:
-    """Return the last name of ``a.b.c``, a call, a subscript or a quoted name, or an empty string."""
+    """Return the last name of an attribute, call, subscript, name or quoted name, or an empty string."""
     if isinstance(node, ast.Call):
         return last_name(node.func)
     if isinstance(node, ast.Subscript):
@@ -210,7 +210,7 @@ def root(node: ast.expr) -> ast.expr:
 
 
 def class_of_annotation(node: ast.expr | None) -> str | None:
-    """Return the class that an annotation names, looking through Optional, unions with None and quotes."""
+    """Return the class that an annotation names, seeing through Optional, unions with None and quotes."""
     if node is None:
         return None
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -230,9 +230,9 @@ def class_of_annotation(node: ast.expr | None) -> str | None:
 
 
 def read_sources(tree: SourceTree) -> dict[str, bytes]:
-    """Return the Python files that the audit covers, by name: the package folder and patchkit's runtime.
+    """Return the Python files that the audit covers, by name: the serving package and patchkit's runtime.
 
-    A patched tree calls the runtime: the copy that it carries or, where it imports it, the installed one.
+    The runtime is the vendored copy or, in a tree that imports it, the installed one.
     """
     found = {}
     for folder in (sglang.SERVING, sglang.VENDORED_RUNTIME):
@@ -247,9 +247,9 @@ def read_sources(tree: SourceTree) -> dict[str, bytes]:
 
 
 class Index:
-    """The parsed files of a tree, and what names mean in them; a file is parsed when something leads there.
+    """The definitions of a tree; a file is parsed when a name is resolved in it.
 
-    ``read`` gives a file's bytes, ``named`` the classes of a name whose import nobody can follow.
+    ``read`` returns a file's bytes, ``named`` the classes of a name whose import cannot be followed.
     """
 
     def __init__(self, read: Callable[[str], bytes | None], named: Callable[[str], list[Class]]) -> None:
@@ -261,7 +261,7 @@ class Index:
         self.unparsed: list[str] = []
 
     def module(self, file: str) -> Module | None:
-        """Return the parsed file, or None when it is missing or does not parse (see ``unparsed``)."""
+        """Return the parsed file, or None if it is missing or does not parse (see ``unparsed``)."""
         if file not in self._modules:
             text = self._read(file)
             module = None
@@ -278,9 +278,9 @@ class Index:
     def resolve(
         self, module: Module, name: str, parse: bool = True, depth: int = 4
     ) -> Class | Function | Module | None:
-        """Return what a module's top level binds a name to, following imports inside the package.
+        """Return the definition that a module's top level binds to a name, following imports inside the package.
 
-        Without ``parse``, files that are not parsed yet stay so, and names that lead there are unknown.
+        Without ``parse``, no further file is parsed, and names that lead to unparsed files are unknown.
         """
         if name in module.classes:
             return module.classes[name]
@@ -299,7 +299,7 @@ class Index:
         return self.resolve(target, member, parse, depth - 1)
 
     def file_of(self, dotted: str) -> str | None:
-        """Return the file of a module of the package or of the runtime, by its name, None if there is none."""
+        """Return the file of a module of the package or the runtime, or None."""
         if dotted not in self._files:
             names = sglang.files_of(dotted)
             if dotted.startswith(mirror.RUNTIME):
@@ -314,7 +314,7 @@ class Index:
         return self.module(file)
 
     def mro(self, cls: Class) -> list[Class]:
-        """Return the class and its ancestors inside the tree, in the order in which Python asks them."""
+        """Return the class and its ancestors inside the tree, in method resolution order."""
         if cls not in self._orders:
             self._orders[cls] = linearised(
                 cls, self._parents, lambda known: f"{known.module.file}: {known.name}"
@@ -329,11 +329,11 @@ class Index:
         return parents
 
     def ancestors(self, cls: Class) -> frozenset[str]:
-        """Return the names of the class and of its ancestors, those outside the parsed files included."""
+        """Return the names of the class and its ancestors, including bases outside the parsed files."""
         return frozenset(name for known in self.mro(cls) for name in (known.name, *known.bases))
 
     def method(self, cls: Class, name: str, after: Class | None = None) -> Function | None:
-        """Return the method that an instance of ``cls`` runs, or ``super()`` inside ``after``."""
+        """Return the method that an instance of ``cls`` calls, or that ``super()`` inside ``after`` calls."""
         order = self.mro(cls)
         if after in order:
             order = order[order.index(after) + 1 :]
@@ -344,10 +344,10 @@ class Index:
 
 
 class Program(Index):
-    """An index of a whole tree; files that never name the mirror wait until a call or a base leads there."""
+    """An index of a whole tree; files outside the core are parsed when a call or a base class leads there."""
 
     def __init__(self, sources: dict[str, bytes], core: Sequence[str] | None = None) -> None:
-        """Parse the files of ``core``; without one, those that name the mirror."""
+        """Parse the files of ``core``, by default those that name the mirror."""
         super().__init__(sources.get, self.classes_named)
         self.sources = sources
         """Every Python file of the package folder, by name."""
@@ -366,11 +366,11 @@ class Program(Index):
                 self._classes.setdefault(cls.name, []).append(cls)
 
     def is_enum(self, cls: Class) -> bool:
-        """Say whether a class is an enum."""
+        """Return whether a class is an enum."""
         return not _ENUMS.isdisjoint(self.ancestors(cls))
 
     def module(self, file: str) -> Module | None:
-        """Return the parsed file as ``Index`` does; TreeError for one that is too long or nests too deep to follow."""
+        """Return the parsed file as ``Index`` does. Raise TreeError if it is too long or nests too deep."""
         is_first = file not in self._modules
         found = super().module(file)
         if is_first and file in self.sources:
@@ -379,12 +379,12 @@ class Program(Index):
         return found
 
     def lines(self, file: str) -> list[str]:
-        """Return a file's source lines; none for a file that is not parsed."""
+        """Return a file's source lines, none if it is not parsed."""
         module = self._modules.get(file)
         return module.lines if module is not None else []
 
     def classes_named(self, name: str) -> list[Class]:
-        """Return the classes of that name in the files that matter."""
+        """Return the classes of that name in the core files."""
         return self._classes.get(name, [])
 
 
@@ -393,8 +393,8 @@ def linearised(
 ) -> list[_Known]:
     """Return a class and its ancestors in Python's method resolution order (C3).
 
-    Bases that have no such order, which Python would refuse, follow depth first, each once. TreeError for a class
-    with so many ancestors, one below the other, that nothing here follows them, which ``said`` names.
+    Bases without such an order, which Python rejects, are listed depth first, each once. Raise TreeError if the bases
+    nest deeper than ``MAX_DEPTH``; ``said`` names the class in the message.
     """
     return _linearised(cls, parents, said, ())
 
@@ -407,8 +407,8 @@ def _linearised(
 ) -> list[_Known]:
     if len(below) > MAX_DEPTH:
         raise TreeError(
-            f"{said(below[0])} has more than {MAX_DEPTH} base classes, one below the other, which nothing here "
-            "follows: take the file out, and try again."
+            f"{said(below[0])} has a chain of more than {MAX_DEPTH} base classes",
+            advice="remove the file and try again",
         )
     direct = [base for base in dict.fromkeys(parents(cls)) if base != cls and base not in below]
     chains = [_linearised(base, parents, said, (*below, cls)) for base in direct]
@@ -427,12 +427,12 @@ def _linearised(
 
 @collector.kept(512)
 def index_module(file: str, text: bytes) -> Module:
-    """Parse one file, once for all that read it.
+    """Parse one file; results are cached.
 
-    Raises SyntaxError or ValueError when this interpreter cannot parse it.
+    Raise SyntaxError or ValueError if this interpreter cannot parse it.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # What Python thinks of the file's strings is not asked here.
+        warnings.simplefilter("ignore")  # Invalid escapes in the tree's strings are not reported here.
         module = Module(file, text, ast.parse(text))
     for node in _top_level(module.tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -456,7 +456,7 @@ def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _imports(module: Module) -> Iterator[tuple[str, tuple[str, str | None]]]:
-    """Yield what each import of a file binds: a local name, and the module and its member that it stands for."""
+    """Yield each name that a file imports, with the module and the member that it denotes."""
     runtime = module.file.startswith(_RUNTIME)
     package = mirror.RUNTIME if runtime else sglang.package_of(module.file)
     nodes: list[ast.stmt] = list(_top_level(module.tree.body))

@@ -1,4 +1,4 @@
-"""A file that would take the parser minutes, gigabytes or the process is refused by name, with the limit."""
+"""Limits on the size and nesting of files, and errors for files that exceed them."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES = 4 * 2**20
-"""More than ten times the longest file of a release."""
+"""Longest file that is parsed; more than ten times the longest file of a release."""
 MAX_DEPTH = 100
-"""More than twice the deepest file of a release."""
+"""Deepest nesting that is parsed; more than twice the deepest file of a release."""
 MAX_READ_BYTES = 64 * 2**20
-"""Many times a baseline, a diff, or any file of a release: no other is read whole."""
+"""Longest file that is read; many times any baseline, diff, or file of a release."""
 MAX_SETTINGS_BYTES = 2**18
-"""Many times a server's configuration file, and seconds of its parser."""
+"""Longest server configuration file that is read; the YAML parser takes seconds for this much."""
 _LONG = 8
-"""A statement on fewer lines, none of them long, is not deep."""
+"""An expression on fewer lines, none of them long, is not deep."""
 _BRACKET = re.compile(rb"[()\[\]{}]")
 _TEXT = re.compile(rb'''(?s:""".*?"""|'{3}.*?'{3})|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|#[^\n]*''')
 _PART = re.compile(rb"[,;:=]")
 _LINK = re.compile(rb"[.(\[{+\-*/~]|\b(?:not|lambda|await|if)\b")
-"""What makes a chain longer: of a source that is no Python, for this interpreter, nothing else can be told."""
+"""Tokens that lengthen an expression; they estimate the depth of sources that this interpreter cannot parse."""
 
 
 class NoFileError(Exception):
-    """What is in a file's place is a folder, a pipe or a device."""
+    """The path is a folder, a pipe or a device."""
 
 
 class TooLongError(Exception):
-    """A file has more bytes than are read."""
+    """The file has more than ``MAX_READ_BYTES`` bytes."""
 
 
 def read_whole(path: Path) -> bytes:
-    """Return the bytes of a file; NoFileError, TooLongError, or OSError, if there are none or no end of them."""
-    # Opening a pipe would wait for a writer.
+    """Return the bytes of a file. Raise NoFileError, TooLongError or OSError if it cannot be read whole."""
+    # A blocking open of a pipe would wait for a writer.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         there = os.fstat(file.fileno())
         if not stat.S_ISREG(there.st_mode):
             raise NoFileError
-        # Of a file with holes even the first bytes are memory; one without a size may have bytes all the same.
+        # Reading a sparse file allocates its whole size. Files such as those in /proc report size 0 and have content.
         if there.st_size > MAX_READ_BYTES:
             raise TooLongError
-        # What is asked for is allocated, and what is given back of that leaves a mapping of its own for each file.
+        # `read(n)` allocates n bytes, so n is the file's size, not the limit.
         content = file.read(there.st_size + 1)
         if len(content) > there.st_size:
             content += file.read(MAX_READ_BYTES + 1 - len(content))
@@ -60,42 +60,44 @@ def read_whole(path: Path) -> bytes:
 
 
 def read_named(path: Path) -> bytes:
-    """Return the bytes of a file that somebody named; UsageError if there is none to read, or no end of them."""
+    """Return the bytes of a file that the user named. Raise UsageError if it cannot be read whole."""
     try:
         return read_whole(path)
     except NoFileError:
         raise UsageError(
-            f"{path} is a folder, a pipe or a device: save it to a file and name that."
+            f"{path} is a folder, a pipe or a device", advice="save it to a file and name that"
         ) from None
     except TooLongError:
-        raise UsageError(f"{path} has more than {MAX_READ_BYTES // 2**20} MiB: name another file.") from None
+        raise UsageError(
+            f"{path} has more than {MAX_READ_BYTES // 2**20} MiB", advice="name another file"
+        ) from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): name another file.") from None
+        raise UsageError(f"{path} cannot be read ({error.strerror})", advice="name another file") from None
 
 
 def require_short(file: str, source: bytes) -> None:
     """Raise TreeError for a file that is too long to be parsed."""
     if len(source) > MAX_BYTES:
         raise TreeError(
-            f"{file} has {len(source) / 2**20:.0f} MiB, and no file of more than {MAX_BYTES / 2**20:.0f} MiB is "
-            "parsed: divide it or take it out, and try again."
+            f"{file} has {len(source) / 2**20:.0f} MiB, and files over {MAX_BYTES / 2**20:.0f} MiB are not parsed",
+            advice="split it or remove it, and try again",
         )
 
 
 def require_shallow(file: str, source: bytes, tree: ast.Module | None) -> None:
-    """Raise TreeError for a file that nests deeper than parsers can follow.
+    """Raise TreeError for a file that nests deeper than ``MAX_DEPTH``.
 
-    ``tree`` is what Python's own parser makes of it, None if that cannot parse it.
+    ``tree`` is the file's parse, or None if Python cannot parse it.
     """
     if (_depth(tree) > MAX_DEPTH) if tree is not None else is_deep(source):
         raise TreeError(
-            f"{file} nests expressions or statements more than {MAX_DEPTH} deep, which nothing here follows: divide "
-            "the longest of its expressions or `elif` chains, and try again."
+            f"{file} nests expressions or statements more than {MAX_DEPTH} deep",
+            advice="split its longest expressions or `elif` chains, and try again",
         )
 
 
 def is_deep(source: bytes) -> bool:
-    """Tell whether a source, Python or not, nests deeper than parsers can follow."""
+    """Return whether a source, Python or not, nests deeper than ``MAX_DEPTH``."""
     if _brackets(source) > MAX_DEPTH:
         return True
     try:
@@ -127,7 +129,7 @@ def _depth(tree: ast.Module) -> int:
 
 
 def _worth_following(node: ast.AST) -> list[ast.AST]:
-    """Return a node's children, of a statement only those that can be deep: blocks, and long expressions."""
+    """Return the children of a node that can be deep: for a statement, its blocks and long expressions."""
     found: list[ast.AST] = []
     for name in node._fields:
         value = getattr(node, name, None)

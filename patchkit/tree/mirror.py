@@ -1,4 +1,4 @@
-"""The names by which sglang's source speaks of the CPU mirror of sequence lengths and of who can do without."""
+"""The names in sglang's source for the CPU mirror of sequence lengths and for the opt-out from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import cache, lru_cache
 
 FLAG = "needs_cpu_seq_lens"
-"""What an attention backend says that can run without the mirror."""
+"""The attribute that an attention backend sets to False if it can run without the mirror."""
 
 MIRROR = ("seq_lens_cpu", "seq_lens_sum")
 EXTEND_MIRROR = ("extend_seq_lens_cpu", "extend_prefix_lens_cpu")
@@ -19,12 +19,12 @@ BATCH_CLASSES = frozenset({"ScheduleBatch", "ModelWorkerBatch", "ForwardBatch"})
 
 BACKEND_ROOT = "AttentionBackend"
 RUNTIME = "patchkit.runtime"
-"""Where patched code finds what it calls, unless the tree carries it itself."""
+"""The package that patched code imports, unless the runtime is vendored."""
 
 
 @lru_cache(maxsize=4096)
 def names(text: bytes) -> bool:
-    """Say whether a file matters: it names the mirror, the flag or the runtime."""
+    """Return whether a file names the mirror, the flag or the runtime."""
     return any(sign in text for sign in _SIGNS) and _names().search(text) is not None
 
 
@@ -40,5 +40,5 @@ def _decision() -> re.Pattern[bytes]:
 
 
 def decides(text: bytes) -> bool:
-    """Say whether a file of the tree asks for, or makes, the decision about the mirror."""
+    """Return whether a file reads or makes the decision about the mirror."""
     return _decision().search(text) is not None

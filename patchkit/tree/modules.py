@@ -1,4 +1,4 @@
-"""The tree's files as syntax trees, each parsed when first asked for, and once for all trees that have it."""
+"""Parse a tree's files on first use; trees that share a file share its syntax tree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Made = TypeVar("_Made")
 
 
 class _Kept(Generic[_Source, _Made]):
-    """What was made of sources, for trees that share files; the last ones used."""
+    """A cache of the results made from the last used sources, shared between trees."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -34,7 +34,7 @@ class _Kept(Generic[_Source, _Made]):
         collector.forgotten_with(self._made.clear)
 
     def get(self, source: _Source, make: Callable[[], _Made]) -> _Made:
-        """Return what is made of a source, by ``make`` if it is not among what is kept."""
+        """Return the cached result for a source, or else call ``make`` and cache what it returns."""
         made = self._made.pop(source) if source in self._made else make()
         self._made[source] = made
         if len(self._made) > self._most:
@@ -47,10 +47,10 @@ _REDUCED: _Kept[tuple[bytes, Interest | None], Reduced] = _Kept(512)
 
 
 class Modules:
-    """The tree's files as syntax trees, parsed when first asked for."""
+    """A tree's files as syntax trees, parsed on first use."""
 
     def __init__(self, tree: Tree, interest: Interest | None = None) -> None:
-        """Read ``tree``; with an ``interest`` the syntax trees lack the bodies of functions outside it."""
+        """Read ``tree``; with an ``interest``, syntax trees lack the function bodies outside it."""
         self.tree = tree
         self._interest = interest
         self._parsed: dict[str, cst.Module | None] = {}
@@ -62,22 +62,22 @@ class Modules:
         self.index = Index(self.source, self._classes_named)
 
     def source(self, file: str) -> bytes | None:
-        """Return a file's bytes, ``None`` where the tree has no such file."""
+        """Return a file's bytes, or None if the tree has no such file."""
         if file not in self._sources:
             self._sources[file] = self.tree.read(file)
         return self._sources[file]
 
     def label(self, file: str) -> str:
-        """Return a name of a file's bytes, nothing where the tree has no such file."""
+        """Return a digest of a file's bytes, empty if the tree has no such file."""
         source = self.source(file)
         return "" if source is None else hashlib.blake2b(source, digest_size=16).hexdigest()
 
     def version(self) -> str | None:
-        """Return the tree's version, ``None`` where nothing tells it."""
+        """Return the tree's version, or None if it is unknown."""
         return self.tree.version
 
     def get(self, file: str) -> cst.Module | None:
-        """Return a file's syntax tree, ``None`` if there is no such file; TreeError if it does not parse."""
+        """Return a file's syntax tree, or None if there is no such file. Raise TreeError if it does not parse."""
         if file not in self._parsed:
             source = self.source(file)
             shaped = self._shape if file.endswith(".py") else self._plain
@@ -90,11 +90,11 @@ class Modules:
             return plain(source.decode())
         except UnicodeDecodeError:
             raise TreeError(
-                f"{file}: not UTF-8, so no line of it can be changed; save it as UTF-8 and try again."
+                "not UTF-8, so the file cannot be edited", where=file, advice="save it as UTF-8 and try again"
             ) from None
 
     def _shape(self, file: str, source: bytes) -> cst.Module:
-        # Line ends that the parsers may count differently are rare enough to parse all of the file.
+        # Python and libcst may count these line endings differently, so such files are parsed whole.
         interest = self._interest
         if interest is not None and (file in interest.files or b"\f" in source or b"\r" in source):
             interest = None
@@ -111,31 +111,33 @@ class Modules:
         return without_bodies(source, module.tree, interest)
 
     def whole(self, file: str, content: bytes) -> bytes:
-        """Return what a file became, whose syntax tree may lack bodies of functions, with those."""
+        """Return the edited ``content`` of a file with its stripped function bodies restored."""
         return self._reduced[file].restored(content) if file in self._reduced else content
 
     def _parse(self, file: str, source: bytes) -> cst.Module:
         try:
             module = cst.parse_module(source)
         except cst.ParserSyntaxError as error:
-            where = f"{file}:{error.raw_line}"
             raise TreeError(
-                f"{where}: not valid Python, so nothing can be planned; mend the file and try again."
+                "not valid Python", where=f"{file}:{error.raw_line}", advice="fix the file and try again"
             ) from None
         except (UnicodeDecodeError, LookupError, SyntaxError):
             raise TreeError(
-                f"{file}: not UTF-8 nor what its coding line says; save it as UTF-8 and try again."
+                "neither UTF-8 nor the encoding in its coding line",
+                where=file,
+                advice="save it as UTF-8 and try again",
             ) from None
         # The parser drops a form feed in front of code, and lines that a carriage return alone ends.
         if (b"\f" in source or b"\r" in source) and module.bytes != source:
             raise TreeError(
-                f"{file}: has form feeds or bare carriage returns, which a rewrite would lose; "
-                "take them out and try again."
+                "has form feeds or bare carriage returns, which a rewrite would lose",
+                where=file,
+                advice="remove them and try again",
             )
         return module
 
     def mentions(self, file: str, name: str) -> bool:
-        """Tell whether a file might define a class or function of this name; parses nothing."""
+        """Return whether a file may define a class or function of this name, without parsing it."""
         if (file, name) not in self._mentions:
             source, word = self.source(file) or b"", name.encode()
             sign = rb"\b(class|def)\s+" + re.escape(word) + rb"\b"
@@ -143,7 +145,7 @@ class Modules:
         return self._mentions[file, name]
 
     def homes(self, file: str, name: str) -> list[str]:
-        """Return the files that may define a name of ``file``: the one that it is imported from, or any."""
+        """Return the files that may define a name used in ``file``: the one it is imported from, or else any."""
         module = self.index.module(file)
         if module is None or name not in module.imports:
             return self.defining(name)
@@ -154,7 +156,7 @@ class Modules:
         return self.defining(name) if files_of(source) else []
 
     def defining(self, name: str) -> list[str]:
-        """Return the files of the serving package that define a top-level class or function of this name."""
+        """Return the files of the serving package with a top-level class or function of this name."""
         if self._listing is None:
             self._listing = self.tree.files(SERVING)
         if name not in self._homes:

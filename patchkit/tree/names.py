@@ -1,15 +1,15 @@
-"""The names that an entry of a tree object may not have: those with which a path leads out of its folder.
+"""Reject names in git tree objects that would lead out of their folder.
 
-These are git's own rules for a checkout, of every system at once: a repository that is copied brings its names along.
+These are git's checkout rules for all systems together, since a repository may be copied from one to another.
 """
 
 from __future__ import annotations
 
 import re
 
-# NTFS takes `git~1`, dots and spaces at the end, and a stream behind a colon for the folder `.git` itself.
+# On NTFS, `git~1`, trailing dots and spaces, and a stream after a colon all name the folder `.git`.
 _DOT_GIT = re.compile(r"(?:\.git|git~1)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
-# HFS+ takes no notice of these.
+# HFS+ ignores these characters.
 _UNSEEN = {
     code: None
     for first, last in ((0x200C, 0x200F), (0x202A, 0x202E), (0x206A, 0x206F), (0xFEFF, 0xFEFF))
@@ -18,7 +18,7 @@ _UNSEEN = {
 
 
 def is_unsafe(name: str) -> bool:
-    """Tell whether a path with this name in it would not be a file of the folder that has the name."""
+    """Return whether a path with this component could lead out of its folder or into ``.git``."""
     seen = name.translate(_UNSEEN)
     return (
         name in {"", ".", ".."}

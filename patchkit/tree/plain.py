@@ -1,4 +1,4 @@
-"""A file that is no Python stands for a module that has nothing but its text."""
+"""Represent files that are not Python as modules that hold only text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import libcst as cst
 
 @dataclass(frozen=True)
 class PlainText(cst.Module):
-    """A text that nothing reads as Python; without ``content`` it is a file that is not there."""
+    """The text of a file that is not Python; a missing file if ``content`` is None."""
 
     content: str | None = None
 
@@ -25,10 +25,10 @@ class PlainText(cst.Module):
 
 
 def plain(content: str | None) -> PlainText:
-    """Return a text, or a file that is not there, as a module without statements."""
+    """Return a text, or a missing file (None), as a module without statements."""
     return PlainText(body=(), content=content)
 
 
 def is_no_file(module: cst.Module | None) -> bool:
-    """Tell whether a module stands for a file that is not there."""
+    """Return whether a module represents a missing file."""
     return isinstance(module, PlainText) and module.content is None

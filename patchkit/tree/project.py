@@ -1,4 +1,4 @@
-"""What the project files beside a package say: its version, and how wide its formatter lets a line be."""
+"""Read the version and the formatter's line length from project files."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ else:
 FILE = "pyproject.toml"
 _VERSION = re.compile(rb"\s*[0-9A-Za-z.!_+-]{1,64}\s*")
 LINE_LENGTH = 88
-"""What black and ruff take where nobody says otherwise."""
+"""The default of black and ruff."""
 
 
 def project_version(project: bytes | None) -> str | None:
-    """Return the version that a project file states, None where it states none."""
+    """Return the version that a project file states, or None."""
     version = _table(_read(project), "project").get("version")
     return read_version(version.encode(errors="replace")) if isinstance(version, str) else None
 
 
 def read_version(stated: bytes) -> str | None:
-    """Return a version that is stated somewhere, None for what is none that anybody could have meant."""
+    """Return a stated version as text, or None if it is not a plausible version."""
     return stated.decode().strip() if _VERSION.fullmatch(stated) else None
 
 
 def line_length(projects: Iterable[bytes | None]) -> int:
-    """Return the line length that the first of several project files sets for black or for ruff."""
+    """Return the line length that the first project file with one sets for black or ruff."""
     for project in projects:
         tools = _table(_read(project), "tool")
         for name in ("black", "ruff"):

@@ -1,4 +1,4 @@
-"""A temporary folder for what a command makes on the way and nobody keeps."""
+"""A temporary folder for a command's intermediate files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Make a folder that is gone afterwards; TreeError where none can be made."""
+    """Make a temporary folder and remove it afterwards. Raise TreeError if none can be made."""
     try:
         made = tempfile.TemporaryDirectory(prefix="patchkit-")
-    except OSError as error:  # Where no temporary folder takes a byte, Python says that there is none.
+    except OSError as error:  # Python reports a full disk as a missing temporary folder.
         raise TreeError(
-            f"there is no temporary folder to work in ({error.strerror}), and nothing was written",
-            advice="free some space, or let TMPDIR name a folder that has some",
+            f"no temporary folder can be made ({error.strerror}), and nothing was written",
+            advice="free some space, or set TMPDIR to a folder that has some",
         ) from error
     with made as folder:
         yield Path(folder)

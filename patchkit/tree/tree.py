@@ -1,7 +1,7 @@
-"""Every byte that patchkit knows of an sglang tree is read here, as it is: nothing is imported or run.
+"""Read an sglang tree's files without importing or running any of them.
 
-A *file* is a posix path relative to the package folder (``srt/server_args.py``), so that the same patch names
-the same file in a checkout, in site-packages and in a ref of a git object store.
+A *file* is a POSIX path relative to the package folder (``srt/server_args.py``), so that a patch names the same file
+in a checkout, in site-packages and in a ref of a git object store.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ class Tree(Protocol):
 
     @property
     def package_label(self) -> str:
-        """Where the package folder is, for messages."""
+        """The location of the package folder, for messages."""
 
     @property
     def version(self) -> str | None:
-        """The tree's release, such as ``0.5.12.post1``; None where the tree does not say."""
+        """The tree's release, such as ``0.5.12.post1``; None if it is unknown."""
 
     @property
     def name(self) -> str:
-        """The name by which the package's files import one another."""
+        """The name under which the package's files import one another."""
 
     @property
     def line_length(self) -> int:
-        """How wide the tree's own formatter lets a line be."""
+        """The line length of the tree's formatter."""
 
     def read(self, file: str) -> bytes | None:
-        """Return the bytes of ``file``, or None where there is no such file."""
+        """Return the bytes of ``file``, or None if there is no such file."""
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        """Return the files at any depth below ``folder`` that end in ``suffix``, sorted.
+        """Return the files at any depth below ``folder`` whose names end in ``suffix``, sorted.
 
-        ``""`` is the package folder itself. Folders whose name starts with a dot are left out.
+        ``""`` is the package folder itself. Folders whose name starts with a dot are skipped.
         """
 
     def unread(self, folder: str) -> list[str]:
-        """Return what ``files`` has to leave out below ``folder``: linked folders and unreadable ones, sorted."""
+        """Return what ``files`` cannot list below ``folder``: linked and unreadable folders, sorted."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class CheckoutTree:
 
     @cached_property
     def version(self) -> str | None:
-        """The release that the package, its project file, its metadata or the tag at HEAD names."""
+        """The release stated by the package, its project file, its metadata, or the last tag before HEAD."""
         stated = stated_version(self.read, _read(self.package.parent / project.FILE))
         if stated is not None:
             return stated
@@ -87,7 +87,7 @@ class CheckoutTree:
 
     @cached_property
     def name(self) -> str:
-        """The name by which the package's files import one another; TreeError if they do by several."""
+        """The name under which the package's files import one another; TreeError if there are several."""
         if self.package.name == NAME:
             return NAME
         names = sglang.own_names(self.read(file) or b"" for file in self.files(SERVING))
@@ -95,18 +95,18 @@ class CheckoutTree:
 
     @cached_property
     def line_length(self) -> int:
-        """How wide the package's project file, or else the root's, lets a line be."""
+        """The line length set by the package's project file, or else by the root's."""
         return project.line_length(
             _read(folder / project.FILE) for folder in (self.package.parent, self.root)
         )
 
     @property
     def fork(self) -> DiskFork:
-        """The root, for what the fork keeps there beside the package."""
+        """The root of the fork, with its configuration and patch folders."""
         return DiskFork(self.root, self.package)
 
     def read(self, file: str) -> bytes | None:
-        """Return the bytes of ``file``, None where there is no such file; TreeError if it is unreadable."""
+        """Return the bytes of ``file``, or None if there is no such file. Raise TreeError if it is unreadable."""
         return _read(self.package / file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
@@ -134,14 +134,14 @@ class CheckoutTree:
 
 @dataclass(frozen=True)
 class OverlayTree:
-    """A tree in which some files have other bytes than they have below it, or, as None, are not there."""
+    """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
 
     below: Tree
     contents: Mapping[str, bytes | None]
 
     @property
     def package_label(self) -> str:
-        """Where the tree below is."""
+        """The location of the tree below."""
         return self.below.package_label
 
     @property
@@ -156,29 +156,29 @@ class OverlayTree:
 
     @property
     def line_length(self) -> int:
-        """How wide a line of the tree below may be."""
+        """The line length of the tree below."""
         return self.below.line_length
 
     def read(self, file: str) -> bytes | None:
-        """Return the laid-over bytes of ``file``, or those of the tree below; None where there is no such file."""
+        """Return the replaced bytes of ``file``, or those of the tree below; None if there is no such file."""
         return self.contents[file] if file in self.contents else self.below.read(file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        """Return the files of the tree below and the laid-over ones, sorted."""
+        """Return the files of the tree below with the replacements, sorted."""
         start = f"{folder}/" if folder else ""
         laid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
         gone = {file for file in laid if self.contents[file] is None}
         return sorted(laid.union(self.below.files(folder, suffix)) - gone)
 
     def unread(self, folder: str) -> list[str]:
-        """Return what the tree below has to leave out."""
+        """Return what the tree below cannot list."""
         return self.below.unread(folder)
 
 
 def open_tree(path: Path) -> CheckoutTree:
-    """Return the tree at ``path``, or raise TreeError if it is not sglang.
+    """Return the tree at ``path``. Raise TreeError if it is not an sglang tree.
 
-    ``path`` is a git checkout, its ``python`` folder, site-packages, an unpacked wheel, or the package.
+    ``path`` is a git checkout, its ``python`` folder, site-packages, an unpacked wheel, or the package folder.
     """
     with reading(path):
         if not path.is_dir():
@@ -190,19 +190,18 @@ def open_tree(path: Path) -> CheckoutTree:
     if _is_bare(top):
         raise TreeError(
             f"{path} is a bare repository, which holds no files",
-            advice=f"patchkit matrix {path} --refs HEAD reads its objects; for anything else name a checkout or a "
-            "worktree of it",
+            advice=f"run patchkit matrix {path} --refs HEAD to read its objects, or name a checkout or worktree of it",
         )
     raise TreeError(
         f"{path} is not an sglang tree: it holds neither python/sglang nor sglang",
-        advice="name the folder that does",
+        advice="name a folder that does",
     )
 
 
 def folder_around(folder: Path) -> Path:
-    """Return ``folder`` if it is a tree, otherwise the nearest folder above it whose tree ``folder`` is in.
+    """Return ``folder`` if it is a tree, otherwise the nearest folder above it whose tree contains ``folder``.
 
-    A package holds what is in it, a checkout its whole repository. TreeError if ``folder`` is in no tree.
+    A checkout contains its whole repository, any other tree only its package. Raise TreeError if there is none.
     """
     with reading(folder):
         here = folder.resolve(strict=True)
@@ -217,7 +216,7 @@ def folder_around(folder: Path) -> Path:
                 break
     if _is_bare(here):
         return folder
-    raise TreeError(f"{here} is in no sglang tree", advice="name one, or change to a folder of it")
+    raise TreeError(f"{here} is not in an sglang tree", advice="name a TREE, or change to a folder of one")
 
 
 def installed_tree() -> CheckoutTree:
@@ -233,7 +232,7 @@ def installed_tree() -> CheckoutTree:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what keeps ``path`` from being read into a TreeError."""
+    """Turn an OSError in reading ``path`` into a TreeError."""
     try:
         yield
     except OSError as error:
@@ -248,16 +247,17 @@ def _read(path: Path) -> bytes | None:
         if stat.S_ISDIR(mode):
             return None
         try:
-            if stat.S_ISREG(mode):  # A socket cannot be opened at all.
+            if stat.S_ISREG(mode):  # Opening a socket fails.
                 return read_whole(path)
         except TooLongError:
             raise TreeError(
-                f"{path} has more than {MAX_READ_BYTES // 2**20} MiB, and no longer file is read: take it out and "
-                "try again."
+                f"{path} has more than {MAX_READ_BYTES // 2**20} MiB", advice="remove it and try again"
             ) from None
         except NoFileError:
             pass
-        raise TreeError(f"{path} is a pipe, a socket or a device, not a file: take it out and try again.")
+        raise TreeError(
+            f"{path} is a pipe, a socket or a device, not a file", advice="remove it and try again"
+        )
     return None
 
 
@@ -267,12 +267,12 @@ def _is_package(folder: Path) -> bool:
 
 
 def _usual_package(folder: Path) -> Path | None:
-    """Return the package that a folder is, or has at one of sglang's places."""
+    """Return the package at one of sglang's usual places in a folder, or the folder itself, or None."""
     return next(filter(_is_package, (*(folder / place for place in PLACES), folder)), None)
 
 
 def _renamed_package(folder: Path, label: str) -> Path | None:
-    """Return the package that a folder has under a fork's own name; TreeError if there are several."""
+    """Return the package that a fork renamed, or None. Raise TreeError if there are several."""
     places = (sglang.only_package(_packages(folder / parent), label) for parent in sglang.PARENTS)
     return next((Path(place) for place in places if place is not None), None)
 

@@ -123,11 +123,11 @@ def test_status_changes_nothing(tree: CheckoutTree) -> None:
 
 
 def test_status_names_the_next_command(tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert f"patchkit apply {tree.root} applies what is pending" in run("status", tree.root).stdout
+    assert f"patchkit apply {tree.root} applies the pending patches" in run("status", tree.root).stdout
     monkeypatch.chdir(tree.root)
-    assert "patchkit apply applies what is pending" in run("status").stdout
+    assert "patchkit apply applies the pending patches" in run("status").stdout
     run("apply")
-    assert "patchkit revert takes it back" in run("status").stdout
+    assert "patchkit revert reverts the patches" in run("status").stdout
 
 
 def test_check_fails_until_everything_is_applied(tree: CheckoutTree) -> None:
@@ -506,7 +506,7 @@ def test_ending_a_write_takes_nothing_that_a_new_one_takes(
     tree: CheckoutTree, others: tuple[str, ...]
 ) -> None:
     said = refusal("apply", "--abort", tree.root, *others, code=2)
-    assert "--abort takes a TREE and nothing else" in said
+    assert "--abort takes only a TREE" in said
     assert others[0] in said
 
 

@@ -161,7 +161,7 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
         said = run(command, checkout.root, code=4).stderr
         assert f"{MIRROR}:12: the conflict of t-copy copy stands there" in said, command
     said = run("resolve", checkout.root, "t-copy", "copy", code=3).stderr
-    assert "the conflict still stands there" in said
+    assert "the conflict markers are still there" in said
     assert everything(checkout.root) == before
 
 
@@ -174,7 +174,7 @@ def test_whoever_types_what_git_takes_for_conflicts_is_told_what_ends_these(
     said = " ".join(run("apply", checkout.root, how).stdout.split())
     assert "no write was interrupted" in said
     assert f"patchkit resolve {checkout.root} t-copy copy records" in said
-    assert f"patchkit revert {checkout.root} takes all back" in said
+    assert f"patchkit revert {checkout.root} reverts all patches" in said
     assert everything(checkout.root) == before
 
 
@@ -252,7 +252,7 @@ def test_resolving_twice_says_so_and_changes_nothing(checkout: CheckoutTree) -> 
     finish(checkout, DONE)
     run("resolve", checkout.root, "t-copy", "copy")
     before = everything(checkout.root)
-    assert "recorded already" in run("resolve", checkout.root, "t-copy", "copy").stdout
+    assert "already recorded" in run("resolve", checkout.root, "t-copy", "copy").stdout
     assert everything(checkout.root) == before
 
 
@@ -261,7 +261,7 @@ def test_resolving_twice_says_so_and_changes_nothing(checkout: CheckoutTree) -> 
     [
         (("t-copy", "cpoy"), 2, "did you mean copy?"),
         (("t-cpoy", "copy"), 2, "t-cpoy"),
-        (("t-copy", "sure"), 3, "made by patchkit itself"),
+        (("t-copy", "sure"), 3, "made by patchkit, so there is nothing to record"),
     ],
 )
 def test_resolve_of_what_is_no_edit_of_a_person(
@@ -322,7 +322,7 @@ def test_another_patch_reverts_beside_an_edit_made_by_hand(checkout: CheckoutTre
     run("resolve", checkout.root, "t-copy", "copy")
     run("apply", checkout.root, "t-stop", "--allow-dirty")
     run("revert", checkout.root, "t-stop")
-    assert run("resolve", checkout.root, "t-copy", "copy").stdout.endswith("recorded already.\n")
+    assert run("resolve", checkout.root, "t-copy", "copy").stdout.endswith("already recorded.\n")
 
 
 def test_a_conflict_that_was_finished_and_applied_over_is_recorded_later(checkout: CheckoutTree) -> None:
@@ -383,11 +383,11 @@ def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked
     git(other.root, "commit", "-qam", "Of this branch")
     before = everything(other.root)
     said = run("apply", other.root, "t-copy", code=3).stderr
-    assert "1 of them you resolved elsewhere, and --resolved writes the same here" in said
+    assert "--resolved uses your earlier resolutions of 1 of them" in said
     assert everything(other.root) == before
     dry = run("apply", other.root, "--dry-run").stdout
     assert "Left out because of conflicts: t-copy." in dry
-    assert "1 of the conflicts you resolved elsewhere, and --resolved writes the same here" in dry
+    assert "--resolved uses your earlier resolutions of 1 of the conflicts" in dry
     assert asked("apply", other.root, "--resolved", "--dry-run")["changed_files"]
     answer = asked("apply", other.root, "t-copy", "--resolved")
     assert answer["changed_files"] == [MIRROR]
@@ -504,7 +504,7 @@ def test_a_resolution_that_drops_what_the_fork_had_is_refused(lending: CheckoutT
     finish(lending, WRONG)
     before = everything(lending.root)
     said = run("resolve", lending.root, "t-many", "together", code=3).stderr
-    assert "clamp was found there and is not in what you wrote" in said
+    assert "your code lost clamp, which was there before" in said
     assert everything(lending.root) == before
     answer = asked("resolve", lending.root, "t-many", "together", "--accept")
     assert (answer["recorded"], answer["accepted"]) == (True, False), "the code has what the edit is for"
@@ -533,7 +533,7 @@ def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
     said = run("resolve", lending.root, "t-many", "together", code=3).stderr
     assert "together is not in place: expected `copy([" in said
     assert f"the nearest line is `{RIGHT.decode().splitlines()[0].strip()}`" in said
-    assert "resolve --accept takes your word for it" in said
+    assert "resolve --accept to record it without this check" in said
     answer = asked("resolve", lending.root, "t-many", "together", "--accept")
     msgspec.convert(answer, schemas.ANSWERS["resolve"])
     assert (answer["recorded"], answer["accepted"], answer["remembered"]) == (True, True, True)

@@ -151,7 +151,7 @@ def test_without_its_hardening_a_patch_stays_out_with_what_requires_it(tree: Che
     applied = asked("apply", tree.root)
     reasons = {each["patch"]: each["reason"] for each in applied["left"]}
     assert set(reasons) == {"t-flag", "t-guard", "t-stop"}
-    only = "(patchkit apply t-flag --only does without)"
+    only = "(patchkit apply t-flag --only leaves the hardening out)"
     assert reasons["t-flag"] == f"t-guard, which hardens it, does not fit {only}"
     assert reasons["t-stop"] == "it requires t-flag, which does not fit"
     said = {patch["id"]: (patch["state"], patch["reason"]) for patch in applied["patches"]}
@@ -168,7 +168,10 @@ def test_without_its_hardening_a_patch_stays_out_with_what_requires_it(tree: Che
 @pytest.mark.usefixtures("unhardened")
 def test_a_patch_whose_hardening_conflicts_is_refused_and_only_applies_it(tree: CheckoutTree) -> None:
     said = run("apply", tree.root, "t-stop", code=3).stderr
-    assert "t-guard conflicts with this tree, so nothing was written: --only leaves out what hardens" in said
+    assert (
+        "t-guard conflicts with this tree, so nothing was written\nhelp: --only leaves the hardening out"
+        in said
+    )
     assert states("apply", tree.root, "t-stop", "--only") == {"t-flag": "applied", "t-stop": "applied"}
     applied = asked("apply", tree.root)
     assert [each["patch"] for each in applied["left"]] == ["t-guard"], "what is there stays, and goes on"

@@ -228,7 +228,7 @@ def test_two_packages_in_one_folder_are_told_apart_or_refused(tmp_path: Path) ->
     git(tmp_path, "commit", "-qm", "Two")
     refused = run("status", tmp_path, code=4).stderr
     assert "acme_other" in refused
-    assert "acme_sglang: name one of them" in refused
+    assert "acme_sglang\nhelp: name one of them\n" in refused
     (row,) = answer("matrix", tmp_path, "--refs", "HEAD", code=1)["rows"]
     assert "name one of them" in row["error"]
     assert states_in(answer("status", tree.package)) == STATES

@@ -53,8 +53,8 @@ def test_edit_of_a_patch_that_was_not_asked_for_is_refused_and_nothing_is_writte
     result = run(*(str(tree.root) if word == "TREE" else word for word in words))
     assert result.exit_code == 2, result.output
     assert result.stderr == (
-        "error: Object contains unknown field `find` - at `$.edit.odd`; mend that key and try again\n"
-        f"  --> {malformed}\n"
+        "error: Object contains unknown field `find` - at `$.edit.odd`\n"
+        f"  --> {malformed}\nhelp: fix that key and try again\n"
     )
     assert everything(tree.root) == before
 
@@ -98,4 +98,4 @@ def test_folder_of_ones_own_is_refused_by_every_command(
         result = run(*words, "--patches", tmp_path / "own")
         assert result.exit_code == 2
         assert result.stderr.startswith("error: edit.odd: key `code`: not")
-        assert result.stderr.endswith(f"\n  --> {path}\n")
+        assert result.stderr.endswith(f"\n  --> {path}\nhelp: fix it and try again\n")

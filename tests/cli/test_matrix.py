@@ -56,7 +56,7 @@ def test_json_is_the_structure(fork: CheckoutTree) -> None:
 def test_names_that_a_star_leaves_out_are_said_on_stderr(fork: CheckoutTree) -> None:
     git(fork.root, "branch", "c/d")
     answered = run("matrix", fork.root, "--refs", "refs/heads/*", "--json")
-    assert "--refs 'refs/heads/**' names them" in answered.stderr
+    assert "--refs 'refs/heads/**' includes them" in answered.stderr
     assert "c/d" not in answered.stdout
 
 
@@ -88,7 +88,7 @@ def test_a_ref_that_cannot_be_read_exits_1(fork: CheckoutTree) -> None:
 
 def test_no_refs_and_an_unknown_ref_are_usage_errors(fork: CheckoutTree) -> None:
     assert "--refs" in run("matrix", fork.root, code=2).stderr
-    assert "names nothing" in run("matrix", fork.root, "--refs", "zzz", code=2).stderr
+    assert "matches nothing" in run("matrix", fork.root, "--refs", "zzz", code=2).stderr
 
 
 def test_no_repository_exits_4(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_each_ref_is_seen_as_it_is_configured(fork: CheckoutTree, patch_folder: 
     answer: Any = json.loads(run(*refs, "--json", code=1).stdout)
     rows = {row["ref"]: row for row in answer["rows"]}
     assert list(rows) == ["refs/heads/a", "refs/heads/b", "refs/heads/c", "refs/heads/d"]
-    assert "key `left`: there is none of that name" in rows["refs/heads/d"]["error"]
+    assert "unknown key `left`: " in rows["refs/heads/d"]["error"]
     assert answer["patches"][-1] == "acme"
     seen = {
         name.rpartition("/")[2]: {cell["patch"]: (cell["state"], cell["left_out"]) for cell in row["patches"]}
@@ -145,4 +145,4 @@ def test_a_link_in_git_is_refused_as_on_disk(fork: CheckoutTree) -> None:
     git(fork.root, "add", ".")
     git(fork.root, "commit", "-qm", "A link")
     (row,) = json.loads(run("matrix", fork.root, "--refs", "b", "--json", code=1).stdout)["rows"]
-    assert "patchkit.toml is no file: put the file itself there" in row["error"]
+    assert "patchkit.toml is not a regular file: replace it by the file itself" in row["error"]

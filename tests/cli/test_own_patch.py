@@ -60,8 +60,8 @@ def test_patch_that_does_what_its_example_shows_is_fine(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "fault"),
     [
-        ({"after": "x = 1"}, "what comes out differs"),
-        ({}, "what comes out differs"),
+        ({"after": "x = 1"}, "the result differs"),
+        ({}, "the result differs"),
         ({"before": "x = 1\n"}, "the tree has no Mirror.host"),
         ({"refusal": "several places"}, "expected the refusal 'several places', found: it is pending"),
         ({"file": "srt/other.py"}, "no edit at all is for srt/other.py"),
@@ -110,7 +110,7 @@ def test_malformed_examples_are_refused(folder: Path, text: str, reason: str) ->
     done = checked(folder)
     assert done.exit_code == 2
     assert done.stderr.startswith(reason)
-    assert done.stderr.endswith(f"\n  --> {folder / 'examples.toml'}\n")
+    assert f"\n  --> {folder / 'examples.toml'}\nhelp: fix " in done.stderr
 
 
 def test_malformed_patch_is_refused_as_everywhere(folder: Path) -> None:

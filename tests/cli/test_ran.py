@@ -128,7 +128,7 @@ def test_show_has_a_line_for_each_release_that_the_patch_ran_on() -> None:
 
 @pytest.mark.usefixtures("ran")
 def test_show_says_of_a_patch_that_it_never_ran() -> None:
-    assert said("show", "t-guard").endswith("\n\nIt was never run on a GPU.\n")
+    assert said("show", "t-guard").endswith("\n\nNever run on a GPU.\n")
     assert answer("show", "t-guard")["runs"] == []
 
 

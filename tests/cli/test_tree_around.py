@@ -79,7 +79,7 @@ def test_any_folder_of_a_repository_has_its_tree(
 
 
 def test_next_commands_are_right_where_they_are_read(below: Path) -> None:
-    assert "patchkit apply applies what is pending" in run("status").stdout
+    assert "patchkit apply applies the pending patches" in run("status").stdout
 
 
 def test_a_package_that_lies_beside_the_current_folder_is_not_taken(
@@ -90,8 +90,8 @@ def test_a_package_that_lies_beside_the_current_folder_is_not_taken(
     before = everything(tree.root)
     monkeypatch.chdir(other)
     said = run("apply", code=4).stderr
-    assert f"{other} is in no sglang tree" in said
-    assert "name one" in said
+    assert f"{other} is not in an sglang tree" in said
+    assert "name a TREE" in said
     assert everything(tree.root) == before
 
 
@@ -108,7 +108,7 @@ def test_another_repository_inside_a_checkout_is_a_limit(
     (checkout.root / "third" / "src").mkdir(parents=True)
     git(checkout.root, "init", "-q", "third")
     monkeypatch.chdir(checkout.root / "third" / "src")
-    assert "is in no sglang tree" in run("status", code=4).stderr
+    assert "is not in an sglang tree" in run("status", code=4).stderr
 
 
 def test_a_linked_worktree_is_its_own_tree(
@@ -123,7 +123,7 @@ def test_gits_own_folder_is_no_place_to_look_from(
     checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(checkout.root / ".git" / "refs")
-    assert "is in no sglang tree" in run("status", code=4).stderr
+    assert "is not in an sglang tree" in run("status", code=4).stderr
     monkeypatch.chdir(checkout.root / ".git")
     assert "bare repository" in run("status", code=4).stderr
 

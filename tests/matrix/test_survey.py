@@ -190,7 +190,7 @@ def test_a_star_that_leaves_names_with_a_slash_out_says_so(fork: CheckoutTree) -
     (note,) = found.notes
     assert "refs/heads/release/1" in note
     assert "--refs 'refs/heads/**'" in note
-    with pytest.raises(UsageError, match=r"names nothing .*--refs 'refs/heads/r\*/\*\*'"):
+    with pytest.raises(UsageError, match=r"matches nothing .*--refs 'refs/heads/r\*/\*\*'"):
         surveyed(fork, "refs/heads/r*")
 
 
@@ -201,7 +201,7 @@ def test_a_range_is_its_commits_oldest_first(fork: CheckoutTree) -> None:
 
 @pytest.mark.parametrize("pattern", ["release/9", "nowhere..start", "--all", "refs/heads/nothing/*", ""])
 def test_a_pattern_that_names_nothing_is_refused(fork: CheckoutTree, pattern: str) -> None:
-    with pytest.raises(UsageError, match="names nothing"):
+    with pytest.raises(UsageError, match="matches nothing"):
         surveyed(fork, "release/1", pattern)
 
 

@@ -96,9 +96,12 @@ def test_what_is_known_of_a_set_changes_with_an_extension(own: Path) -> None:
     ("text", "reason"),
     [
         ('[edit.lent]\nalready = ["x"]\n', "edit.lent: b-desk has no edit of that name"),
-        ('[edit.flag]\nalready = ["x"]\n', "edit.flag: key `already`: class-attribute has none"),
-        ('[edit.flag]\nfind = "x"\n', "edit.flag: key `find`: class-attribute finds its site in one way"),
-        ('[edit.days]\nat = "srt/a.py"\n', "edit.days: key `at`: it has several sites"),
+        ('[edit.flag]\nalready = ["x"]\n', "edit.flag: key `already`: class-attribute has no such key"),
+        (
+            '[edit.flag]\nfind = "x"\n',
+            "edit.flag: key `find`: class-attribute takes only one form of its site",
+        ),
+        ('[edit.days]\nat = "srt/a.py"\n', "edit.days: key `at`: the edit has several sites"),
         ('[edit.lend]\ncode = "x"\n', "edit.lend: key `find`: missing"),
         ('[edit.lend]\nwhy = "x"\n', "unknown field `why`"),
         ('[edit.lend]\nfind = "if"\n', "edit.lend: key `find`: not Python"),

@@ -173,7 +173,7 @@ def test_own_patch_may_harden_a_built_in_one(built_in: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["missing", "empty"])
 def test_folder_without_a_patch_is_refused(built_in: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
-    assert refusal(tmp_path / name).startswith(f"{tmp_path / name}: no patch.toml there")
+    assert refusal(tmp_path / name).startswith(f"{tmp_path / name}: no patch.toml in this folder")
 
 
 def test_id_that_is_taken_is_refused(built_in: Path, tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ FIND = "'x.break_()'"
             edit_of("rewrite", find=FIND, code=CODE, shape='"tall"'),
             "key `edit.n.shape`: `tall` is not one of [shapes]",
         ),
-        (edit_of("rewrite", find=FIND, code=CODE, why='"a\\nb"'), "key `why`: more than one line"),
+        (edit_of("rewrite", find=FIND, code=CODE, why='"a\\nb"'), "key `why`: contains a line break"),
         (edit_of("rewrite", find=FIND, code=CODE, at='"../a.py"'), "key `at`: '../a.py' is not"),
         (edit_of("rewrite", find=FIND, code=CODE, at='"/a.py"'), "key `at`: '/a.py' is not"),
         (
@@ -330,10 +330,10 @@ FIND = "'x.break_()'"
             edit_of("rewrite", find=FIND, code=CODE, at='"python/sglang/srt/a.py::f"'),
             "starts above the package folder; write 'srt/a.py'",
         ),
-        (edit_of("rewrite", find=FIND, code=CODE, sites='["srt/a.py"]'), "one of `at` and `sites`"),
+        (edit_of("rewrite", find=FIND, code=CODE, sites='["srt/a.py"]'), "one of the keys `at` and `sites`"),
         (
             edit_of("rewrite", find=FIND, code=CODE).replace("\nat =", "\n# at ="),
-            "one of `at` and `sites`",
+            "one of the keys `at` and `sites`",
         ),
         (
             edit_of("rewrite", find=FIND, code=CODE, sites="[{ shape = 'tall' }]").replace(
@@ -378,10 +378,13 @@ FIND = "'x.break_()'"
         (edit_of("module-code", code="'start()'"), "key `code`: not only definitions"),
         (
             edit_of("module-code", code="'a = 1'", at="'srt/a.py::Shelf'"),
-            "key `at`: 'Shelf' is not the module",
+            "key `at`: this kind edits a whole module, so `at` cannot name",
         ),
         (edit_of("import", code="'from a import *'"), "key `code`: not one import"),
-        (edit_of("import", code="'import a'", at="'srt/a.py::Shelf'"), "key `at`: 'Shelf' is not the module"),
+        (
+            edit_of("import", code="'import a'", at="'srt/a.py::Shelf'"),
+            "key `at`: this kind edits a whole module, so `at` cannot name",
+        ),
         (edit_of("call-argument", find="'$x'", argument="'a=1'"), "key `find`: not one call"),
         (edit_of("call-argument", find="['f()', 'x = f()']", argument="'a=1'"), "key `find`: not one call"),
         (edit_of("call-argument", find="'f(...)'", argument="'1'"), "key `argument`: not one `name=value`"),
@@ -556,9 +559,9 @@ def test_names_of_a_site_stand_for_placeholders_of_its_edit_there(built_in: Path
     ("names", "reason"),
     [
         ("{ book = 'fee' }", "edit.n: key `names`: the edit has no $book"),
-        ("{ x = 'fee.late' }", "edit.n: key `names`: x = 'fee.late' is not one name for another"),
-        ('{ x = "fee\\n" }', "edit.n: key `names`: x = 'fee\\n' is not one name for another"),
-        ("{ '$x' = 'fee' }", "edit.n: key `names`: $x = 'fee' is not one name for another"),
+        ("{ x = 'fee.late' }", "edit.n: key `names`: x = 'fee.late': both must be identifiers"),
+        ('{ x = "fee\\n" }', "edit.n: key `names`: x = 'fee\\n': both must be identifiers"),
+        ("{ '$x' = 'fee' }", "edit.n: key `names`: $x = 'fee': both must be identifiers"),
         ("{ x = 1 }", "Expected `str`, got `int`"),
     ],
 )

@@ -362,7 +362,7 @@ def test_file_may_have_one_of_several_names() -> None:
 def test_definition_in_both_of_several_files_is_a_conflict_that_names_them() -> None:
     toy = patch({**FLAG, "at": ["srt/hall.py::Shelf", f"{SHELF}::Shelf"]})
     found = status(library(hall=LIBRARY[SHELF]), toy)
-    assert found.reason.endswith(f"Shelf is there 2 times (srt/hall.py, {SHELF})")
+    assert found.reason.endswith(f"Shelf exists 2 times (srt/hall.py, {SHELF})")
 
 
 def test_module_edit_in_both_of_several_files_is_a_conflict() -> None:
@@ -378,7 +378,7 @@ def test_first_of_several_names_that_the_tree_has_counts() -> None:
 def test_name_that_is_there_twice_is_not_passed_over_for_the_next() -> None:
     twice = LIBRARY[DESK] + "\n    def lend(self, book): ...\n"
     toy = patch({**FINE, "at": [f"{DESK}::Desk.{name}" for name in ("lend", "close")]})
-    assert "Desk.lend is there 2 times" in status(library(desk=twice), toy).reason
+    assert "Desk.lend exists 2 times" in status(library(desk=twice), toy).reason
 
 
 def test_class_that_moved_to_another_file_is_found() -> None:
@@ -400,7 +400,7 @@ def test_function_that_moved_to_another_file_is_found(kind: str, name: str) -> N
 
 def test_class_that_moved_to_two_files_is_a_conflict_that_names_them() -> None:
     tree = MemoryTree({DESK: "", "srt/a.py": LIBRARY[SHELF], "srt/b.py": LIBRARY[SHELF]})
-    assert status(tree, patch(FLAG)).reason.endswith("Shelf is there 2 times (srt/a.py, srt/b.py)")
+    assert status(tree, patch(FLAG)).reason.endswith("Shelf exists 2 times (srt/a.py, srt/b.py)")
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_method_that_moved_to_a_base_class_in_another_file_is_found() -> None:
 
 def test_method_of_two_bases_of_one_name_is_a_conflict_that_names_their_files() -> None:
     tree = library(desk="class Desk(Counter):\n    pass\n", a=BASE, b=BASE)
-    assert "is there 2 times (srt/a.py, srt/b.py)" in status(tree, patch(FINE)).reason
+    assert "exists 2 times (srt/a.py, srt/b.py)" in status(tree, patch(FINE)).reason
 
 
 def test_method_that_overrides_a_base_is_the_one() -> None:
@@ -502,7 +502,10 @@ def test_patch_may_build_on_an_earlier_one() -> None:
 def test_edit_that_comes_with_an_earlier_patch_is_pending_too() -> None:
     second = patch(FINE, name="second")
     found = status(library(), patch(FINE, name="first"), second)
-    assert (found.state, found.edits[0].reason) == (State.PENDING, "comes with a patch applied before it")
+    assert (found.state, found.edits[0].reason) == (
+        State.PENDING,
+        "made by a patch that is applied before it",
+    )
 
 
 def test_order_of_the_patches_is_that_of_the_statuses() -> None:
@@ -607,7 +610,7 @@ def test_import_whose_name_is_something_else_at_the_site_is_a_conflict(old: str,
     toy = patch({**FINE, "code": "shop.charge($r, $b)", "imports": ["from sglang.srt import shop"]})
     found = status(library(desk=LIBRARY[DESK].replace(old, new)), toy)
     assert found.state is State.CONFLICT
-    assert "`from sglang.srt import shop`: in Desk.lend shop is something else" in found.reason
+    assert "`from sglang.srt import shop`: Desk.lend may bind shop to something else" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -644,9 +647,10 @@ def test_import_of_what_an_earlier_edit_brings_is_from_there() -> None:
 def test_import_of_what_the_tree_has_nowhere_or_twice_is_a_conflict(homes: tuple[str, ...]) -> None:
     found = status(library(**dict.fromkeys(homes, "class Till:\n    coins = 0\n")), patch(TILL))
     assert found.state is State.CONFLICT
-    assert (
-        "`from sglang.srt.till import Till`: the tree has that neither there nor in one other" in found.reason
+    wanted = (
+        "`from sglang.srt.till import Till`: the tree defines that neither there nor in exactly one other"
     )
+    assert wanted in found.reason
 
 
 # ---- bytes
@@ -697,9 +701,12 @@ def test_everything_else_in_the_file_stays_as_it_is() -> None:
         (b"def lend(:\n", r"srt/desk\.py:1: not valid Python"),
         (b"x = (\n\n", r"srt/desk\.py:\d+: not valid Python"),
         (b"x = 1\0\n", r"srt/desk\.py:1: not valid Python"),
-        (b"x = '\xe9'\n", r"srt/desk\.py: not UTF-8"),
-        (b"# coding: nonsense\nx = 1\n", r"srt/desk\.py: not UTF-8 nor what its coding line says"),
-        (b"# coding: ascii\nx = '\xe9'\n", r"srt/desk\.py: not UTF-8 nor what its coding line says"),
+        (b"x = '\xe9'\n", r"srt/desk\.py: neither UTF-8"),
+        (b"# coding: nonsense\nx = 1\n", r"srt/desk\.py: neither UTF-8 nor the encoding in its coding line"),
+        (
+            b"# coding: ascii\nx = '\xe9'\n",
+            r"srt/desk\.py: neither UTF-8 nor the encoding in its coding line",
+        ),
         (b"x = 1\n\x0cy = 2\n", r"srt/desk\.py: has form feeds"),
         (b"x = 1\ry = 2\r", r"srt/desk\.py: has form feeds or bare carriage returns"),
     ],
@@ -726,7 +733,7 @@ def test_character_that_the_files_encoding_lacks_is_refused_in_one_sentence() ->
     text = f"# -*- coding: latin-1 -*-\n{LIBRARY[DESK]}"
     toy = patch({**FINE, "why": "price → debt"})
     with pytest.raises(
-        ConflictError, match=r"^srt/desk\.py: toy would write '→', which is not in iso-8859-1; "
+        ConflictError, match=r"^srt/desk\.py: toy would write '→', which is not in iso-8859-1: "
     ):
         make_plan(library(desk=text), [toy])
 

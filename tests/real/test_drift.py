@@ -470,7 +470,7 @@ def test_a_class_that_is_defined_twice_is_a_conflict(fork: Fork, owner: str) -> 
     if owner == "EAGLEDraftExtendCudaGraphRunner":
         (status,) = [status for status in plan.patches if status.patch.id == "25002"]
     assert status.state is State.CONFLICT
-    assert "is there 2 times" in status.reason
+    assert "exists 2 times" in status.reason
 
 
 def test_a_class_that_is_gone_is_a_conflict(fork: Fork) -> None:

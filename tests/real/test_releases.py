@@ -695,7 +695,7 @@ def test_a_fork_of_an_old_release_that_no_version_tells_is_too_old_by_its_files(
     assert open_tree(tree.root).version is None
     reply = answer("apply", tree.root)
     said = {patch["reason"] for patch in reply["patches"]}
-    assert said == {"sglang is too old, as its files show: patches fit 0.5.11 and later"}
+    assert said == {"sglang is too old, judging by its files: patches fit 0.5.11 and later"}
     assert reply["changed_files"] == []
 
 

@@ -67,7 +67,7 @@ def test_the_command_exits_1_where_a_patch_conflicts(fork: CheckoutTree) -> None
     assert ran.exit_code == 0
     assert {told["then"] for told in json.loads(ran.stdout)["patches"]} == {"pending"}
     ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "nowhere"])
-    assert (ran.exit_code, ran.stderr.count("\n")) == (4, 1)
+    assert (ran.exit_code, ran.stderr.count("error: ")) == (4, 1)
 
 
 def test_git_alone_conflicts_where_merging_without_patches_does_not(fork: CheckoutTree) -> None:
@@ -87,7 +87,7 @@ def test_a_merge_that_conflicts_without_patches_changes_nothing_and_has_a_way(fo
     patched(fork, "vendor")
     edit(fork, MIRROR, b"    copies = 0", b"    pages = 16\n    copies = 0")
     git(fork.root, "commit", "-qam", "The vendor's own")
-    leaves(fork, ConflictError, f"also without any patch, in python/sglang/{MIRROR}, so nothing was changed")
+    leaves(fork, ConflictError, f"even without patches, in python/sglang/{MIRROR}, so nothing was changed")
     api.revert(fork, load.patches())
     git(fork.root, "commit", "-qam", "Take them back")
     with pytest.raises(Exception, match="merge"):
@@ -107,7 +107,7 @@ def test_uncommitted_changes_are_refused(fork: CheckoutTree) -> None:
 
 def test_a_ref_that_is_none_is_refused(fork: CheckoutTree) -> None:
     patched(fork, "vendor")
-    with pytest.raises(UsageError, match="no commit"):
+    with pytest.raises(UsageError, match="not a commit"):
         api.merge(fork, load.patches(), "nowhere")
     assert {status.state.value for status in api.status(fork, load.patches())} == {"applied"}
 

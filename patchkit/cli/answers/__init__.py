@@ -1,6 +1,6 @@
-"""What ``--json`` answers: one file a command has its structs, and makes them of what the command came to.
+"""The structs of the ``--json`` answers, one file for each command, and their construction from a command's result.
 
-The JSON is these structs', and so are the JSON Schemas in ``docs/schemas``. A key may come; none goes or changes its
-meaning without a line in the changelog. A key with a default is left out where it has nothing to say, one that may be
-unset where its option was not given.
+The JSON Schemas in ``docs/schemas`` are generated from these structs. Keys may be added; none is removed or changes its
+meaning without a line in the changelog. A key is omitted if it has its default value, or if it is unset because its
+option was not given.
 """

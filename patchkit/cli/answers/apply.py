@@ -1,4 +1,4 @@
-"""What ``apply`` answers."""
+"""The answer of ``apply``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Marked(Answer, frozen=True, kw_only=True):
-    """A conflict that ``apply --markers`` left in a file, from ``line`` on."""
+    """A conflict that ``apply --markers`` left in a file, starting at ``line``."""
 
     patch: str
     edit: str
@@ -31,7 +31,7 @@ class Marked(Answer, frozen=True, kw_only=True):
 
 
 class InheritedOptOut(Answer, frozen=True, kw_only=True):
-    """A backend that inherits from ``base`` that it can do without the mirror, and reads it in ``methods``."""
+    """A backend that inherits the mirror opt-out of ``base`` and reads the mirror in ``methods``."""
 
     backend: str
     file: str
@@ -54,10 +54,11 @@ class InheritedOptOut(Answer, frozen=True, kw_only=True):
 
 
 class Apply(States, frozen=True, kw_only=True):
-    """``apply``; ``commits`` where it made some, ``inherited_opt_outs`` where classes of the tree inherit one.
+    """The answer of ``apply``.
 
-    ``left`` are the patches that were left out because they do not fit, ``markers`` the conflicts that it left with
-    ``--markers``.
+    ``left`` are the patches that were left out because they do not fit, ``markers`` the conflicts left by
+    ``--markers``, ``inherited_opt_outs`` the tree's backends that inherit an opt-out and read the mirror, and
+    ``commits`` the commits made by ``--commit``.
     """
 
     changed_files: tuple[str, ...]
@@ -68,7 +69,7 @@ class Apply(States, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, tree: CheckoutTree, applied: Applied, commits: Iterable[Commit]) -> Apply:
-        """Return the answer for what was applied, and the commits that it was made in."""
+        """Return the answer for applied patches and their commits."""
         return cls(
             tree=TreeAnswer.of(tree),
             patches=states(tree, applied.patches),

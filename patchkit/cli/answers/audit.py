@@ -1,4 +1,4 @@
-"""What ``audit`` answers."""
+"""The answer of ``audit``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OptOutAnswer(OptOut, frozen=True):
-    """A backend, and whether nothing that it runs reads the mirror unguarded."""
+    """A backend; it can opt out if nothing that it runs reads the mirror unguarded."""
 
     can_opt_out: bool
 
@@ -29,7 +29,7 @@ class OptOutAnswer(OptOut, frozen=True):
 
 
 class Audit(Answer, frozen=True, kw_only=True):
-    """``audit``; ``baseline`` counts the findings that it knew, ``opt_out`` is there with ``--suggest-opt-out``."""
+    """The answer of ``audit``; ``baseline`` counts the known findings, ``opt_out`` is that of ``--suggest-opt-out``."""
 
     findings: tuple[Finding, ...]
     files_scanned: int
@@ -41,7 +41,7 @@ class Audit(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, report: Report, entries: Iterable[OptOut] | None = None) -> Audit:
-        """Return the answer for a report, and for the backends where those were asked about."""
+        """Return the answer for a report and, with ``--suggest-opt-out``, for the backends."""
         return cls(
             findings=report.findings,
             files_scanned=report.files_scanned,

@@ -1,4 +1,4 @@
-"""What several answers have: the tree, and the states of patches."""
+"""The parts that several answers have: the tree, and the states of patches."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """What a command answers, or a part of it."""
+    """The answer of a command, or a part of one."""
 
 
 class TreeAnswer(Answer, frozen=True, kw_only=True):
-    """Which tree it is; ``version`` is null where the tree does not say."""
+    """The tree; ``version`` is null if it is unknown."""
 
     root: str
     package: str
@@ -34,7 +34,7 @@ class TreeAnswer(Answer, frozen=True, kw_only=True):
 
 
 class EditState(Answer, frozen=True, kw_only=True):
-    """An edit: ``file`` below the package folder, ``site`` the dotted name there."""
+    """An edit; ``file`` is relative to the package folder, ``site`` is the dotted name in it."""
 
     file: str
     site: str
@@ -48,10 +48,10 @@ class EditState(Answer, frozen=True, kw_only=True):
 
 
 class PatchState(Answer, frozen=True, kw_only=True):
-    """A patch: applied, upstream, pending, partial, conflict or not-applicable.
+    """A patch; ``state`` is applied, upstream, pending, partial, conflict or not-applicable.
 
-    ``ran``: whether it ran on a GPU on this release and gave its tokens, null where that is unknown. ``left_out`` says
-    why, where the fork's configuration leaves it out.
+    ``ran`` is whether it ran on a GPU with this release and gave the unpatched tokens, null if that is unknown.
+    ``left_out`` is the reason why the fork's configuration leaves it out.
     """
 
     id: str
@@ -71,14 +71,14 @@ class States(Answer, frozen=True, kw_only=True):
 
 
 class Left(Answer, frozen=True, kw_only=True):
-    """A patch that was left, and why."""
+    """A patch that was left out, and the reason."""
 
     patch: str
     reason: str
 
     @classmethod
     def each(cls, left: Mapping[str, str]) -> tuple[Left, ...]:
-        """Return the answers for what was left, with the reasons."""
+        """Return the answers for patches that were left out, given their reasons."""
         return tuple(cls(patch=name, reason=reason) for name, reason in left.items())
 
 
@@ -95,7 +95,7 @@ class Made(Answer, frozen=True, kw_only=True):
 
 
 def states(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchState, ...]:
-    """Return the states of patches on a tree, and where they ran."""
+    """Return the answers for patches on a tree."""
     known, version = runs.read(), tree.version
     return tuple(
         PatchState(

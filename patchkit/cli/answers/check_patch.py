@@ -1,4 +1,4 @@
-"""What ``test`` without trees answers."""
+"""The answer of ``test`` without trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CheckedFolder(Answer, frozen=True, kw_only=True):
-    """A patch folder: how many examples ran, and what is wrong."""
+    """A patch folder: the number of examples that ran, and the faults."""
 
     patch: str
     folder: str
@@ -32,7 +32,7 @@ class CheckedFolder(Answer, frozen=True, kw_only=True):
 
 
 class CheckPatch(Answer, frozen=True, kw_only=True):
-    """``test`` without trees."""
+    """The answer of ``test`` without trees."""
 
     patches: tuple[CheckedFolder, ...]
 

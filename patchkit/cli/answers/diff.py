@@ -1,4 +1,4 @@
-"""What ``diff`` answers."""
+"""The answer of ``diff``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FileDiff(Answer, frozen=True, kw_only=True):
-    """What would change in a file."""
+    """The change of a file as a unified diff."""
 
     file: str
     patches: tuple[str, ...]
@@ -23,10 +23,7 @@ class FileDiff(Answer, frozen=True, kw_only=True):
 
 
 class Diff(Answer, frozen=True, kw_only=True):
-    """``diff``; ``conflicts`` has a site for each edit that has no certain one.
-
-    ``left`` are the patches that are left out because they do not fit.
-    """
+    """The answer of ``diff``; ``left`` are the patches that are left out because they do not fit."""
 
     tree: TreeAnswer
     files: tuple[FileDiff, ...]
@@ -42,7 +39,7 @@ class Diff(Answer, frozen=True, kw_only=True):
         conflicts: tuple[Conflict, ...],
         left: Mapping[str, str],
     ) -> Diff:
-        """Return the answer for changes, whose diffs ``texts`` has by file, and for what was ``left`` out."""
+        """Return the answer for changes, with their diffs by file in ``texts``, conflicts, and patches left out."""
         files = tuple(
             FileDiff(
                 file=change.file,

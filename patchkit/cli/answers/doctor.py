@@ -1,4 +1,4 @@
-"""What ``doctor`` answers."""
+"""The answer of ``doctor``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Doctor(Answer, frozen=True, kw_only=True):
-    """``doctor``."""
+    """The answer of ``doctor``."""
 
     tree: TreeAnswer
     kept: bool

@@ -1,4 +1,4 @@
-"""What ``export`` answers."""
+"""The answer of ``export``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Export(States, frozen=True, kw_only=True):
-    """``export``: the files written, in order; ``left`` are the patches that are left out because they do not fit."""
+    """The answer of ``export``: the files written, in order; ``left`` are the patches that do not fit."""
 
     files: tuple[str, ...]
     left: tuple[Left, ...] = ()

@@ -1,4 +1,4 @@
-"""What ``new`` answers."""
+"""The answer of ``new``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class New(Answer, frozen=True, kw_only=True):
-    """``new``: ``exact`` if the edits make the files of the diff on its tree."""
+    """The answer of ``new``; ``exact`` is whether the edits reproduce the diff on its tree."""
 
     file: str
     edits: int

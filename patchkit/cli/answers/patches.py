@@ -1,4 +1,4 @@
-"""What ``show`` answers, with a patch and without."""
+"""The answers of ``show``, with a patch and without."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Listed(Answer, frozen=True, kw_only=True):
-    """A patch in what ``show`` lists; ``group`` where it is in one, and why it is left out."""
+    """A patch in the list of ``show``; ``left_out`` is the reason why the fork's configuration leaves it out."""
 
     id: str
     title: str
@@ -45,14 +45,14 @@ class Listed(Answer, frozen=True, kw_only=True):
 
 
 class ShownEdit(Answer, frozen=True, kw_only=True):
-    """An edit in ``show``."""
+    """An edit of a patch."""
 
     name: str
     description: str
 
 
 class Show(Listed, frozen=True, kw_only=True):
-    """``show``; ``runs`` is null where it is unknown where the patch ran."""
+    """The answer of ``show PATCH``; ``runs`` is null if it is unknown where the patch ran."""
 
     why: str
     verify: str
@@ -61,7 +61,7 @@ class Show(Listed, frozen=True, kw_only=True):
 
     @classmethod
     def whole(cls, patch: Patch, runs: tuple[Run, ...] | None) -> Show:
-        """Return the answer for all of a patch, and where it ran."""
+        """Return the answer for a patch and its runs."""
         return cls(
             **asdict(Listed.of(patch)),
             why=patch.why,

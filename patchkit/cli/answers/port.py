@@ -1,4 +1,4 @@
-"""What ``port`` answers."""
+"""The answer of ``port``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class PortedEdit(Answer, frozen=True, kw_only=True):
-    """An edit of a change: ``site`` is the dotted name of its class or function, empty at a file's top level.
+    """An edit of a change; ``site`` is the dotted name of its class or function, empty at a file's top level.
 
     ``outcome`` is landed, changed, already, conflict, no-site or unmet. ``was`` and ``stands`` are the code at its site
-    on its own tree and on this one, where they differ.
+    on its own tree and on this one, if they differ.
     """
 
     site: str
@@ -42,7 +42,7 @@ class PortedEdit(Answer, frozen=True, kw_only=True):
 
 
 class PortedFile(Answer, frozen=True, kw_only=True):
-    """A file of a change, and the one that it is on this tree; ``notes`` say what was followed to another name."""
+    """A file of a change, and the file that it was made in; ``notes`` list the renames that were followed."""
 
     file: str
     onto: str
@@ -63,7 +63,7 @@ class PortedFile(Answer, frozen=True, kw_only=True):
 
 
 class PortFinding(Answer, frozen=True, kw_only=True):
-    """Something that the change may mean otherwise here, as ``verify`` finds it."""
+    """A place where the change may mean something else in this tree, as found by ``verify``."""
 
     rule: str
     file: str
@@ -84,7 +84,7 @@ class PortFinding(Answer, frozen=True, kw_only=True):
 
 
 class Change(Answer, frozen=True, kw_only=True):
-    """A change: ``commit`` is the one that it is, ``made`` the one that it was made in, ``left`` what is left out."""
+    """A change; ``commit`` is its original commit, ``made`` the commit made here, ``left`` what is left out."""
 
     id: str
     title: str
@@ -109,7 +109,7 @@ class Change(Answer, frozen=True, kw_only=True):
 
 
 class PortedOnto(Answer, frozen=True, kw_only=True):
-    """What became of changes on a tree; ``error`` if it is none."""
+    """The outcome of changes on a tree; ``error`` says why there is no tree."""
 
     onto: str
     whole: bool
@@ -132,7 +132,7 @@ class PortedOnto(Answer, frozen=True, kw_only=True):
 
 
 class Port(Answer, frozen=True, kw_only=True):
-    """``port``; ``written`` whether the tree was changed."""
+    """The answer of ``port``; ``written`` is whether the tree was changed."""
 
     written: bool
     trees: tuple[PortedOnto, ...]

@@ -1,4 +1,4 @@
-"""What ``rebase`` answers."""
+"""The answer of ``rebase``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MovedPatch(Answer, frozen=True, kw_only=True):
-    """A patch now and after the move, and that in words."""
+    """A patch's states before and after the move, and a short description."""
 
     id: str
     now: str
@@ -27,12 +27,12 @@ class MovedPatch(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, move: Move) -> MovedPatch:
-        """Return the answer for what becomes of a patch."""
+        """Return the answer for a patch."""
         return cls(id=move.patch, now=move.now, then=move.then, reason=move.reason, said=move.said)
 
 
 class Rebase(Answer, frozen=True, kw_only=True):
-    """``rebase``; ``merged`` and ``commits`` with ``--merge``."""
+    """The answer of ``rebase``; ``merged`` and ``commits`` are those of ``--merge``."""
 
     tree: TreeAnswer
     onto: str
@@ -42,7 +42,7 @@ class Rebase(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, tree: CheckoutTree, ref: str, moves: Iterable[Move], merged: Merged | None = None) -> Rebase:
-        """Return the answer for a move, and for the merge if there was one."""
+        """Return the answer for a move and, with ``--merge``, for the merge."""
         return cls(
             tree=TreeAnswer.of(tree),
             onto=ref,

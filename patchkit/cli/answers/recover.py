@@ -1,4 +1,4 @@
-"""What ``apply --continue`` and ``apply --abort`` answer."""
+"""The answer of ``apply --continue`` and ``apply --abort``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Recover(Answer, frozen=True, kw_only=True):
-    """``apply --continue`` and ``--abort``: ``action`` is finished, rolled-back or nothing."""
+    """The answer of ``apply --continue`` and ``--abort``; ``action`` is finished, rolled-back or nothing."""
 
     tree: TreeAnswer
     action: str
@@ -20,5 +20,5 @@ class Recover(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, tree: CheckoutTree, recovery: Recovery) -> Recover:
-        """Return the answer for how an interrupted write ended."""
+        """Return the answer for an interrupted write."""
         return cls(tree=TreeAnswer.of(tree), action=recovery.action, files=recovery.files)

@@ -1,4 +1,4 @@
-"""What ``status --format ledger`` answers."""
+"""The answer of ``status --format ledger``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Report(Answer, frozen=True, kw_only=True):
-    """``status --format ledger``: a row for each patch in the tree."""
+    """The answer of ``status --format ledger``: a row for each patch in the tree."""
 
     tree: TreeAnswer
     rows: tuple[Backport, ...]

@@ -1,4 +1,4 @@
-"""What ``resolve`` answers."""
+"""The answer of ``resolve``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 
 class Resolve(Answer, frozen=True, kw_only=True):
-    """``resolve``: ``recorded`` is false where it was before, ``remembered`` true where it is offered elsewhere.
+    """The answer of ``resolve``.
 
-    ``accepted`` where the edit is in place on a person's word, ``given_up`` with ``--give-up``. With ``--export`` there
-    are only ``files``, those written, and ``left``, what could not be.
+    ``recorded`` is false if the edit was recorded before. ``remembered`` is whether its code can be used for other
+    conflicts. ``accepted`` is whether it was recorded without a check of the code, ``given_up`` whether it was left out
+    by ``--give-up``. With ``--export`` the only keys are ``files``, the files written, and ``left``, the resolutions
+    that could not be written.
     """
 
     tree: TreeAnswer
@@ -57,5 +59,5 @@ class Resolve(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def of_export(cls, tree: CheckoutTree, shared: SharedResolutions) -> Resolve:
-        """Return the answer for resolutions that were written as patch folders."""
+        """Return the answer for resolutions written as patch folders."""
         return cls(tree=TreeAnswer.of(tree), files=tuple(map(str, shared.files)), left=shared.left)

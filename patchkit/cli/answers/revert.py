@@ -1,4 +1,4 @@
-"""What ``revert`` answers."""
+"""The answer of ``revert``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Revert(Answer, frozen=True, kw_only=True):
-    """``revert``; ``left`` are the patches that it left with ``--keep-going``."""
+    """The answer of ``revert``; ``left`` are the patches that ``--keep-going`` left in place."""
 
     tree: TreeAnswer
     reverted: tuple[str, ...]
@@ -23,7 +23,7 @@ class Revert(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, tree: CheckoutTree, reverted: Reverted, left: Mapping[str, str]) -> Revert:
-        """Return the answer for what was taken back, and for what was ``left``, with the reasons."""
+        """Return the answer for reverted patches, and for those that were left, with the reasons."""
         return cls(
             tree=TreeAnswer.of(tree),
             reverted=reverted.patches,

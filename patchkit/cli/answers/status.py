@@ -1,4 +1,4 @@
-"""What ``status`` answers."""
+"""The answer of ``status``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Status(States, frozen=True, kw_only=True):
-    """``status``; ``unknown`` where the tree has patches that are not at hand."""
+    """The answer of ``status``; ``unknown`` are the ids of patches in the tree that are not loaded."""
 
     unknown: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, tree: CheckoutTree, standing: Standing) -> Status:
-        """Return the answer for how a tree stands."""
+        """Return the answer for a tree."""
         return cls(tree=TreeAnswer.of(tree), patches=states(tree, standing.patches), unknown=standing.unknown)

@@ -1,4 +1,4 @@
-"""What ``verify`` answers: the tree and the patches as ``status`` has them, and every check."""
+"""The answer of ``verify``: the tree and the patches, as in ``status``, and every check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Verify(States, frozen=True, kw_only=True):
-    """``verify``; ``unknown`` where the tree has patches that are not at hand."""
+    """The answer of ``verify``; ``unknown`` are the ids of patches in the tree that are not loaded."""
 
     unknown: tuple[str, ...] = ()
     passed: bool

@@ -1,1 +1,1 @@
-"""The matrix for people, spreadsheets, scripts and browsers: one file a format."""
+"""The output formats of a matrix, one file for each."""

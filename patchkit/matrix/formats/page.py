@@ -1,4 +1,4 @@
-"""One page that needs nothing else: a heat map of refs and patches whose cells open to the conflict or the diff."""
+"""Write a matrix as a single HTML page: a heat map whose cells open to the conflict or the diff."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _WORDS: dict[str, str] = {
     State.PENDING: "would apply",
     State.PARTIAL: "would apply in part",
     State.CONFLICT: "conflict",
-    State.NOT_APPLICABLE: "not for this tree",
+    State.NOT_APPLICABLE: "not applicable",
     _LEFT_OUT: "left out by the ref's configuration",
 }
 
 
 @dataclass(frozen=True)
 class _Detail:
-    """What a cell opens to; cells with the same contents share one."""
+    """The content that a cell opens; cells with the same content share it."""
 
     cell: Cell
     diffs: tuple[PatchDiff, ...]
@@ -56,10 +56,7 @@ def document(
     conflicts: Mapping[str, Sequence[Conflict]],
     date: str,
 ) -> str:
-    """Return the page; ``titles`` names each patch.
-
-    ``diffs`` says by state what the patches would change, ``conflicts`` where those that conflict do.
-    """
+    """Return the page; ``titles`` are the patches' titles, ``diffs`` and ``conflicts`` those of each state."""
     details: dict[_Detail, str] = {}
     opened: dict[tuple[str, str], str] = {}
     shown = {row.state: row for row in matrix.rows if row.patches}

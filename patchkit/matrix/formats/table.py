@@ -1,4 +1,4 @@
-"""The matrix as comma-separated values: a line a ref, a column a patch."""
+"""Write a matrix as comma-separated values, with a line for each ref and a column for each patch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def document(matrix: Matrix) -> str:
-    """Return the lines; ``verified`` is empty where nobody asked."""
+    """Return the lines; ``verified`` is empty without ``--verify``."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["ref", "commit", *matrix.patches, "verified", "error"])

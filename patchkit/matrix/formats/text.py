@@ -1,4 +1,4 @@
-"""The matrix at a glance: a line a ref, a mark a patch, and below it each conflict with the refs that have it."""
+"""Print a matrix as text: a line for each ref, a mark for each patch, then each conflict with its refs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MARKS = {
     State.PENDING: ("+", "yellow", "would apply"),
     State.PARTIAL: ("~", "yellow", "would apply in part"),
     State.CONFLICT: ("!", "red", "in conflict"),
-    State.NOT_APPLICABLE: ("-", "dim", "not for this tree"),
+    State.NOT_APPLICABLE: ("-", "dim", "not applicable"),
 }
 _LEFT_OUT = ("x", "dim", "left out by the ref's configuration")
 _NONE = (" ", "dim", "")
-"""A patch of another ref's own."""
+"""The mark of a patch that only another ref has."""
 _SHOWN = 3
 
 
