@@ -140,6 +140,7 @@ def target(case: Case, device: str) -> Any:
         swa_v_head_dim=None,
         use_sliding_window_kv_pool=False,
         v_head_dim=1,
+        _translate_kv_loc=None,
         _verify_mask=None,
     )
     leaf.init_cuda_graph_state(case.graph, case.graph * case.tokens)

@@ -78,7 +78,7 @@ def test_a_tree_without_the_flag_has_nothing_to_report_and_says_so() -> None:
     files = {name: text.replace("needs_cpu_seq_lens", "keeps") for name, text in prelude().items()}
     report = audit(MemoryTree({**files, "srt/managers/example.py": f"{READ}\n"}))
     assert report.findings == ()
-    assert any("every backend needs the mirror" in note for note in report.notes)
+    assert any("every backend keeps the mirror" in note for note in report.notes)
 
 
 def test_a_tree_that_has_the_flag_and_the_runtime_but_no_decision_has_nothing_to_report() -> None:

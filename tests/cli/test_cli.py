@@ -346,7 +346,7 @@ def test_a_patch_that_is_not_at_hand_is_named(tree: CheckoutTree, conflicting: P
     verified = answer("verify", tree.root)
     assert verified["unknown"] == ["x-other"]
     (postconditions,) = (check for check in verified["checks"] if check["check"] == "postconditions")
-    assert any("x-other is in the tree" in note for note in postconditions["notes"])
+    assert any("x-other is applied" in note for note in postconditions["notes"])
 
 
 def test_a_patch_that_is_not_at_hand_is_named_without_a_ledger(tree: CheckoutTree) -> None:
