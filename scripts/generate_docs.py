@@ -488,6 +488,11 @@ BACKENDS = (
         _engine("DeepSeek MLA", "triton", "EAGLE"),
     ),
     _Backend(
+        "FlashAttention-3, DeepSeek MLA (opt-in: 29343)",
+        "no CPU mirror, draft-extend in a CUDA graph",
+        _engine("DeepSeek MLA", f"fa3{gpu_runs.OPT_IN}", "EAGLE"),
+    ),
+    _Backend(
         "Triton, Qwen3-Next",
         "no CPU mirror beside linear attention",
         _engine("Qwen3-Next", "triton", "EAGLE"),

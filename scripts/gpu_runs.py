@@ -6,6 +6,7 @@ backends and reached patches were all of Llama; they count for the tree as a who
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from patchkit.errors import UsageError
+from patchkit.patchset import load
 from patchkit.patchset.runs import Known, Run
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ IDENTICAL, DIFFER, FAILED, NO_START, NOT_COMPARED = (
     "not compared",
 )
 """How a tree came out of a scenario, beside the unpatched one."""
+OPT_IN = " with opt-in patches"
+"""What follows a backend's name where the tree has patches that are not applied by default."""
 LONGEST = 240
 """Characters of an error that the page shows."""
 
@@ -190,7 +194,7 @@ def _outcomes(path: Path, file: _File) -> Iterable[Outcome]:
         for result in file.results:
             if result.tree == tree.name:
                 reference = references.get((first[tree.field()].name, result.key()))
-                yield _outcome(file, tree.version or "", result, reference)
+                yield _outcome(file, tree, result, reference)
 
 
 def _counts(tree: _Tree, reference: _Tree) -> bool:
@@ -199,10 +203,19 @@ def _counts(tree: _Tree, reference: _Tree) -> bool:
     return same and tree.has_patches() and reference.has_none() and not tree.control
 
 
-def _outcome(file: _File, release: str, result: _Result, reference: _Result | None) -> Outcome:
+@functools.cache
+def _opt_in() -> frozenset[str]:
+    return frozenset(patch.id for patch in load.patches() if not patch.default)
+
+
+def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | None) -> Outcome:
     end, said = _ending(result, reference)
+    place = result.place(tree.version or "")
+    if not _opt_in().isdisjoint(tree.patches or ()):
+        # What they change proves nothing of a tree with the default patches alone.
+        place = place._replace(backend=f"{place.backend}{OPT_IN}")
     return Outcome(
-        place=result.place(release),
+        place=place,
         scenario=result.key(),
         date=file.date,
         gpu=file.machine.gpu,

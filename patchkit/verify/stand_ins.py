@@ -8,6 +8,7 @@ The modules get no network access.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import importlib
 import importlib.abc
@@ -161,6 +162,8 @@ def main() -> None:
     os.close(int(sys.argv[1]))
     request = json.load(sys.stdin)
     _cut_off()
+    # Modules install uvloop's policy when they are imported; a stand-in for it is not a policy.
+    asyncio.set_event_loop_policy = lambda policy: None
     sys.path.insert(0, request["path"])
     finder = Finder(*{name.partition(".")[0] for name in request["modules"]})
     sys.meta_path.append(finder)

@@ -295,6 +295,18 @@ def test_a_method_with_a_long_docstring_is_drafted_as_one(tree: CheckoutTree, tm
     assert made(tree, draft) == after
 
 
+def test_what_comes_above_a_docstring_lands_where_the_docstring_has_other_words(
+    tree: CheckoutTree, tmp_path: Path
+) -> None:
+    after = BEFORE.replace('    """A', '    kept = True\n    """A')
+    draft = drafted(tree, tmp_path, after)
+    assert made(tree, draft) == after
+    other = BEFORE.replace("A backend.", "Plans a batch.")
+    api.revert(tree, load.patches((draft.file.parent,)))
+    (tree.package / "srt" / "backend.py").write_text(other)
+    assert made(tree, draft) == other.replace('    """Plans', '    kept = True\n    """Plans')
+
+
 def test_a_definition_in_a_block_of_the_module_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
     before = "if LATER:\n\n    def wide(one):\n        two = one\n        return two\n"
     after = before.replace("two = one", "two = one + 1")

@@ -39,7 +39,7 @@ def test_patches_that_come_and_go_in_any_order_leave_what_their_set_makes(
             api.apply(tree, patches, (name,), only=True)
             require_made_at_once(tree, releases)
     assert set(recorded(tree)) == set(patches.ids)
-    for name in ("pk-overlap-hook", "32886", "26824", "pk-metrics"):
+    for name in ("pk-overlap-hook", "29343", "32886", "26824", "pk-metrics"):
         api.revert(tree, patches, (name,))
         require_made_at_once(tree, releases)
     api.revert(tree, patches)

@@ -89,6 +89,17 @@ def section() -> tuple[list[list[str]], list[str]]:
     return rows[2:], [line for line in lines if line.startswith("- ")]
 
 
+def test_a_run_with_an_opt_in_patch_is_apart_from_runs_of_the_default_patches(benchmarks: Path) -> None:
+    opted = next(patch.id for patch in load.patches() if not patch.default)
+    trees = (TREES[0], TREES[1] | {"patches": [*TREES[1]["patches"], opted]})
+    save(benchmarks, plain(), ours())
+    save(benchmarks, plain(), ours(identical=False), trees=trees)
+    assert [(run.backend, run.identical) for run in known(benchmarks).runs] == [
+        ("triton", True),
+        ("triton with opt-in patches", False),
+    ]
+
+
 def test_a_run_proves_the_patches_whose_statements_it_executed_and_no_other(benchmarks: Path) -> None:
     save(benchmarks, plain(), ours())
     (run,) = known(benchmarks).runs

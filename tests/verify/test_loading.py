@@ -41,6 +41,12 @@ def test_a_module_that_prints_and_is_imported_is_fine(tmp_path: Path) -> None:
     assert found.notes == ("stand-ins for not_installed_here",)
 
 
+def test_a_module_that_installs_the_event_loop_of_an_absent_package_is_fine(tmp_path: Path) -> None:
+    text = "import asyncio\nimport not_installed_here as uvloop\n"
+    found = imported(tmp_path, f"{text}asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())\n")
+    assert found.findings == ()
+
+
 def test_an_error_is_found_with_its_line_whatever_the_module_prints(tmp_path: Path) -> None:
     (finding,) = imported(tmp_path, f"print({FAKE!r})\n\nraise RuntimeError('broken')\n").findings
     assert (finding.file, finding.line) == ("srt/module.py", 3)
