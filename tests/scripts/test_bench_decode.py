@@ -664,11 +664,8 @@ def test_every_kind_of_flash_attention_is_timed_and_brought_to_its_edges() -> No
     drawn = scenarios.scenarios([1, 8])
     for family in ("deepseek-mla", "gpt-oss"):
         named = [scenario for scenario in drawn if scenario.name.startswith(f"fa3-{family}-")]
-        assert [scenario.label.removeprefix(f"fa3-{family}-") for scenario in named] == [
-            "straight 1",
-            "straight 8",
-            "edges",
-        ]
+        labels = {scenario.label.removeprefix(f"fa3-{family}-") for scenario in named}
+        assert {"straight 1", "straight 8", "edges"} <= labels
         assert {(scenario.server.backend, scenario.server.model) for scenario in named} == {("fa3", family)}
     branches = [scenario.server for scenario in drawn if scenario.name == "fa3-top-k-4-straight"]
     assert [server.settings("t", "d")["speculative_eagle_topk"] for server in branches] == [4, 4]
