@@ -176,7 +176,7 @@ def _read(path: Path) -> _File | None:
         return msgspec.convert(content, _File)
     except ValueError as error:  # What msgspec refuses is one, as is what is no JSON or no UTF-8.
         raise UsageError(
-            f"{path}: {error}: mend the file, or measure again and put its results there."
+            f"{path}: {error}: correct the file, or measure again and put its results there."
         ) from None
 
 
@@ -184,7 +184,7 @@ def _outcomes(path: Path, file: _File) -> Iterable[Outcome]:
     trees = {tree.name: tree for tree in file.trees}
     if strangers := {result.tree for result in file.results} - trees.keys():
         raise UsageError(
-            f"{path}: `trees` has no {sorted(strangers)[0]!r}, which `results` names: mend the file."
+            f"{path}: `trees` has no {sorted(strangers)[0]!r}, which `results` names: correct the file."
         )
     # The first tree of each field is its reference.
     first = {tree.field(): tree for tree in reversed(file.trees)}

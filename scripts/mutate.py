@@ -128,7 +128,7 @@ class Run:
     def _require_clean(self, lane: Lane, suite: Suite, **told: Any) -> Fate:
         fate = lane.test(self._trial(lane, **told), suite, self._arguments, HANGS)
         if fate.killed:
-            raise SystemExit(f"mutate: {fate.test} fails without a mutant ({fate.said}); mend that first.")
+            raise SystemExit(f"mutate: {fate.test} fails without a mutant ({fate.said}); fix that first.")
         return fate
 
 

@@ -119,5 +119,5 @@ def _write(folder: Path, draft: Draft) -> None:
                 place.rmdir()
         raise TreeError(
             f"{error.filename or folder}: {error.strerror}, and nothing was written",
-            advice="mend that or name another folder with -o",
+            advice="fix the cause or name another folder with -o",
         ) from error

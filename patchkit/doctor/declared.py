@@ -76,7 +76,7 @@ def _function(index: Index, dotted: str) -> Function | None:
 def _usual(index: Index) -> Class | None:
     module = index.module(_USUAL)
     if module is None and _USUAL in index.unparsed:
-        raise TreeError(f"{_USUAL}: not valid Python; mend it and try again.")
+        raise TreeError(f"{_USUAL}: not valid Python; fix it and try again.")
     found = index.resolve(module, SETTINGS) if module is not None else None
     return found if isinstance(found, Class) else None
 

@@ -310,7 +310,7 @@ def _of_config(path: Path) -> list[str]:
         said = yaml.safe_load(content)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else type(error).__name__
-        raise UsageError(f"--config {path}: not valid YAML ({why}): mend it.") from None
+        raise UsageError(f"--config {path}: not valid YAML ({why}): fix it.") from None
     if not isinstance(said, (dict, type(None))) or not all(isinstance(name, str) for name in said or ()):
         raise UsageError(
             f"--config {path}: not a mapping of options: write `name: value`, one option a line."

@@ -80,7 +80,7 @@ def _removal(patch: Patch, state: State) -> str:
         return f"goes with a base that has {patch.upstream_commit[:12]}: patchkit rebase says when"
     if patch.upstream:
         return "goes with a base that has the pull request: patchkit rebase says when"
-    return "patchkit's own: stays until upstream mends it; patchkit revert takes it out"
+    return "patchkit's own: stays until upstream fixes it; patchkit revert takes it out"
 
 
 def markdown(rows: Iterable[Backport]) -> str:

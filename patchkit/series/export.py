@@ -39,7 +39,7 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "
             return _placed(_written(tree, stages, place, prefix), folder)
     except OSError as error:
         raise TreeError(
-            f"{error.filename or folder}: {error.strerror}: nothing was written; mend that or name another folder "
+            f"{error.filename or folder}: {error.strerror}: nothing was written; fix the cause or name another folder "
             "with -o."
         ) from error
 
@@ -133,6 +133,6 @@ def _answer(folder: Path, *arguments: str, settings: Mapping[str, str] | None = 
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise TreeError(
             f"git {arguments[0]} failed in {folder} ({said[0] if said else 'it did not say why'}): nothing was "
-            "written; mend that and try again."
+            "written; fix the cause and try again."
         )
     return os.fsdecode(done.stdout).removesuffix("\n")

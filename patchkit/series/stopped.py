@@ -71,7 +71,7 @@ def put_back(tree: CheckoutTree) -> Recovery | None:
         left_out = _left_out(top)
         stands = {file: _stand(tree, top, file, journal.move) for file in files if file.name not in left_out}
         begun = [file for file, stand in stands.items() if stand is _Stand.NEW]
-        with refusing(tree, f"mend that, {_again(tree)}", UnfinishedError):
+        with refusing(tree, f"fix the cause, {_again(tree)}", UnfinishedError):
             _restore(tree, top, files, begun, left_out)
             store.unstage()
             store.end()
@@ -172,7 +172,7 @@ def _index(tree: CheckoutTree, top: Path, command: Sequence[str], words: Sequenc
         done = quietly(top, *OWN_FILES, *command, *words[start : start + _AT_ONCE])
         if done.returncode:
             raise UnfinishedError(
-                f"git {command[0]} failed in {top} ({said(done)})", advice=f"mend that, {_again(tree)}"
+                f"git {command[0]} failed in {top} ({said(done)})", advice=f"fix the cause, {_again(tree)}"
             )
 
 

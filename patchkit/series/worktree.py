@@ -134,7 +134,9 @@ def asked(folder: Path, *arguments: str) -> str:
     done = quietly(folder, *arguments)
     if done.returncode != 0:
         command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
-        raise TreeError(f"git {command} failed in {folder} ({said(done)}): nothing was changed; mend that.")
+        raise TreeError(
+            f"git {command} failed in {folder} ({said(done)}): nothing was changed; fix the cause."
+        )
     return os.fsdecode(done.stdout).strip()
 
 
@@ -166,7 +168,7 @@ def linked(tree: CheckoutTree, why: str) -> Iterator[Linked]:
             yield there
         except RefusedCommitError as error:
             raise RefusedCommitError(
-                f"{error}, so nothing was changed: mend what refused it, then try again; hooks run in a worktree of "
+                f"{error}, so nothing was changed: fix what refused it, then try again; hooks run in a worktree of "
                 "its own, which has no untracked files."
             ) from None
         with _uninterrupted():
@@ -213,7 +215,7 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
         made = quietly(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=told)
         if made.returncode != 0:
             raise TreeError(
-                f"git worktree add failed in {place} ({said(made)}): nothing was changed; mend that, or let "
+                f"git worktree add failed in {place} ({said(made)}): nothing was changed; fix the cause, or let "
                 "TMPDIR name a folder with space for the files of a checkout."
             )
         # What differs from its commit as soon as it is checked out, as its line ends may, no hook has rewritten.
@@ -298,7 +300,7 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
         )
     if done.returncode != 0:
         raise TreeError(
-            f"{top} could not be moved ({said(done)}): nothing was changed; mend that and try again."
+            f"{top} could not be moved ({said(done)}): nothing was changed; fix the cause and try again."
         )
 
 

@@ -66,7 +66,7 @@ def adopt(
     for record in source.read().records:
         if record not in before.records:
             after = after.with_record(Record(), record)
-    with refusing(tree, "nothing was changed; mend that and try again"):
+    with refusing(tree, "nothing was changed; fix the cause and try again"):
         if after == before and is_there:
             return
         try:

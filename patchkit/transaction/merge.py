@@ -47,7 +47,7 @@ def merge(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | Non
         left = _without_lost_signs(left, mine, was)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ConflictError(
-            f"{file} was edited since and cannot be read as Python ({error}): mend it and revert again."
+            f"{file} was edited since and cannot be read as Python ({error}): fix it and revert again."
         ) from None
     proof, unused = _Merge(file, left, mine, was).made()
     used = frozenset(name for name in unused if _times(name, proof) > _times(name, theirs))

@@ -38,7 +38,7 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
             return Recovery("nothing")
         places = {file: _place(tree, file) for file in journal.files}
         with Write(tree, store, journal, places, store.get) as write:
-            with refusing(tree, "nothing was changed; mend that and run patchkit apply --continue again"):
+            with refusing(tree, "nothing was changed; fix the cause and run patchkit apply --continue again"):
                 write.open()
             # Every content is kept before the first file is touched: if one is missing, none was.
             finish = not back and all(map(store.holds, journal.contents))
@@ -112,4 +112,6 @@ def _undo(write: Write) -> None:
 
 
 def _advice(write: Write) -> str:
-    return f"the write is still interrupted; mend that and run patchkit apply --continue {write.tree.root}"
+    return (
+        f"the write is still interrupted; fix the cause and run patchkit apply --continue {write.tree.root}"
+    )

@@ -164,7 +164,7 @@ def _require_gone(
         strange = [name for name in left if name not in planner.ids]
         if strange:
             raise StuckError(
-                f"{file}: {', '.join(strange)}: in the code and not at hand: name the folder with --patches DIR, or "
+                f"{file}: {', '.join(strange)}: in the code, but not loaded: name the folder with --patches DIR, or "
                 "undo what it did with git revert.",
                 *strange,
             )
@@ -174,7 +174,7 @@ def _require_gone(
         if left:
             raise StuckError(
                 f"{file}: something of {', '.join(left)} would be left there: its code was moved or edited since, or "
-                "the patches at hand do not make it: take that out, or undo it with git revert, and revert again.",
+                "the loaded patches do not make it: take that out, or undo it with git revert, and revert again.",
                 *left,
             )
     if gone is None or account.sure:

@@ -210,7 +210,7 @@ class Store:
             yield
         except OSError as error:
             raise TreeError(
-                f"{error.filename or path} cannot be read: {error.strerror}: mend that and try again."
+                f"{error.filename or path} cannot be read: {error.strerror}: fix the cause and try again."
             ) from error
 
 

@@ -291,7 +291,7 @@ def _taken_out(file: str, together: bytes | None, applied: bytes | None, alone: 
         left = None
     if left is None or _lines(left) != _lines(alone):
         raise ConflictError(
-            f"{file}: the patches at hand do not make together what was applied, so one cannot be taken "
+            f"{file}: the loaded patches do not make together what was applied, so one cannot be taken "
             "out alone: take all back with patchkit revert, then apply those that you want."
         )
     return left

@@ -50,7 +50,7 @@ def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
     store.read()
     store.journal()
     with ExitStack() as stack:
-        with refusing(tree, "nothing was changed; mend that and try again"):
+        with refusing(tree, "nothing was changed; fix the cause and try again"):
             fresh = stack.enter_context(exclusive(tree.package))
             try:
                 store.create()
@@ -267,7 +267,7 @@ def write_all(
             _roll_back(write, begun, before)
             if isinstance(error, OSError):
                 raise TreeError(
-                    f"{error.filename or tree.package}: {error.strerror}: nothing was changed; mend that "
+                    f"{error.filename or tree.package}: {error.strerror}: nothing was changed; fix the cause "
                     "and try again."
                 ) from error
             raise

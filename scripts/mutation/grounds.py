@@ -66,7 +66,7 @@ class Grounds:
             contents = self._clean(ground, ())
             if contents is None:
                 raise SystemExit(
-                    f"mutate: the patches do not apply to the {ground.name} tree; mend that first."
+                    f"mutate: the patches do not apply to the {ground.name} tree; fix that first."
                 )
             self._whole[ground.name] = contents
 

@@ -44,7 +44,7 @@ def test_a_row_says_what_from_where_how_proved_and_until_when(checkout: Checkout
     assert (row["files"], row["how"], row["by_hand"]) == ([ABRUPT], "ported", [])
     assert "checks" in row["verified"]
     assert COMMIT[:12] in row["removal"]
-    assert "upstream mends it" in rows(checkout)["t-flag"]["removal"]
+    assert "upstream fixes it" in rows(checkout)["t-flag"]["removal"]
 
 
 def test_what_is_not_in_the_tree_has_no_row(checkout: CheckoutTree) -> None:

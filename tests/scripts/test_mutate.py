@@ -506,7 +506,7 @@ def test_tests_that_fail_without_a_mutant_stop_it_with_a_sentence(project: Proje
     assert (done.returncode, done.stdout) == (1, "")
     said = done.stderr.splitlines()[-1]
     assert said.startswith("mutate: tests/runtime/test_steps.py::test_gone fails without a mutant (")
-    assert said.endswith("; mend that first.")
+    assert said.endswith("; fix that first.")
 
 
 def test_a_name_that_no_mutant_has_stops_it_with_a_sentence(project: Project) -> None:

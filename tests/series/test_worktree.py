@@ -188,7 +188,7 @@ def test_a_disk_without_space_for_the_files_is_seen_before_they_are_written(
     fork: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worktree, "_BLOCK", 1 << 60)
-    refused(fork, r": nothing was changed; mend that and try again\.$")
+    refused(fork, r": nothing was changed; fix the cause and try again\.$")
 
 
 def dying(act: Callable[[], object], at: int) -> bool:

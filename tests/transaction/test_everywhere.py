@@ -208,7 +208,7 @@ def test_patch_that_is_not_at_hand_beside_others_is_named_and_nothing_is_half_re
     commit(fork)
     fresh = clone(fork, tmp_path)
     before = contents(fresh)
-    with pytest.raises(ConflictError, match=r"x-own: in the code and not at hand: .*--patches DIR"):
+    with pytest.raises(ConflictError, match=r"x-own: in the code, but not loaded: .*--patches DIR"):
         api.revert(fresh, patches)
     assert contents(fresh) == before
     assert api.revert(fresh, patches, ("t-flag",)).patches == ("t-flag",)

@@ -127,7 +127,7 @@ def test_patch_set_that_changed_since_is_refused_for_one_of_several(tree: Checko
     copies = toy("copies", rewriting("copies", f"{MIRROR}::Mirror", "copies = 0", "copies = 7"))
     changed = (copies, DEPTH, GUARD, STRIDE)
     before = everything(tree.root)
-    with pytest.raises(ConflictError, match=rf"^{MIRROR}: the patches at hand do not make"):
+    with pytest.raises(ConflictError, match=rf"^{MIRROR}: the loaded patches do not make"):
         revert(tree, frozenset({"depth"}), at_hand(tree, changed))
     assert everything(tree.root) == before
 
