@@ -229,7 +229,7 @@ def text_tools_in_brief() -> str:
     correct = {each["tool"]: each["correct"] for each in said["tools"]}
     return (
         f"On {len(said['trees'])} drifted trees patchkit lands {correct['patchkit']} of {said['files']} changed files, "
-        f"`git am -3` {correct['git am -3']} correctly; what patchkit plans is the yardstick there, and "
+        f"`git am -3` {correct['git am -3']} correctly, counted against patchkit's own result; "
         "[docs/drift.md](docs/drift.md) says how it is checked."
     )
 

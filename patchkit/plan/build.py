@@ -50,15 +50,13 @@ def _run(
             status = PatchStatus(patch, State.NOT_APPLICABLE, (), old)
             space.edited = before
         needed = [identifier for identifier in patch.requires if identifier in failed]
-        if needed and status.state in {State.PENDING, State.PARTIAL, State.CONFLICT}:
+        if needed and status.state is State.CONFLICT:
+            space.edited = before
+        elif needed and status.state in {State.PENDING, State.PARTIAL}:
             space.edited = before
             blocker = next(s for s in statuses if s.patch.id == needed[0])
             state = blocker.state
-            # A patch that edits what a required one writes conflicts without it: the required one is to be resolved.
-            if state is State.CONFLICT or status.state is not State.CONFLICT:
-                status = replace(
-                    status, state=state, reason=f"requires {needed[0]}, which is {state.value} here"
-                )
+            status = replace(status, state=state, reason=f"requires {needed[0]}, which is {state.value} here")
         statuses.append(status)
         for file, module in space.edited.items():
             if before.get(file) is not module:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit import collector
-from patchkit.porting import lines
+from patchkit.porting import lines, tokens
 from patchkit.porting.follow import LIKE, alike, decoded, encoded
 from patchkit.porting.merge import Edit, Merge, Outcome, Same, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
@@ -257,6 +257,10 @@ class _Landing:
         found = LandedFile(name, there)
         if there != name:
             found.notes.append(f"{name} is {there} there")
+        target = self._target(name)
+        if target not in {name, there} and self._trees.onto.read(target) not in {None, after}:
+            found.edits.append(Edit("", Outcome.CONFLICT, f"the file becomes {target}, and another is there"))
+            return found
         self._follow(found)
         ours = self._trees.onto.read(there) or b""
         if after is None:
@@ -285,7 +289,7 @@ class _Landing:
         return found
 
     def _take(self, found: LandedFile, before: bytes, ours: bytes) -> None:
-        if _same(ours, before):
+        if _same(ours, before) and not _has_own_comments(ours, before):
             self._contents[found.onto] = None
             found.edits.append(Edit("", Outcome.LANDED))
         else:
@@ -368,3 +372,7 @@ def _same(one: bytes, other: bytes) -> bool:
         return outline(decoded(one)).code == outline(decoded(other)).code
     except (NoOutlineError, UnicodeDecodeError):
         return False
+
+
+def _has_own_comments(ours: bytes, before: bytes) -> bool:
+    return ours != before and tokens.loses_comments(decoded(ours), decoded(before), "")

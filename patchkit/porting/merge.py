@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _STEP = "    "
 _WIDTH = 88
 _NEARLY = 0.8
+_COMMENTED = "a comment of this tree would be lost"
 """So much of its lines is the same of a definition that goes although it is another there."""
 
 
@@ -223,7 +224,7 @@ class Merge:
     def _merged(self, base: Item, theirs: Item, ours: Item) -> None:
         was, becomes = self._named(base.bare, ours), self._named(theirs.bare, ours)
         stands = ours.bare
-        if base.code == ours.code:
+        if base.code == ours.code and not tokens.loses_comments(stands, was, becomes):
             made = becomes
         elif base.code == theirs.code:
             reason = "a comment in it is another there, and stays"
@@ -241,8 +242,11 @@ class Merge:
                     self._note(base, Outcome.CONFLICT, str(error), theirs=theirs, ours=ours)
                     return
                 made = imports
+            if tokens.loses_comments(stands, was, made):
+                self._note(base, Outcome.CONFLICT, _COMMENTED, theirs=theirs, ours=ours)
+                return
         self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(made, "", ours.indent)
-        outcome = Outcome.LANDED if base.code == ours.code else Outcome.CHANGED
+        outcome = Outcome.LANDED if base.code == ours.code and made == becomes else Outcome.CHANGED
         reason = "" if outcome is Outcome.LANDED else "the statement says more or less there"
         self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
@@ -429,6 +433,8 @@ class Merge:
             self._note(base, Outcome.ALREADY)
         elif self._refuses(base, ours=ours):
             pass
+        elif tokens.loses_comments(ours.text, base.text, ""):
+            self._note(base, Outcome.CONFLICT, _COMMENTED, ours=ours)
         elif self._is_same(base, ours):
             self._texts[ours] = ""
             self._note(base, Outcome.LANDED, ours=ours, key=(base, ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ _TOKEN = re.compile(_WORD, re.DOTALL | re.VERBOSE)
 _SPACE = re.compile(_BETWEEN)
 # Without the end a last comment would be given back sign by sign.
 _WORDS = re.compile(f"{_BETWEEN}(?:({_WORD})|\\Z)", re.DOTALL | re.VERBOSE)
+_COMMENT = re.compile(r"\#[^\n]*")
 _QUOTED = re.compile(r"([rRbBuUfF]{0,2})(\"{3}|'{3}|\"|')(.*)\2", re.DOTALL)
 _SPOKEN = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
 _PART = re.compile(r"\w+|[^\w\s]")
@@ -114,6 +116,16 @@ Node = Token | Group
 def words(text: str) -> list[str]:
     """Return the words and signs of a text, comments left out."""
     return [word for word in _WORDS.findall(text) if word]
+
+
+def loses_comments(ours: str, base: str, made: str) -> bool:
+    """Return whether ``ours`` has comments that ``base`` does not have and that are not in ``made`` either."""
+    return bool(_comments(ours) - _comments(base) - _comments(made))
+
+
+def _comments(text: str) -> Counter[str]:
+    between = (match[0].removesuffix(match[1] or "") for match in _WORDS.finditer(text))
+    return Counter(comment for space in between for comment in _COMMENT.findall(space))
 
 
 def renamed(text: str, names: dict[str, str]) -> str:

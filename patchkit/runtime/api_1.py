@@ -31,7 +31,7 @@ from .flashinfer import (
     plan_verify_from_host,
     replay_flashinfer_draft_extend,
 )
-from .hidden_states import hidden_states_of
+from .hidden_states import hidden_states_of, hidden_states_to_end
 from .known_rows import last_accepted, mark_neighbours, neighbours
 from .lengths import (
     draft_extend_lens,
@@ -88,6 +88,7 @@ __all__ = [
     "has_full_mask",
     "has_no_requests",
     "hidden_states_of",
+    "hidden_states_to_end",
     "host_lens",
     "host_total",
     "in_place",

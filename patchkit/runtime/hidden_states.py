@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from .shapes import ResultProcessor
+    from .shapes import RequestWithStates, ResultProcessor
 
 
 def hidden_states_of(
@@ -34,3 +34,12 @@ def hidden_states_of(
         rows = slice(request * stride, request * stride + len(accepted))
     found: list[list[float]] = states[rows].cpu().tolist()
     return found
+
+
+def hidden_states_to_end(request: RequestWithStates) -> list[object]:
+    """Return the states of a request's answer: those of its prompt, or one block for each token up to its end.
+
+    An answer of no tokens (``max_new_tokens`` 0) has the block of the prefill. Source: pull request 28496.
+    """
+    end = request.finished_len
+    return list(request.hidden_states[: None if end is None else max(end, 1)])

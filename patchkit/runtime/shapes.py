@@ -246,8 +246,16 @@ class GeneratedRequest(Protocol):
 
     output_ids: Sequence[int]
     finished_len: int
+    vocab_size: int
     sampling_params: _Stops
     tokenizer: _Tokenizer
+
+
+class RequestWithStates(Protocol):
+    """A request with its hidden states, and, once it ends, how many tokens its answer has."""
+
+    hidden_states: Sequence[object]
+    finished_len: int | None
 
 
 class ChunkedRequest(Protocol):

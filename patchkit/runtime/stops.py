@@ -55,6 +55,8 @@ def meets_stop(request: GeneratedRequest, tokens: int) -> bool:
     """
     mark_accepted(request, tokens)
     params, end = request.sampling_params, request.finished_len
+    if not all(0 <= token < request.vocab_size for token in request.output_ids[-tokens:]):
+        return False  # The scheduler replaces such tokens after this check, and a tokenizer may refuse them.
     lengths = [length_at_stop(request, text=text) for text in params.stop_strs]
     lengths += [length_at_stop(request, regex=regex) for regex in params.stop_regex_strs]
     return any(length is not None and length <= end for length in lengths)

@@ -449,7 +449,9 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         # Neither a batch above the graph nor sums by which tokens that are as good as each other part.
         _edge("nemotron-h-graph", {"cuda_graph_max_bs": _RUNNING}, "nemotron-h"),
         _edge("nemotron-h-deterministic", _DETERMINISTIC, "nemotron-h"),
-        *(_edge(f"{model}-deterministic", _DETERMINISTIC, model) for model in ("olmo3", "mimo-v2")),
+        _edge("mimo-v2-deterministic", _DETERMINISTIC, "mimo-v2"),
+        # Its norms of queries and keys round differently in a graph than in a batch above it.
+        _edge("olmo3-deterministic", {**_DETERMINISTIC, "cuda_graph_max_bs": _RUNNING}, "olmo3"),
         _edge("fa3-deepseek-mla-deterministic", {**_FA3, **_DETERMINISTIC}, "deepseek-mla"),
         _edge("qwen3-next-grammar", _MAMBA_BUFFER, "qwen3-next", grammar=True),
         *(

@@ -80,3 +80,23 @@ def test_an_import_comes_above_the_definitions_although_others_are_below() -> No
     theirs = first.replace(b"def note(", b"@os.fspath\ndef note(")
     landing = landed({DESK: first}, {DESK: theirs}, {DESK: base})
     assert (landing.contents[DESK] or b"").startswith(b"import os\n")
+
+
+def test_a_renamed_file_does_not_take_the_place_of_another() -> None:
+    own = {DESK: BASE, "srt/counter.py": b"MINE = 1\n"}
+    theirs = {"srt/counter.py": BASE.replace(b"= True", b"= 1")}
+    landing = landed({DESK: BASE}, theirs, own)
+    assert outcomes(landing) == [("conflict", "the file becomes srt/counter.py, and another is there")]
+    assert landing.contents == {}
+
+
+def test_a_comment_of_the_tree_stays_or_is_a_conflict() -> None:
+    own = b"    book.out = True  # ours\n"
+    ours = BASE.replace(b"    book.out = True\n", own)
+    changed = landed({DESK: BASE}, {DESK: BASE.replace(b"out = True", b"out = 1")}, {DESK: ours})
+    assert b"book.out = 1" in (changed.contents[DESK] or b"")
+    assert b"# ours" in (changed.contents[DESK] or b"")
+    gone = landed({DESK: BASE}, {DESK: BASE.replace(b"    book.out = True\n", b"")}, {DESK: ours})
+    assert outcomes(gone) == [("conflict", "a comment of this tree would be lost")]
+    file = landed({DESK: BASE}, {}, {DESK: ours})
+    assert [outcome for outcome, _ in outcomes(file)] == ["conflict"]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from patchkit.runtime.hidden_states import hidden_states_of
+from patchkit.runtime.hidden_states import hidden_states_of, hidden_states_to_end
 
 STATES = torch.arange(12).view(12, 1)
 
@@ -29,3 +29,8 @@ def test_rows_are_counted_in_draft_tokens_of_the_result_or_else_of_the_worker(
 def test_a_decode_has_one_row_for_a_request() -> None:
     nobody = SimpleNamespace()
     assert hidden_states_of(STATES, 2, 5, nobody, nobody) == [[2]]
+
+
+@pytest.mark.parametrize(("end", "expected"), [(None, [1, 2, 3]), (2, [1, 2]), (0, [1])])
+def test_an_answer_of_no_tokens_has_the_states_of_its_prompt(end: int | None, expected: list[int]) -> None:
+    assert hidden_states_to_end(SimpleNamespace(hidden_states=[1, 2, 3], finished_len=end)) == expected

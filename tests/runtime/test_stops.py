@@ -28,7 +28,9 @@ class Characters:
 def request_of(text: str, accepted: int) -> SimpleNamespace:
     """A request that has this text, its last characters in one step."""
     params = SimpleNamespace(stop_str_max_len=LONGEST, stop_regex_max_len=0)
-    request = SimpleNamespace(output_ids=[*map(ord, text)], sampling_params=params, tokenizer=Characters())
+    request = SimpleNamespace(
+        output_ids=[*map(ord, text)], sampling_params=params, tokenizer=Characters(), vocab_size=0x110000
+    )
     mark_accepted(request, accepted)
     return request
 
@@ -74,3 +76,13 @@ def test_a_stop_of_either_kind_is_met_within_the_step_and_the_answer(
     for strings, regexes in ((["ab"], []), ([], ["ab"])):
         request.sampling_params.stop_strs, request.sampling_params.stop_regex_strs = strings, regexes
         assert meets_stop(request, tokens) is met
+
+
+@pytest.mark.parametrize("token", [-1, 0x110000])
+def test_a_token_that_the_scheduler_is_about_to_replace_is_not_decoded(token: int) -> None:
+    request = request_of("cab", 2)
+    request.finished_len = 3
+    vars(request.sampling_params).update(stop_strs=["a"], stop_regex_strs=[])
+    assert meets_stop(request, 2)
+    request.output_ids[-1] = token
+    assert not meets_stop(request, 2)

@@ -157,7 +157,12 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
             return examination.absent(f"expected `{said}` among the {self.list}, which is not there")
         if len(first) > 1 or after == before:
             return examination.ambiguous(sites.several(scope, [place.owner.path for place in first]))
-        return examination.ready(lambda: _made(scope, first[0], come, note))
+        try:
+            made = _made(scope, first[0], come, note)
+        except cst.CSTValidationError:
+            text = next(iter((*self.find, *self.code)))
+            return examination.absent(f"with `{text}` changed, the {self.list} would not be valid Python")
+        return examination.ready(lambda: made)
 
     def _is_of(self, scope: Scope, owner: _List) -> bool:
         if not self.of:

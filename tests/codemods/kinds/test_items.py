@@ -41,6 +41,18 @@ def test_items_change_in_lists(source: str, keys: dict[str, object], after: str)
     assert made(source, keys) == after
 
 
+@pytest.mark.parametrize(
+    ("source", "keys"),
+    [
+        ("from m import a", {"list": "names", "find": ["a"], "of": "m"}),
+        ("x = {1}", {"list": "elements", "find": ["1"], "of": "x"}),
+        ("f(b=1)", {"list": "arguments", "code": ["a"], "behind": "b=1", "of": "f"}),
+    ],
+)
+def test_what_would_be_no_python_is_a_conflict(source: str, keys: dict[str, object]) -> None:
+    check_noop(edit("items", **keys), source, Standing.ABSENT, reason="would not be valid Python")
+
+
 def test_a_keyword_argument_comes_last_where_its_neighbours_are_gone() -> None:
     keys: dict[str, object] = {"list": "arguments", "code": ["days=14"], "behind": "to=reader", "of": "lend"}
     assert made("lend(book)", keys) == "lend(book, days=14)"
