@@ -414,9 +414,9 @@ def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork) -> None:
         )
         touched = {change.file for change in plan.changes if name in change.patches}
         words = (file, site, "places match")
-        # One that edits what another writes conflicts there as well, if that one conflicts.
-        here = [edit.reason for edit in status.edits if edit.state is State.CONFLICT]
-        said = any(all(word in reason for word in words) for reason in (status.reason, *here))
+        # One that edits what a required patch writes finds nothing there, if that one conflicts at the site.
+        required = [of[other].reason for other in status.patch.requires if other in of]
+        said = any(all(word in reason for word in words) for reason in (status.reason, *required))
         if status.state is not State.CONFLICT or touched or not said:
             faults.append((name, file, site, status.state, status.reason))
     assert faults == []
