@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.driven.fixtures import without_and_with
+from support.driven.fixtures import without_and_with_each
 from support.driven.trees import DrivenTree
 
 if TYPE_CHECKING:
@@ -25,14 +25,7 @@ BEFORE_IMAGE = CHUNK | {"prompt": [10, 11, 12, 5000, 14]}
 TAKEN_BACK = {"prompt": [20, 21], "output": [22, 23], "start": 0, "end": 4}
 
 
-@pytest.fixture(scope="module", params=["0.5.11", "0.5.12.post1"])
-def before_and_after(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DrivenTree, DrivenTree]]:
-    """A release that lacks the patch as it is, and with it."""
-    folder = tmp_path_factory.mktemp("driven")
-    with without_and_with(releases, folder, request.param, "26800") as both:
-        yield both
+before_and_after = without_and_with_each("26800", ["0.5.11", "0.5.12.post1"])
 
 
 @pytest.fixture(scope="module")

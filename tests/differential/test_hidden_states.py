@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from support.driven.fixtures import without_and_with
+from support.driven.fixtures import without_and_with_each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.driven.trees import DrivenTree
-    from support.releases import Releases
 
 STRIDE = 4
 
 
-@pytest.fixture(scope="module", params=["0.5.11", "0.5.12.post1", "0.5.13.post1"])
-def before_and_after(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DrivenTree, DrivenTree]]:
-    """A release that lacks the patch as it is, and with it."""
-    folder = tmp_path_factory.mktemp("driven")
-    with without_and_with(releases, folder, request.param, "28496") as both:
-        yield both
+before_and_after = without_and_with_each("28496", ["0.5.11", "0.5.12.post1", "0.5.13.post1"])
 
 
 def test_a_request_gets_the_states_of_the_tokens_that_it_accepted(

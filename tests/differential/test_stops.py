@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.driven.fixtures import without_and_with
+from support.driven.fixtures import without_and_with_each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.driven.trees import DrivenTree
-    from support.releases import Releases
 
 BEFORE = ("0.5.11", "0.5.12.post1", "0.5.13.post1")
 EOS = 2
@@ -21,14 +18,7 @@ STOP = {"stop": ["END"]}
 REGEX = {"stop_regex": ["E.?D"]}
 
 
-@pytest.fixture(scope="module", params=BEFORE)
-def before_and_after(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DrivenTree, DrivenTree]]:
-    """A release that lacks the patch as it is, and with it."""
-    folder = tmp_path_factory.mktemp("driven")
-    with without_and_with(releases, folder, request.param, "25980") as both:
-        yield both
+before_and_after = without_and_with_each("25980", BEFORE)
 
 
 @pytest.mark.parametrize("stop", [STOP, REGEX], ids=["string", "regex"])
@@ -126,14 +116,7 @@ def test_what_else_the_detokenizer_takes_off_is_as_it_was(
 GRAMMAR_AT_END = {"grammar": EOS, "stop_token_ids": [12]}
 
 
-@pytest.fixture(scope="module", params=("0.5.11", "0.5.12.post1", "0.5.14", "0.5.16"))
-def ended_by_grammar(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DrivenTree, DrivenTree]]:
-    """A release that lacks the patch as it is, and with it."""
-    folder = tmp_path_factory.mktemp("driven")
-    with without_and_with(releases, folder, request.param, "31738") as both:
-        yield both
+ended_by_grammar = without_and_with_each("31738", ("0.5.11", "0.5.12.post1", "0.5.14", "0.5.16"))
 
 
 def test_a_stop_token_ahead_of_the_token_that_ends_the_grammar_ends_the_answer(

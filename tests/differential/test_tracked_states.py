@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-from support.driven.fixtures import without_and_with
+from support.driven.fixtures import without_and_with_each
 from support.driven.trees import DrivenTree, ProbeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.releases import Releases
 
 RELEASES = ("0.5.11", "0.5.12.post1", "0.5.13", "0.5.14", "0.5.15.post1")
 KINDS = ("cuda", "ascend")
 
 
-@pytest.fixture(scope="module", params=RELEASES)
-def before_and_after(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DrivenTree, DrivenTree]]:
-    """A release as it is, and with the patch."""
-    folder = tmp_path_factory.mktemp("driven")
-    with without_and_with(releases, folder, request.param, "27998") as both:
-        yield both
+before_and_after = without_and_with_each("27998", RELEASES)
 
 
 @pytest.mark.parametrize("kind", KINDS)

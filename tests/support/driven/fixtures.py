@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.driven import trees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from support.releases import Releases
@@ -26,6 +26,20 @@ def without_and_with(
     yield before, after
     before.stop()
     after.stop()
+
+
+def without_and_with_each(patch: str, versions: Sequence[str]) -> Any:
+    """Return a fixture of a module: each of the releases as it is, and with the patch that it lacks."""
+
+    @pytest.fixture(scope="module", params=versions)
+    def before_and_after(
+        request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[tuple[trees.DrivenTree, trees.DrivenTree]]:
+        folder = tmp_path_factory.mktemp("driven")
+        with without_and_with(releases, folder, request.param, patch) as both:
+            yield both
+
+    return before_and_after
 
 
 def pytest_unconfigure() -> None:
