@@ -60,7 +60,7 @@ class Group:
     @property
     def timed(self) -> bool:
         """Whether nothing else may run beside it."""
-        return any(scenario.batch for scenario in self.scenarios)
+        return any(scenario.timed for scenario in self.scenarios)
 
     @property
     def name(self) -> str:
@@ -121,7 +121,7 @@ class Field:
         """Run one scenario in every engine, in turns, and return what each gave."""
         measured = {tree: Measured(tree, started=tree in self.step_events) for tree in self.engines}
         marks = {tree: engine.log.stat().st_size for tree, engine in self.engines.items()}
-        for _ in range(WARM_UP + repeats if scenario.batch else UNTIMED_RUNS):
+        for _ in range(WARM_UP + repeats if scenario.timed else UNTIMED_RUNS):
             for tree, engine in self.engines.items():
                 with self._failing(tree, scenario):
                     reply = engine.run(scenario.requests, logprobs=scenario.logprobs, pause=scenario.pause)

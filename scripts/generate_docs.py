@@ -925,6 +925,22 @@ def releases_timed() -> str:
     return _table(head.split("|"), rows)
 
 
+def releases_rated() -> str:
+    """Return output tokens a second where requests arrive while others run, by tree."""
+    rows = [
+        [
+            *(result["scenario"], result["tree"], result["family"], result["backend"]),
+            *(f"{result['rate']['median']:.0f}", _spread(result["rate_ratio"])),
+            "identical" if result["identical"] else "differ",
+        ]
+        for _, found in _of_releases()
+        for result in found["results"]
+        if result.get("rate") and result["rate_ratio"]
+    ]
+    head = "scenario|tree|model family|backend|output tokens a second|ratio|tokens"
+    return _table(head.split("|"), rows)
+
+
 NEVER = "-"
 """Stands in a table for what never ran."""
 

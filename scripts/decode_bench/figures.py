@@ -101,6 +101,11 @@ def milliseconds_per_step(runs: Sequence[Run], window: slice = slice(None)) -> l
     return [statistics.median(chosen) for chosen in steps if chosen]
 
 
+def output_rates(runs: Sequence[Run]) -> list[float]:
+    """Return each run's output tokens per second, from its first request to its last answer."""
+    return [sum(len(output.tokens) for output in run.outputs) / run.seconds for run in runs]
+
+
 def pair_ratios(reference: Sequence[float], other: Sequence[float]) -> list[float]:
     """Return each measurement over the one of the reference that was made just before it.
 

@@ -18,6 +18,7 @@ from .figures import (
     first_difference,
     largest_logprob_difference,
     milliseconds_per_step,
+    output_rates,
     pair_ratios,
 )
 
@@ -61,6 +62,9 @@ class Result:
     step: Spread | None
     # The same over the first tree's, pair by pair.
     ratio: Spread | None
+    # Output tokens a second of a whole run in which requests arrive, and the same over the first tree's.
+    rate: Spread | None
+    rate_ratio: Spread | None
     # Milliseconds of the steps that the profile is of, in the runs without it: contexts grow from step to
     # step, and the GPU's part of a step with them.
     profiled_step: Spread | None
@@ -101,6 +105,8 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
     runs = measured.runs
     timed = milliseconds_per_step(runs[WARM_UP:]) if scenario.batch else []
     theirs = milliseconds_per_step(reference.runs[WARM_UP:]) if scenario.batch else []
+    rates = output_rates(runs[WARM_UP:]) if scenario.arriving else []
+    their_rates = output_rates(reference.runs[WARM_UP:]) if scenario.arriving else []
     own = [first_difference(runs[0].outputs, run.outputs) for run in runs]
     compared: list[Difference | None] = []
     logprobs = None
@@ -130,6 +136,8 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
         seconds=Spread.of([run.seconds for run in runs]),
         step=Spread.of(timed),
         ratio=Spread.of(pair_ratios(theirs, timed)),
+        rate=Spread.of(rates),
+        rate_ratio=Spread.of(pair_ratios(their_rates, rates)),
         profiled_step=profiled,
         identical=not any(compared) if compared else None,
         reproducible=not any(own),

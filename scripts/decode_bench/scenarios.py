@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from .models import MODELS, VOCABULARY, Option
@@ -97,6 +98,13 @@ class Scenario:
     batch: int | None = None
     # The KV cache is too small for the requests, so that some must be taken back while they run.
     scarce: bool = False
+    # Output tokens per second of the whole run are stated.
+    arriving: bool = False
+
+    @property
+    def timed(self) -> bool:
+        """Whether nothing else may run beside it."""
+        return self.batch is not None or self.arriving
 
     @property
     def label(self) -> str:
@@ -198,6 +206,17 @@ def _random() -> Scenario:
         for _ in range(300)
     ]
     return Scenario("random", requests)
+
+
+def _arriving(name: str, options: Mapping[str, Option], model: str | None = None) -> Scenario:
+    """Return requests that arrive while others run: one at first, then faster until 32 are side by side."""
+    draw = _Draw("arriving")
+    enters = accumulate((max(1, 16 >> i // 12) for i in range(95)), initial=0)
+    requests = [
+        Request(draw.prompt(draw.number(16, 384)), draw.number(64, 256), enters=step) for step in enters
+    ]
+    room = {"cuda_graph_max_bs": 32, "max_running_requests": 32, "context_length": _CONTEXT}
+    return Scenario(name, requests, Server({**options, **room}, {}, model), arriving=True)
 
 
 def _edges(name: str, grammar: bool = False) -> list[Request]:
@@ -444,6 +463,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             for model in ("deepseek-mla", "gpt-oss")
             for scenario in _of_model(model, batches, "fa3-", **_FA3)
         ),
+        _edge("fa3-top-k-4-page-16", {**_FA3, **_TOP_K_4, "page_size": 16}),
         *_straight_on("fa3-top-k-4-straight", {**_FA3, **_TOP_K_4}, batches),
         _edge("qwen3-next-buffer", _MAMBA_BUFFER, "qwen3-next"),
         # Neither a batch above the graph nor sums by which tokens that are as good as each other part.
@@ -454,6 +474,10 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         _edge("olmo3-deterministic", {**_DETERMINISTIC, "cuda_graph_max_bs": _RUNNING}, "olmo3"),
         _edge("fa3-deepseek-mla-deterministic", {**_FA3, **_DETERMINISTIC}, "deepseek-mla"),
         _edge("qwen3-next-grammar", _MAMBA_BUFFER, "qwen3-next", grammar=True),
+        _arriving("arriving", {}),
+        _arriving("fa3-arriving", _FA3),
+        _arriving("fa3-deepseek-mla-arriving", _FA3, "deepseek-mla"),
+        _arriving("qwen3-next-arriving", {}, "qwen3-next"),
         *(
             _long(context, batch, options)
             for context, batch in ((32768, 4), (131072, 1))

@@ -1175,6 +1175,27 @@ def test_a_timed_scenario_has_a_time_and_a_profile(tmp_path: Path, compared: Any
     assert found.accept_length == pytest.approx(39 / 20)
 
 
+def test_requests_that_arrive_are_rated_by_their_tokens_and_the_time_of_the_whole_run(
+    tmp_path: Path, compared: Any
+) -> None:
+    arriving = replace(SMALL, arriving=True)
+    one, two = (trees.contender(name, write_tree(tmp_path / name)) for name in ("one", "two"))
+    (first, second), _ = compared([arriving], one, two)
+    tokens = sum(request.new_tokens for request in SMALL.requests)
+    assert first.runs == second.runs == 4
+    assert first.rate.count == second.rate_ratio.count == 3
+    assert tokens / first.seconds.highest <= first.rate.median <= tokens / first.seconds.lowest
+    assert (first.step, first.profile) == (None, None)
+
+
+def test_from_one_request_to_as_many_as_the_server_takes_run_side_by_side_where_requests_arrive() -> None:
+    chosen = next(each for each in scenarios.scenarios([1]) if each.name == "arriving")
+    entering = [request.enters for request in chosen.requests]
+    assert entering == sorted(entering)
+    assert entering.count(0) == 1
+    assert len(entering) > chosen.server.options["max_running_requests"] == 32
+
+
 def test_an_engine_that_crashes_in_a_scenario_does_not_take_the_others_along(
     tmp_path: Path, compared: Any
 ) -> None:
