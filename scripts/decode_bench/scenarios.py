@@ -472,6 +472,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         _edge("mimo-v2-deterministic", _DETERMINISTIC, "mimo-v2"),
         # Its norms of queries and keys round differently in a graph than in a batch above it.
         _edge("olmo3-deterministic", {**_DETERMINISTIC, "cuda_graph_max_bs": _RUNNING}, "olmo3"),
+        _edge("olmo3-no-graph", {**_DETERMINISTIC, "disable_cuda_graph": True}, "olmo3"),
         _edge("fa3-deepseek-mla-deterministic", {**_FA3, **_DETERMINISTIC}, "deepseek-mla"),
         _edge("qwen3-next-grammar", _MAMBA_BUFFER, "qwen3-next", grammar=True),
         _arriving("arriving", {}),
