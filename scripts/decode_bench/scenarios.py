@@ -463,7 +463,11 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             for model in ("deepseek-mla", "gpt-oss")
             for scenario in _of_model(model, batches, "fa3-", **_FA3)
         ),
-        _edge("fa3-top-k-4-page-2", {**_FA3, **_TOP_K_4, "speculative_num_steps": 6, "page_size": 2}),
+        Scenario(
+            "fa3-top-k-4-page-2",
+            _mixture("fa3-top-k-4-page-2"),
+            Server({**_FA3, **_TOP_K_4, "speculative_num_steps": 6, "page_size": 2}),
+        ),
         *_straight_on("fa3-top-k-4-straight", {**_FA3, **_TOP_K_4}, batches),
         _edge("qwen3-next-buffer", _MAMBA_BUFFER, "qwen3-next"),
         # Neither a batch above the graph nor sums by which tokens that are as good as each other part.
