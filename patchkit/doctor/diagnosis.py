@@ -12,13 +12,15 @@ import msgspec
 
 from patchkit.audit.reach import Reach
 from patchkit.audit.runners import Audited
-from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, makers, outcomes
+from patchkit.doctor import fixes
+from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, makers, outcomes, without_speculation
 from patchkit.doctor.worth import Worth, worth
 from patchkit.patchset import runs
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
 from patchkit.tree import mirror
-from patchkit.tree.index import read_sources
+from patchkit.tree.index import Program, read_sources
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
@@ -138,9 +140,9 @@ class _Server:
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """``kept`` if any keeper keeps the mirror; ``worth`` is what freeing it was measured to be, where it can be.
+    """A server's verdict: ``kept`` if any keeper keeps the mirror, and the measured ``worth`` of freeing it.
 
-    A server that is ``refused`` comes to nothing else.
+    ``fixes`` are those that the tree lacks and the server needs. Of a server that is ``refused`` nothing else is known.
     """
 
     kept: bool
@@ -150,6 +152,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     worth: tuple[Worth, ...]
     notes: tuple[str, ...]
     refused: Refused | None = None
+    fixes: tuple[Fix, ...] = ()
 
 
 def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[PatchStatus]]) -> Diagnosis:
@@ -158,7 +161,13 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         return _refusal(launch.refused.why, launch.refused.where)
     statuses = status()
     if not launch.get("speculative_algorithm"):
-        return Diagnosis(False, _NOTHING, (), (), (), ())
+        missing = fixes.lacking(statuses)
+        if not missing:
+            return Diagnosis(False, _NOTHING, (), (), (), ())
+        plain = without_speculation(Program(read_sources(tree)), launch)
+        if plain.refused is not None:
+            return _refusal(plain.refused.why, plain.refused.where)
+        return Diagnosis(False, _NOTHING, (), (), (), (), fixes=tuple(fixes.needed([plain], missing)))
     program = Audited(read_sources(tree))
     server = _Server(program, launch, {})
     found = server.found
@@ -197,6 +206,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         keepers,
         worth(decode) if freed else (),
         tuple(notes),
+        fixes=tuple(fixes.needed([outcome for _, outcome in found], statuses)),
     )
 
 

@@ -6,6 +6,7 @@ import ast
 import functools
 import itertools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +22,16 @@ from patchkit.doctor.evaluate import (
     Unknown,
     explore,
     is_named,
+    is_plain,
 )
 from patchkit.doctor.options import Refusal
+from patchkit.patchset import condition
 from patchkit.tree import mirror
 from patchkit.tree.index import Class
 from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from patchkit.doctor.options import Launch
     from patchkit.tree.index import Function, Program
@@ -105,11 +108,15 @@ class Role:
     reads: bool
 
 
+_Started = tuple[Refusal | None, Mapping[str, Any]]
+
+
 @dataclass
 class Outcome:
-    """What a server with one kind of model comes to; ``refused`` says why it would not start.
+    """The diagnosis of a server with one kind of model; ``refused`` is the error with which it ends.
 
-    ``answer`` is what the tree's own decision returns, None where nothing is asked.
+    ``answer`` is the value of the tree's own decision, None if the tree has none. ``settled`` are the settings after
+    the start, ``condition.UNKNOWN`` for a value that is not known before it.
     """
 
     kept: bool
@@ -120,6 +127,7 @@ class Outcome:
     unnamed: bool = False
     refused: Refusal | None = None
     answer: bool | None = None
+    settled: Mapping[str, Any] = field(default_factory=dict)
 
 
 def outcomes(
@@ -133,6 +141,11 @@ def outcomes(
     found = explore(lambda answers: _Server(program, launch, answers, shared).outcome())
     starting = [(answers, outcome) for answers, outcome in found if outcome.refused is None]
     return starting or found
+
+
+def without_speculation(program: Program, launch: Launch) -> Outcome:
+    """Return the outcome of a launch without speculation, in which no backend is made."""
+    return _Server(program, launch, {}, {}).settled()
 
 
 def makers(program: Program) -> dict[str, Function]:
@@ -303,13 +316,21 @@ class _Server:
             found = self._outcome()
         except STRANGE:
             # Of a server that does not start nobody can tell the rest.
-            refused = self._refusal()
+            refused, _ = self._started()
             if refused is None:
                 raise
             return Outcome(kept=True, refused=refused)
         # Settings are settled before backends are made.
-        found.refused = self._refusal() or found.refused
+        refused, found.settled = self._started()
+        found.refused = refused or found.refused
         return found
+
+    def settled(self) -> Outcome:
+        """Return the settings that a server without speculation settles on, and the backends that it runs."""
+        refused, settled = self._started()
+        sides = zip(("prefill", "decode"), self._sides(), strict=True)
+        roles = tuple(Role(role, name, "", reads=True) for role, name in sides)
+        return Outcome(kept=True, roles=roles, refused=refused, settled=settled)
 
     def _outcome(self) -> Outcome:
         overlap = not self._setting("disable_overlap_schedule")
@@ -430,15 +451,15 @@ class _Server:
 
     # What it refuses as it starts.
 
-    def _refusal(self) -> Refusal | None:
+    def _started(self) -> _Started:
         launch = self._launch
         asked = {fact: so for fact, so in self._answers.items() if fact in (_MLA, _LLAMA)}
         start = tuple(map(frozenset, (launch.given.items(), launch.environment.items(), asked.items())))
-        found: Refusal | None = self._machine.remembered(("refused", start), self._refused)
+        found: _Started = self._machine.remembered(("started", start), self._start)
         return found
 
-    def _refused(self) -> Refusal | None:
-        """Return what certainly stops the server while it settles its settings."""
+    def _start(self) -> _Started:
+        """Return the error that certainly ends the server while it settles its settings, or the settled settings."""
         architecture = _LLAMA_FOR_CAUSAL_LM if self._answers.get(_LLAMA) else _NO_SUCH
         model, draft = (
             Thing(
@@ -467,10 +488,12 @@ class _Server:
                 if method is not None:
                     machine.call(method)
         except RefusedError as error:
-            return Refusal(str(error), error.where, error.filled)
+            return Refusal(str(error), error.where, error.filled), {}
         except UnendingError:
-            return None
-        return None
+            return None, dict.fromkeys(settings.values, condition.UNKNOWN)
+        return None, {
+            name: value if is_plain(value) else condition.UNKNOWN for name, value in settings.values.items()
+        }
 
     def _decided(self, question: str) -> bool | None:
         """Answer a question about the model if it was asked before: as it was answered then."""
