@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from patchkit.doctor.diagnosis import Diagnosis
+    from patchkit.doctor.fixes import Fix
 
 _Said = TypeVar("_Said")
 
@@ -58,6 +59,21 @@ def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> 
     return sorted(found.items(), key=lambda item: item[0] != "")
 
 
+def _say_fixes(fixes: Sequence[Fix], tree: Path) -> None:
+    from patchkit.cli import console
+    from patchkit.findings.printable import escaped
+
+    if fixes:
+        console.say("\nFixes that this tree lacks and this server needs:")
+    for fix in fixes:
+        concerns = f" ({fix.concerns})" if fix.concerns else ""
+        console.say(f"  [yellow]![/] {escaped(fix.patch)}: {escaped(fix.symptom + concerns)}")
+        released = f"; fixed upstream in {fix.fixed_in}" if fix.fixed_in else ""
+        conflict = f"conflicts with this tree: `patchkit diff {tree} {fix.patch}` shows where"
+        way = conflict if fix.conflict else f"`patchkit apply {tree} {fix.patch}`"
+        console.say(f"      {escaped(way + released)}")
+
+
 def _say(diagnosis: Diagnosis, tree: Path) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
@@ -98,6 +114,7 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
             console.say(f"  {one.role:13} {escaped(one.backend):12} {classes}{mark}")
     for note in diagnosis.notes:
         console.say(f"\n{escaped(note)}")
+    _say_fixes(diagnosis.fixes, tree)
     if diagnosis.worth:
         console.say(
             "\nTime per step where the mirror is freed, with every patch, divided by the unpatched release's "

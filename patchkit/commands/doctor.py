@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from patchkit.commands.status import status
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def doctor(tree: CheckoutTree, patches: PatchSet, words: Sequence[str], settings: bytes = b"") -> Diagnosis:
-    """Return which components of a server on ``tree`` need the CPU mirror, why, and how to do without it.
+    """Return which components of a server on ``tree`` need the CPU mirror, why, and which patches or options free it.
 
     ``words`` are the server's options or its launch command, ``settings`` a ``ServerArgs`` JSON. Raise UsageError for
     an option that the tree's server does not have.
     """
     launch = Arguments(tree).launch(words, settings)
-    return diagnose(tree, launch, status(tree, patches))
+    return diagnose(tree, launch, functools.partial(status, tree, patches))

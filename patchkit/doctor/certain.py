@@ -21,6 +21,7 @@ from patchkit.doctor.evaluate import (
     Unknown,
     is_named,
     is_plain,
+    message,
     said,
 )
 from patchkit.tree.index import last_name
@@ -45,11 +46,15 @@ _MUTATES = frozenset(
 
 
 class RefusedError(Exception):
-    """What is evaluated certainly raises; ``where`` is the file and line."""
+    """The evaluated code certainly raises; ``where`` is the file and line.
 
-    def __init__(self, why: str, where: str) -> None:
+    ``filled`` is False if the message contains values that are not known.
+    """
+
+    def __init__(self, why: str, where: str, filled: bool = True) -> None:
         super().__init__(why)
         self.where = where
+        self.filled = filled
 
 
 class UnendingError(Exception):
@@ -61,10 +66,10 @@ class _UndecidedError(Exception):
 
 
 class _IncomparableError(Exception):
-    """A number and nothing at all are put in order."""
+    """Two values that have no order are compared; the text is Python's."""
 
 
-_ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+_SIGNS: dict[type[ast.cmpop], str] = {ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<="}
 _UNEVALUATED = (*STRANGE, RaisedError, _UndecidedError)
 
 
@@ -120,8 +125,10 @@ class Certain(Machine):
                 raise _UndecidedError
             return found is (op is ast.In)
         right = self._worth(right)
-        if op in _ORDERS and _is_unordered(left, right) and not (self._doubts or self._silent):
-            raise _IncomparableError
+        if op in _SIGNS and _is_unordered(left, right) and not (self._doubts or self._silent):
+            raise _IncomparableError(
+                f"{_SIGNS[op]!r} not supported between instances of {_kind(left)!r} and {_kind(right)!r}"
+            )
         if not _tells(left, right):
             return super()._compared(Unknown(said(left)), op, Unknown(said(right)))
         return super()._compared(left, op, right)
@@ -159,9 +166,10 @@ class Certain(Machine):
     def _eval_compare(self, node: ast.Compare, frame: Frame) -> Any:
         try:
             return super()._eval_compare(node, frame)
-        except _IncomparableError:
-            why = f"TypeError: None is no number: {ast.unparse(node)}"
-            raise RefusedError(why, f"{frame.module.file}:{node.lineno}") from None
+        except _IncomparableError as error:
+            raise RefusedError(
+                f"TypeError: {error}: {ast.unparse(node)}", f"{frame.module.file}:{node.lineno}"
+            ) from None
 
     def _values(self, value: Any) -> list[Any]:
         if isinstance(value, (dict, frozenset, list, range, set, str, tuple)) and len(value) <= _LONG:
@@ -176,9 +184,6 @@ class Certain(Machine):
             return super()._eval(node, frame)
         except _UNEVALUATED:
             return Unknown(ast.unparse(node))
-
-    def _eval_joinedstr(self, node: ast.JoinedStr, _: Frame) -> Any:
-        return Unknown(ast.unparse(node))
 
     def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
         held = self._condition(node.test, frame)
@@ -250,7 +255,7 @@ class Certain(Machine):
             if self._doubts or self._silent:
                 return Returned(None)
             raised = self._raised(statement, frame)
-            raise RefusedError(str(raised), raised.where)
+            raise RefusedError(str(raised), raised.where, raised.filled)
         if isinstance(statement, ast.Assert):
             self._assert(statement, frame)
             return None
@@ -284,8 +289,11 @@ class Certain(Machine):
 
     def _assert(self, statement: ast.Assert, frame: Frame) -> None:
         if self._condition(statement.test, frame) is False and not (self._doubts or self._silent):
-            said = self._text(statement.msg or statement.test, frame)
-            raise RefusedError(f"AssertionError: {said}", f"{frame.module.file}:{statement.lineno}")
+            where = f"{frame.module.file}:{statement.lineno}"
+            if statement.msg is None:
+                raise RefusedError(f"AssertionError: {ast.unparse(statement.test)}", where)
+            why, filled = message("AssertionError", [self._text(statement.msg, frame)])
+            raise RefusedError(why, where, filled)
 
     def _in_doubt(self, frame: Frame, *blocks: Sequence[ast.stmt]) -> None:
         """Evaluate blocks none of which certainly runs."""
@@ -471,10 +479,14 @@ def _tells(one: Any, other: Any) -> bool:
 
 
 def _is_unordered(one: Any, other: Any) -> bool:
-    """Say whether one of two values is a number and the other is None."""
-    return (one is None and isinstance(other, (int, float))) or (
-        other is None and isinstance(one, (int, float))
-    )
+    """Return whether one of two values is a number and the other is None or a text."""
+    numbers = [isinstance(each, (int, float)) for each in (one, other)]
+    others = [each is None or isinstance(each, str) for each in (one, other)]
+    return (numbers[0] and others[1]) or (numbers[1] and others[0])
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
 
 
 def _logs(node: ast.expr) -> bool:

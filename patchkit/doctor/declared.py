@@ -22,11 +22,15 @@ _USUAL = f"{sglang.SERVING}/server_args.py"
 
 @dataclass(frozen=True)
 class Declared:
-    """The class of a server's settings; ``fields`` are the annotated ones, those of ``parts`` behind its own."""
+    """The class of a server's settings, and the ``parts`` that it is assembled from.
+
+    ``fields`` are the annotated fields of the class and then those of the parts; ``owners`` has the class of each.
+    """
 
     cls: Class
     parts: tuple[Class, ...]
     fields: dict[str, ast.AnnAssign]
+    owners: dict[str, Class]
 
     @property
     def file(self) -> str:
@@ -53,17 +57,19 @@ def declared(index: Index, files: Callable[[], Iterable[tuple[str, bytes]]], tre
     cls = _usual(index) or _anywhere(index, files(), tree)
     parts = tuple(_parts(index, cls))
     fields: dict[str, ast.AnnAssign] = {}
+    owners: dict[str, Class] = {}
     for part in (cls, *parts):
         for known in index.mro(part):
             for item in known.node.body:
                 if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                     fields.setdefault(item.target.id, item)
+                    owners.setdefault(item.target.id, known)
     if not fields:
         raise TreeError(
             f"{tree}: {SETTINGS} in {cls.module.file} declares no field, in its body, its bases or a class that it is "
             "assembled from: doctor cannot tell which options this tree's server has."
         )
-    return Declared(cls, parts, fields)
+    return Declared(cls, parts, fields, owners)
 
 
 def _function(index: Index, dotted: str) -> Function | None:

@@ -12,19 +12,21 @@ import msgspec
 
 from patchkit.audit.reach import Reach
 from patchkit.audit.runners import Audited
-from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, makers, outcomes
+from patchkit.doctor import fixes
+from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, makers, outcomes, without_speculation
 from patchkit.doctor.worth import Worth, worth
 from patchkit.patchset import runs
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
 from patchkit.tree import mirror
-from patchkit.tree.index import read_sources
+from patchkit.tree.index import Program, read_sources
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from patchkit.doctor.options import Launch
+    from patchkit.doctor.options import Launch, Refusal
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -46,14 +48,13 @@ _NAMES_OF_BACKENDS = (
     "speculative_draft_attention_backend",
 )
 _TOP_K = "speculative_eagle_topk"
-# What no server of its kind does without, what sglang takes all of or none, and what it chooses by the GPU if left out.
-_KEPT = frozenset(
-    {
-        *("model_path", "speculative_algorithm", "speculative_draft_model_path"),
-        *(_TOP_K, "speculative_num_steps", "speculative_num_draft_tokens"),
-        *("attention_backend", *_NAMES_OF_BACKENDS),
-    }
-)
+# Without these it is no server of its kind.
+_REQUIRED = frozenset({"model_path", "speculative_algorithm", "speculative_draft_model_path"})
+# Of the first three sglang accepts all or none, and the others it chooses by the GPU if they are left out.
+_KEPT = _REQUIRED | {
+    *(_TOP_K, "speculative_num_steps", "speculative_num_draft_tokens"),
+    *("attention_backend", "prefill_attention_backend", "decode_attention_backend"),
+}
 _V2 = "SGLANG_ENABLE_SPEC_V2"
 _FALSE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False")
 _TRUE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = True")
@@ -139,9 +140,9 @@ class _Server:
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """``kept`` if any keeper keeps the mirror; ``worth`` is what freeing it was measured to be, where it can be.
+    """A server's verdict: ``kept`` if any keeper keeps the mirror, and the measured ``worth`` of freeing it.
 
-    A server that is ``refused`` comes to nothing else.
+    ``fixes`` are those that the tree lacks and the server needs. Of a server that is ``refused`` nothing else is known.
     """
 
     kept: bool
@@ -151,20 +152,30 @@ class Diagnosis(msgspec.Struct, frozen=True):
     worth: tuple[Worth, ...]
     notes: tuple[str, ...]
     refused: Refused | None = None
+    fixes: tuple[Fix, ...] = ()
 
 
-def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]) -> Diagnosis:
-    """Return what a launch comes to on a tree, whose patches have ``statuses``; nothing is imported."""
+def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[PatchStatus]]) -> Diagnosis:
+    """Return the diagnosis of a launch on a tree whose patches have the ``status``; nothing is imported."""
+    if launch.refused is not None:
+        return _refusal(launch.refused.why, launch.refused.where)
+    statuses = status()
     if not launch.get("speculative_algorithm"):
-        return Diagnosis(False, _NOTHING, (), (), (), ())
+        missing = fixes.lacking(statuses)
+        if not missing:
+            return Diagnosis(False, _NOTHING, (), (), (), ())
+        plain = without_speculation(Program(read_sources(tree)), launch)
+        if plain.refused is not None:
+            return _refusal(plain.refused.why, plain.refused.where)
+        return Diagnosis(False, _NOTHING, (), (), (), (), fixes=tuple(fixes.needed([plain], missing)))
     program = Audited(read_sources(tree))
     server = _Server(program, launch, {})
     found = server.found
     usual = found[0][1]
     notes = [_ASSUMPTION] if _unnamed(launch) else []
     if usual.refused is not None:
-        refused = Refused(usual.refused.why, usual.refused.where, tuple(_starting(server)))
-        return Diagnosis(False, _REFUSED, (), (), (), tuple(notes), refused)
+        given = "" if usual.refused.filled else _blamed(server, usual.refused)
+        return _refusal(f"{usual.refused.why}{given}", usual.refused.where, _starting(server), notes)
     keepers = tuple(_keepers(server, statuses))
     if usual.kept:
         notes += _instead(server)
@@ -195,7 +206,29 @@ def diagnose(tree: CheckoutTree, launch: Launch, statuses: Sequence[PatchStatus]
         keepers,
         worth(decode) if freed else (),
         tuple(notes),
+        fixes=tuple(fixes.needed([outcome for _, outcome in found], statuses)),
     )
+
+
+def _refusal(why: str, where: str, remedies: Iterable[str] = (), notes: Sequence[str] = ()) -> Diagnosis:
+    refused = Refused(why, where, tuple(remedies))
+    return Diagnosis(False, _REFUSED, (), (), (), tuple(notes), refused)
+
+
+def _blamed(server: _Server, refusal: Refusal) -> str:
+    """Return the given options without which the tree raises no such error, with their values, in brackets."""
+    launch = server.launch
+    named = [
+        f"{_option(name)} {launch.given[name]}"
+        for name in sorted(launch.given.keys() - _REQUIRED)
+        if _refused_at(server, launch.without(name)) != refusal.where
+    ]
+    return f" ({_listed(named)})" if named else ""
+
+
+def _refused_at(server: _Server, launch: Launch) -> str:
+    refused = outcomes(server.program, launch, server.memory)[0][1].refused
+    return refused.where if refused is not None else ""
 
 
 def _starting(server: _Server) -> Iterator[str]:
@@ -203,7 +236,7 @@ def _starting(server: _Server) -> Iterator[str]:
     yield from server.freed_by_one_branch(lambda outcome: outcome.refused is not None)
     launch = server.launch
     for name in sorted(launch.given.keys() - _KEPT):
-        if outcomes(server.program, launch.without(name), server.memory)[0][1].refused is None:
+        if not _refused_at(server, launch.without(name)):
             yield f"leave out {_option(name)}"
 
 

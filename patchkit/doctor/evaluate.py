@@ -6,6 +6,7 @@ What no option tells is ``Unknown``. A condition that asks one is a question; ``
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,15 +45,21 @@ _OPPOSITE = {ast.NotEq: ast.Eq, ast.NotIn: ast.In, ast.IsNot: ast.Is}
 _NAMED = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.Is: "is"}
 
 
+UNKNOWN_TEXT = "…"
+"""Stands in a message for a value that is not known."""
 STRANGE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
 
 
 class RaisedError(Exception):
-    """The evaluated code raises: a server that is started so does not start; ``where`` is the file and line."""
+    """The evaluated code raises, so the server does not start; ``where`` is the file and line.
 
-    def __init__(self, why: str, where: str = "") -> None:
+    ``filled`` is False if the message contains values that are not known.
+    """
+
+    def __init__(self, why: str, where: str = "", filled: bool = True) -> None:
         super().__init__(why)
         self.where = where
+        self.filled = filled
 
 
 @dataclass(frozen=True)
@@ -180,10 +187,13 @@ class Machine:
         if isinstance(called, Bound):
             known = self._known.get(called.function.name)
             if known is not None and called.receiver is None:
-                return known(self, *args, **named)
+                answer = known(self, *args, **named)
+                if answer is not NotImplemented:
+                    return answer
             received = args if called.receiver is None else (called.receiver, *args)
             return self._run(called.function, received, named)
-        return called(self, *args, **named) if callable(called) else Unknown(f"{said(called)}()")
+        answer = called(self, *args, **named) if callable(called) else NotImplemented
+        return Unknown(f"{said(called)}()") if answer is NotImplemented else answer
 
     def attribute(self, owner: Any, name: str) -> Any:
         """Return an attribute; AttributeError where there is none."""
@@ -201,7 +211,9 @@ class Machine:
             return owner.attribute_of(self, name)
         if isinstance(owner, (str, dict, list, set)) and name in _OF_PLAIN:
             method = getattr(owner, name)
-            return lambda _, *args: method(*args)
+            return lambda _, *args, **named: method(*args, **named)
+        if isinstance(owner, str) and name in ("format", "join"):
+            return functools.partial(_formatted, getattr(owner, name))
         raise AttributeError(name)
 
     def method_of(self, cls: Class | None, name: str, receiver: Any) -> Bound | None:
@@ -549,22 +561,33 @@ class Machine:
 
     def _raised(self, statement: ast.Raise, frame: Frame) -> RaisedError:
         raised = statement.exc
-        kind, said = ast.unparse(raised) if raised is not None else "raise", ""
+        kind, texts = raised, []
         if isinstance(raised, ast.Call):
-            kind, said = ast.unparse(raised.func), " ".join(self._text(arg, frame) for arg in raised.args)
-        return RaisedError(f"{kind}: {said}" if said else kind, f"{frame.module.file}:{statement.lineno}")
+            kind, texts = raised.func, [self._text(arg, frame) for arg in raised.args]
+        name = ast.unparse(kind) if kind is not None else ""
+        name = name if name.rpartition(".")[2][:1].isupper() else "an exception"  # Otherwise a variable.
+        why, filled = message(name, texts)
+        return RaisedError(why, f"{frame.module.file}:{statement.lineno}", filled)
 
     def _text(self, node: ast.expr, frame: Frame) -> str:
-        """Return what a message says, with the expression where a value is not known."""
+        """Return the text of an expression, with ``UNKNOWN_TEXT`` for each part whose value is not known."""
         if isinstance(node, ast.JoinedStr):
             return "".join(self._text(part, frame) for part in node.values)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self._text(node.left, frame) + self._text(node.right, frame)
+        shown, form = node, ""
         if isinstance(node, ast.FormattedValue):
-            value = self._eval(node.value, frame)
-            shown = repr(value) if node.conversion == ord("r") else str(value)
-            return shown if is_plain(value) else f"{{{ast.unparse(node.value)}}}"
-        if isinstance(node, ast.Constant):
-            return str(node.value)
-        return ast.unparse(node)
+            shown = node.value
+            form = self._text(node.format_spec, frame) if node.format_spec is not None else ""
+        value = self._eval(shown, frame)
+        if not is_plain(value):
+            return UNKNOWN_TEXT
+        if isinstance(node, ast.FormattedValue) and node.conversion == ord("r"):
+            value = repr(value)
+        try:
+            return format(value, form)
+        except (TypeError, ValueError):
+            return UNKNOWN_TEXT
 
     def _try(self, statement: ast.Try, frame: Frame) -> Returned | None:
         try:
@@ -590,6 +613,10 @@ class Machine:
                 owner.assign(target.attr, value)
 
     # Expressions.
+
+    def _eval_joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Any:
+        text = self._text(node, frame)
+        return Unknown(ast.unparse(node)) if UNKNOWN_TEXT in text else text
 
     def _eval(self, node: ast.expr, frame: Frame) -> Any:
         evaluate = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
@@ -795,6 +822,18 @@ _OF_PLAIN = frozenset(
         *("strip", "upper", "values"),
     }
 )
+
+
+def _formatted(method: Callable[..., str], _: Machine, *args: Any, **named: Any) -> Any:
+    known = all(map(is_plain, (*args, *named.values())))
+    return method(*args, **named) if known else Unknown(f"{method.__name__}()")
+
+
+def message(kind: str, texts: Sequence[str]) -> tuple[str, bool]:
+    """Return the message of an exception, and whether all of it is known."""
+    text = " ".join(texts)
+    filled = UNKNOWN_TEXT not in text
+    return (f"{kind}: {text}" if text.replace(UNKNOWN_TEXT, "").strip() else kind), filled
 
 
 def _constants(module: Module) -> dict[str, ast.expr]:

@@ -1,13 +1,14 @@
-"""What a server is started with: its command line, ``--config`` or ``ServerArgs`` JSON, by what the tree declares."""
+"""Read a server's launch command, ``--config`` file or ``ServerArgs`` JSON by the options that the tree declares."""
 
 from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import itertools
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,9 @@ from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from patchkit.tree.index import Module
     from patchkit.tree.tree import Tree
 
 # What runs a container, and in which the server is started by words further on.
@@ -33,37 +35,103 @@ _LAUNCHER = re.compile(r"launch_server|sglang serve ")
 # Where a shell's own words begin: what they say is not the server's.
 _SHELL = re.compile(r"[0-9]?>|[|&;]")
 _FLAGS = {"store_true": True, "store_false": False, "BooleanOptionalAction": True}
+_ANNOTATED = frozenset({"A", "Annotated"})
+_WRAPPERS = frozenset({"Optional", "Union", "List", "list"})
 
 Value = str | bool | int | float | None
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """The error with which a tree's server ends instead of starting, and the file and line that raise it.
+
+    ``filled`` is False if the message contains values that are not known before the start.
+    """
+
+    why: str
+    where: str
+    filled: bool = True
+
+
+@dataclass(frozen=True)
 class Launch:
-    """What a server is started with: ``given`` by whoever starts it, the rest as the tree's defaults have it."""
+    """A server's ``given`` settings, the tree's defaults for the others, and its environment.
+
+    ``refused`` is the error of the command line's parser, which the server reports before any other.
+    """
 
     given: Mapping[str, Value]
     defaults: Mapping[str, Value]
     environment: Mapping[str, str]
+    refused: Refusal | None = None
 
     def get(self, name: str) -> Value:
-        """Return a setting by its name in ``ServerArgs``, None where the tree has no such setting."""
+        """Return a setting by its name in ``ServerArgs``, None if the tree has no such setting."""
         return self.given[name] if name in self.given else self.defaults.get(name)
 
     def with_settings(self, settings: Mapping[str, Value]) -> Launch:
-        """Return the same start with other settings, those that the tree has."""
+        """Return the same launch with other settings; those that the tree lacks are ignored."""
         known = {name: value for name, value in settings.items() if name in self.defaults}
         return Launch({**self.given, **known}, self.defaults, self.environment)
 
     def without(self, name: str) -> Launch:
-        """Return the same start with one setting left to its default."""
+        """Return the same launch with the default of one setting."""
         given = {each: value for each, value in self.given.items() if each != name}
         return Launch(given, self.defaults, self.environment)
 
 
 @dataclass(frozen=True)
 class _Option:
+    """An option's setting, the value of a bare flag, and what the parser checks of a value.
+
+    ``type`` is the name of the type that a value is converted to, empty if it is unknown; ``choices`` is None if any
+    value is accepted or if the accepted ones are unknown.
+    """
+
     field: str
     flag: Value
+    names: tuple[str, ...] = ()
+    type: str = ""
+    choices: tuple[Value, ...] | None = None
+    where: str = ""
+
+    def value(self, text: str) -> Value:
+        """Return a value as the parser converts it. Raise _RefusedError with the parser's message for a wrong one."""
+        try:
+            value: Value = _TYPES[self.type](text)
+        except ValueError:
+            raise _RefusedError(f"argument {self}: invalid {self.type} value: {text!r}", self.where) from None
+        if self.choices is None or value in self.choices:
+            return value
+        known = ", ".join(map(str, self.choices))
+        why = f"argument {self}: invalid choice: {value!r} (choose from {known})"
+        raise _RefusedError(why, self.where, text)
+
+    def __str__(self) -> str:
+        return "/".join(self.names)
+
+
+@dataclass(frozen=True)
+class _Declaration:
+    """An option's names, the call that declares it, the module of that call, and the type of its field."""
+
+    names: tuple[str, ...]
+    call: ast.Call | None
+    module: Module
+    line: int
+    annotation: ast.expr | None = None
+
+    @cached_property
+    def keywords(self) -> dict[str | None, ast.expr]:
+        """The keyword arguments of the call."""
+        return {word.arg: word.value for word in self.call.keywords} if self.call is not None else {}
+
+
+class _RefusedError(Exception):
+    def __init__(self, why: str, where: str, choice: str = "") -> None:
+        super().__init__(why)
+        self.refusal = Refusal(why, where)
+        self.choice = choice
 
 
 class Arguments:
@@ -72,7 +140,8 @@ class Arguments:
     def __init__(self, tree: Tree) -> None:
         """Read them; TreeError where the tree has no such class."""
         self._index = Index(tree.read, lambda _: [])
-        self._declared = declared(self._index, lambda: _serving(tree), str(tree.package_label))
+        self._files = functools.partial(_serving, tree)
+        self._declared = declared(self._index, self._files, str(tree.package_label))
 
     @cached_property
     def defaults(self) -> dict[str, Value]:
@@ -84,52 +153,115 @@ class Arguments:
             found[name] = value if plain else None  # type: ignore[assignment]
         return found
 
-    def _apart(self) -> Iterator[tuple[list[str], ast.Call]]:
-        """Yield the names and the declaration of each option that is declared apart from its setting's own name."""
-        for call in walk(self._declared.cls.module.tree):
-            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "add_argument":
-                yield _texts(call.args), call
+    def _declarations(self) -> Iterator[tuple[str, _Declaration]]:
+        """Yield the setting and the declaration of each option that the tree declares."""
+        module = self._declared.cls.module
+        for node in walk(module.tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
+                one = _Declaration(tuple(_texts(node.args)), node, module, node.lineno)
+                dest = one.keywords.get("dest")
+                spelled = [*_texts([dest] if dest is not None else []), *map(_field, one.names)]
+                setting = next((name for name in spelled if name in self.defaults), None)
+                if setting is not None:
+                    yield setting, one
         for name, item in self._declared.fields.items():
-            for call in walk(item.annotation):
-                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Arg":
-                    named = {word.arg: word.value for word in call.keywords}
-                    aliases = named.get("aliases")
-                    other = _texts(aliases.elts) if isinstance(aliases, (ast.List, ast.Tuple)) else []
-                    chosen = _texts([named[word] for word in ("cli_name",) if word in named])
-                    yield [_option(name), *chosen, *other], call
+            owner = self._declared.owners[name].module
+            annotated = item.annotation
+            if not isinstance(annotated, ast.Subscript) or last_name(annotated.value) not in _ANNOTATED:
+                continue
+            type_, *marks = (
+                annotated.slice.elts if isinstance(annotated.slice, ast.Tuple) else [annotated.slice]
+            )
+            calls = [mark for mark in marks if isinstance(mark, ast.Call) and last_name(mark.func) == "Arg"]
+            call = calls[0] if calls else None
+            one = _Declaration((), call, owner, item.lineno, type_)
+            chosen = _texts([one.keywords[word] for word in ("cli_name",) if word in one.keywords])
+            aliases = one.keywords.get("aliases")
+            others = _texts(aliases.elts) if isinstance(aliases, (ast.List, ast.Tuple)) else []
+            yield name, replace(one, names=(*(chosen or [_option(name)]), *others))
 
     @cached_property
     def _options(self) -> dict[str, _Option]:
-        """Each ``--option`` of the command line: the setting that it sets, and what a bare flag sets it to."""
-        found = {_option(name): _Option(name, None) for name in self.defaults}
-        found |= {
-            _option(name): _Option(name, True) for name, value in self.defaults.items() if value is False
+        """The options of the command line, by each of their names."""
+        found = {
+            _option(name): _Option(name, True if value is False else None, (_option(name),))
+            for name, value in self.defaults.items()
         }
-        for names, call in self._apart():
-            said = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
-            long = [name for name in names if name.startswith("--")]
-            spelled = [str(said.get("dest", "")), *(name[2:].replace("-", "_") for name in long)]
-            field = next((name for name in spelled if name in self.defaults), None)
-            if field is not None:
-                flag = self._flag(call, said, field)
-                found |= {name: _Option(field, flag) for name in names}
-                if _action(call) == "BooleanOptionalAction":
-                    found |= {f"--no-{name[2:]}": _Option(field, False) for name in long}
+        for setting, one in self._declarations():
+            action = last_name(one.keywords["action"]) if "action" in one.keywords else ""
+            option = _Option(
+                setting,
+                self._flag(one, action, setting),
+                one.names,
+                "" if action else _type(one),
+                self._choices(one),
+                f"{one.module.file}:{one.line}",
+            )
+            found |= dict.fromkeys(one.names, option)
+            if action == "BooleanOptionalAction":
+                long = [name for name in one.names if name.startswith("--")]
+                found |= {f"--no-{name[2:]}": replace(option, flag=False) for name in long}
         return found
 
-    def _flag(self, call: ast.Call, said: Mapping[str | None, Any], field: str) -> Value:
+    def _flag(self, one: _Declaration, action: str, setting: str) -> Value:
         """Return what an option without a value sets its setting to, None for one that takes a value."""
-        action = _action(call)
         if not action:
-            return True if self.defaults[field] is False and isinstance(call.func, ast.Name) else None
+            is_bool = one.annotation is not None and last_name(_inner(one.annotation)) == "bool"
+            return (
+                True if is_bool or (self.defaults[setting] is False and one.annotation is not None) else None
+            )
         if action in _FLAGS:
             return _FLAGS[action]
-        fixed: Value = said.get("const_value", said.get("const", True))
+        said = {name: value.value for name, value in one.keywords.items() if isinstance(value, ast.Constant)}
+        fixed: Any = said.get("const_value", said.get("const", True))
         takes_none = action == "store_const" or (self._takes_none(action) and "nargs" not in said)
         return fixed if takes_none else None
 
+    def _choices(self, one: _Declaration) -> tuple[Value, ...] | None:
+        """Return the values that an option accepts, None if it accepts any or they cannot be told from the sources."""
+        inner = _inner(one.annotation) if one.annotation is not None else None
+        if "choices" in one.keywords:
+            found = self._listed(one.module, one.keywords["choices"])
+        elif isinstance(inner, ast.Subscript) and last_name(inner) == "Literal":
+            found = self._listed(one.module, inner.slice)
+        else:
+            return None
+        return tuple(found) if found is not None else None
+
+    def _listed(self, module: Module, node: ast.expr) -> list[Value] | None:
+        """Return the constants of a list, None if some of it are computed."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, (str, bool, int, float, type(None))):
+            return [node.value]
+        if isinstance(node, ast.Starred):
+            return self._listed(module, node.value)
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            parts = [self._listed(module, each) for each in node.elts]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            parts = [self._listed(module, node.left), self._listed(module, node.right)]
+        elif isinstance(node, ast.Name):
+            return self._listed_by_name(module, node.id)
+        else:
+            return None
+        return None if None in parts else [each for part in parts for each in part or ()]
+
+    def _listed_by_name(self, module: Module, name: str) -> list[Value] | None:
+        assigned = [
+            statement
+            for statement in module.tree.body
+            if any(isinstance(each, ast.Name) and each.id == name for each in _targets(statement))
+        ]
+        if assigned:
+            (only, *others) = assigned
+            is_changed = others or any(_changes(statement, name) for statement in module.tree.body)
+            value = only.value if isinstance(only, (ast.Assign, ast.AnnAssign)) else None
+            return None if is_changed or value is None else self._listed(module, value)
+        dotted, member = module.imports.get(name, ("", None))
+        file = self._index.file_of(dotted) if member is not None else None
+        source = self._index.module(file) if file is not None and file != module.file else None
+        return self._listed_by_name(source, str(member)) if source is not None else None
+
     def _takes_none(self, action: str) -> bool:
-        """Say whether an action of the tree's own is of options that take no value."""
+        """Return whether options with an action of the tree's own take no value."""
         found = self._index.resolve(self._declared.cls.module, action)
         init = self._index.method(found, "__init__") if isinstance(found, Class) else None
         said = init.node.args if init is not None else None
@@ -140,20 +272,21 @@ class Arguments:
         )
 
     def launch(self, words: Sequence[str], settings: bytes = b"") -> Launch:
-        """Return what a command line, as typed or split into words, and a ``ServerArgs`` JSON say.
+        """Return the launch that a command line, as typed or split into words, and a ``ServerArgs`` JSON describe.
 
-        What stands before the server's own options (``docker run …``, ``python -m sglang.launch_server``) is passed
-        over, and ``NAME=value`` there is the environment. UsageError for an option that the tree does not have, and
-        for a ``--config`` that cannot be read.
+        The words in front of the server's options (``docker run …``, ``python -m sglang.launch_server``) are ignored,
+        except that ``NAME=value`` sets an environment variable. Raise UsageError for an option that the tree does not
+        have and for a ``--config`` that cannot be read.
         """
         before, options = _split(words)
         environment = dict(_environment(before))
         given = dict(self._decoded(settings)) if settings else {}
         options, config = _without_config(options)
+        refused: list[Refusal] = []
         if config is not None:
-            given |= dict(self._given(_of_config(config), f"--config {config}: "))
-        given |= dict(self._given(options))
-        return Launch(given, self.defaults, environment)
+            given |= dict(self._given(_of_config(config), refused, f"--config {config}: "))
+        given |= dict(self._given(options, refused))
+        return Launch(given, self.defaults, environment, refused[0] if refused else None)
 
     def _named_option(self, name: str) -> _Option | None:
         """Return an option by its name or, as argparse does, by the beginning of one setting's names."""
@@ -178,7 +311,10 @@ class Arguments:
             if name in self.defaults and isinstance(value, (str, bool, int, float, type(None))):
                 yield name, value
 
-    def _given(self, words: list[str], where: str = "") -> Iterator[tuple[str, Value]]:
+    def _given(
+        self, words: list[str], refused: list[Refusal], where: str = ""
+    ) -> Iterator[tuple[str, Value]]:
+        """Yield the settings of a command line; values that the parser refuses are added to ``refused``."""
         while words:
             name, equals, value = words.pop(0).partition("=")
             if not name.startswith("-"):
@@ -186,16 +322,32 @@ class Arguments:
             option = self._named_option(name)
             if option is None:
                 close = difflib.get_close_matches(name, self._options, n=1)
-                hint = f"did you mean {close[0]}?" if close else f"{self._declared.file} declares none such."
+                hint = f"did you mean {close[0]}?" if close else f"{self._declared.file} does not declare it."
                 raise UsageError(f"{where}{name}: this tree's server has no such option; {hint}")
-            if equals:
-                yield option.field, _plain(value)
-            elif option.flag is not None:
-                yield option.field, option.flag
-            elif words and not words[0].startswith("--"):
-                yield option.field, _plain(words.pop(0))
-            else:
+            if option.flag is not None:
+                yield option.field, _plain(value) if equals else option.flag
+                continue
+            if not equals and (not words or words[0].startswith("--")):
                 raise UsageError(f"{where}{name}: a value is missing: type {name} VALUE.")
+            try:
+                yield option.field, option.value(value if equals else words.pop(0))
+            except _RefusedError as error:
+                if error.choice and self._is_added(error.choice):
+                    yield option.field, error.choice
+                else:
+                    refused.append(error.refusal)
+
+    def _is_added(self, choice: str) -> bool:
+        """Return whether a file of the tree adds a value to the choices of an option, as plugins do."""
+        return any(
+            isinstance(node, ast.Call)
+            and "choices" in ast.unparse(node.func).lower()
+            and choice
+            in _texts([each for arg in node.args for each in ast.walk(arg) if isinstance(each, ast.expr)])
+            for file, text in self._files()
+            if choice.encode() in text and b"choices" in text.lower() and (module := self._index.module(file))
+            for node in walk(module.tree)
+        )
 
 
 def _texts(nodes: Sequence[ast.expr]) -> list[str]:
@@ -206,10 +358,56 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _action(call: ast.Call) -> str:
-    """Return the action of an option's declaration: a word, or the last name of a class."""
-    said = [word.value for word in call.keywords if word.arg == "action"]
-    return last_name(said[0]) if said else ""
+def _field(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")
+
+
+def _inner(annotation: ast.expr) -> ast.expr:
+    """Return the type of a field's values: without None, and of a list its elements' type."""
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        sides = [annotation.left, annotation.right]
+    elif isinstance(annotation, ast.Subscript) and last_name(annotation.value) in _WRAPPERS:
+        inside = annotation.slice
+        sides = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+    else:
+        return annotation
+    types = [side for side in sides if not (isinstance(side, ast.Constant) and side.value is None)]
+    return _inner(types[0]) if len(types) == 1 else annotation
+
+
+def _type(one: _Declaration) -> str:
+    """Return the name of the type that an option's values are converted to, an empty text if it is unknown."""
+    if one.annotation is None:
+        name = last_name(one.keywords["type"]) if "type" in one.keywords else "str"
+    elif "type_parser" in one.keywords:
+        name = ""
+    else:
+        inner = _inner(one.annotation)
+        first = inner.slice if isinstance(inner, ast.Subscript) and last_name(inner) == "Literal" else None
+        first = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first
+        name = type(first.value).__name__ if isinstance(first, ast.Constant) else last_name(inner)
+    return name if name in _TYPES else ""
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    return [statement.target] if isinstance(statement, (ast.AnnAssign, ast.AugAssign)) else []
+
+
+def _changes(statement: ast.stmt, name: str) -> bool:
+    """Return whether a statement of a module's top level changes the list of a name in place."""
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return False
+    return any(
+        (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and getattr(node.func.value, "id", "") == name
+        )
+        or (isinstance(node, ast.AugAssign) and getattr(node.target, "id", "") == name)
+        for node in walk(statement)
+    )
 
 
 def _serving(tree: Tree) -> Iterator[tuple[str, bytes]]:
@@ -222,6 +420,9 @@ def _plain(text: str) -> Value:
     if re.fullmatch("-?[0-9]{1,18}", text):
         return int(text)
     return float(text) if re.fullmatch(r"-?[0-9]{0,18}\.[0-9]{1,18}", text) else text
+
+
+_TYPES: dict[str, Callable[[str], Value]] = {"": _plain, "float": float, "int": int, "str": str}
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:

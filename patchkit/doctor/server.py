@@ -6,18 +6,32 @@ import ast
 import functools
 import itertools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from patchkit.doctor.certain import Certain, RefusedError, UnendingError
 from patchkit.doctor.declared import declared
-from patchkit.doctor.evaluate import STRANGE, Bound, Machine, Member, RaisedError, Thing, Unknown, explore
+from patchkit.doctor.evaluate import (
+    STRANGE,
+    Bound,
+    Machine,
+    Member,
+    RaisedError,
+    Thing,
+    Unknown,
+    explore,
+    is_named,
+    is_plain,
+)
+from patchkit.doctor.options import Refusal
+from patchkit.patchset import condition
 from patchkit.tree import mirror
 from patchkit.tree.index import Class
 from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from patchkit.doctor.options import Launch
     from patchkit.tree.index import Function, Program
@@ -26,6 +40,8 @@ ASSUMED = "fa3"
 PLAN_STREAM = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
 DISABLE = "PATCHKIT_DISABLE"
 _ALGORITHM = "speculative_algorithm"
+# The backends by name; a name that is not among them is an error.
+_REGISTRY = "ATTENTION_BACKENDS"
 # What settles a server's settings as it starts: their construction or, in later trees, an act of its own.
 _STARTS = ("__post_init__", "resolve_once")
 _SETTLED = frozenset(
@@ -92,19 +108,15 @@ class Role:
     reads: bool
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """What the tree raises instead of starting a server, and the file and line where it does."""
-
-    why: str
-    where: str
+_Started = tuple[Refusal | None, Mapping[str, Any]]
 
 
 @dataclass
 class Outcome:
-    """What a server with one kind of model comes to; ``refused`` says why it would not start.
+    """The diagnosis of a server with one kind of model; ``refused`` is the error with which it ends.
 
-    ``answer`` is what the tree's own decision returns, None where nothing is asked.
+    ``answer`` is the value of the tree's own decision, None if the tree has none. ``settled`` are the settings after
+    the start, ``condition.UNKNOWN`` for a value that is not known before it.
     """
 
     kept: bool
@@ -115,6 +127,7 @@ class Outcome:
     unnamed: bool = False
     refused: Refusal | None = None
     answer: bool | None = None
+    settled: Mapping[str, Any] = field(default_factory=dict)
 
 
 def outcomes(
@@ -128,6 +141,11 @@ def outcomes(
     found = explore(lambda answers: _Server(program, launch, answers, shared).outcome())
     starting = [(answers, outcome) for answers, outcome in found if outcome.refused is None]
     return starting or found
+
+
+def without_speculation(program: Program, launch: Launch) -> Outcome:
+    """Return the outcome of a launch without speculation, in which no backend is made."""
+    return _Server(program, launch, {}, {}).settled()
 
 
 def makers(program: Program) -> dict[str, Function]:
@@ -298,20 +316,29 @@ class _Server:
             found = self._outcome()
         except STRANGE:
             # Of a server that does not start nobody can tell the rest.
-            refused = self._refusal()
+            refused, _ = self._started()
             if refused is None:
                 raise
             return Outcome(kept=True, refused=refused)
         # Settings are settled before backends are made.
-        found.refused = self._refusal() or found.refused
+        refused, found.settled = self._started()
+        found.refused = refused or found.refused
         return found
+
+    def settled(self) -> Outcome:
+        """Return the settings that a server without speculation settles on, and the backends that it runs."""
+        refused, settled = self._started()
+        sides = zip(("prefill", "decode"), self._sides(), strict=True)
+        roles = tuple(Role(role, name, "", reads=True) for role, name in sides)
+        return Outcome(kept=True, roles=roles, refused=refused, settled=settled)
 
     def _outcome(self) -> Outcome:
         overlap = not self._setting("disable_overlap_schedule")
         try:
+            self._require_known()
             decision, args, named = self._asked()
         except RaisedError as error:
-            return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where))
+            return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where, error.filled))
         except _NotAskedError:
             return self._unasked(overlap)
         try:
@@ -326,13 +353,13 @@ class _Server:
             ) and self._reads(decision, args, named, next(e for e in backends if not isinstance(e, Thing)))
             return Outcome(kept or not overlap, overlap, True, forced, roles, unnamed, answer=kept)
         except RaisedError as error:
-            return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where))
+            return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where, error.filled))
 
     def _unasked(self, overlap: bool) -> Outcome:
         try:
             roles = tuple(self._roles(self._flag))
         except RaisedError as error:
-            refused = Refusal(str(error), error.where)
+            refused = Refusal(str(error), error.where, error.filled)
             return Outcome(kept=True, overlap=overlap, decided=False, refused=refused)
         return Outcome(kept=True, overlap=overlap, decided=False, roles=roles)
 
@@ -424,15 +451,15 @@ class _Server:
 
     # What it refuses as it starts.
 
-    def _refusal(self) -> Refusal | None:
+    def _started(self) -> _Started:
         launch = self._launch
         asked = {fact: so for fact, so in self._answers.items() if fact in (_MLA, _LLAMA)}
         start = tuple(map(frozenset, (launch.given.items(), launch.environment.items(), asked.items())))
-        found: Refusal | None = self._machine.remembered(("refused", start), self._refused)
+        found: _Started = self._machine.remembered(("started", start), self._start)
         return found
 
-    def _refused(self) -> Refusal | None:
-        """Return what certainly stops the server while it settles its settings."""
+    def _start(self) -> _Started:
+        """Return the error that certainly ends the server while it settles its settings, or the settled settings."""
         architecture = _LLAMA_FOR_CAUSAL_LM if self._answers.get(_LLAMA) else _NO_SUCH
         model, draft = (
             Thing(
@@ -461,10 +488,12 @@ class _Server:
                 if method is not None:
                     machine.call(method)
         except RefusedError as error:
-            return Refusal(str(error), error.where)
+            return Refusal(str(error), error.where, error.filled), {}
         except UnendingError:
-            return None
-        return None
+            return None, dict.fromkeys(settings.values, condition.UNKNOWN)
+        return None, {
+            name: value if is_plain(value) else condition.UNKNOWN for name, value in settings.values.items()
+        }
 
     def _decided(self, question: str) -> bool | None:
         """Answer a question about the model if it was asked before: as it was answered then."""
@@ -504,9 +533,18 @@ class _Server:
         }
 
     def _algorithm(self) -> Any:
+        """Return the speculative algorithm. Raise the tree's own error for an unknown name."""
+        name = self._settings.values.get(_ALGORITHM)
         for cls in self._classes("SpeculativeAlgorithm"):
             from_string = self._machine.attribute(cls, "from_string")
-            return self._machine.call(from_string, (self._settings.values.get("speculative_algorithm"),))
+            try:
+                return self._machine.call(from_string, (name,))
+            except RaisedError:
+                registers = re.compile(
+                    rf"""register\w*\(\s*(name\s*=\s*)?["']{re.escape(str(name))}["']""".encode(), re.I
+                )
+                if not any(map(registers.search, self._program.sources.values())):
+                    raise
         return Unknown("algorithm")
 
     def _classes(self, name: str) -> list[Class]:
@@ -580,8 +618,37 @@ class _Server:
         return str(sides[0] or whole), str(sides[1] or whole)
 
     def _made(self, name: str, runner: _Lazy) -> Any:
-        maker = self._machine.remembered("makers", lambda: makers(self._program)).get(name)
+        maker = self._makers().get(name)
         return self._machine.call(Bound(maker), (runner,)) if maker is not None else Unknown(name)
+
+    def _makers(self) -> dict[str, Function]:
+        found: dict[str, Function] = self._machine.remembered("makers", lambda: makers(self._program))
+        return found
+
+    def _require_known(self) -> None:
+        """Raise the tree's own error for an unknown algorithm and for the first backend that nothing registers."""
+        self._algorithm()
+        guard = self._machine.remembered("guard", self._guard)
+        names = (*self._sides(), self._setting("speculative_draft_attention_backend"))
+        for name in dict.fromkeys(names):
+            if guard is not None and isinstance(name, str) and name not in self._makers():
+                function, parameter = guard
+                self._machine.call(Bound(function), (), {parameter: name})
+
+    def _guard(self) -> tuple[Function, str] | None:
+        """Return the function that makes a registered backend, and its parameter for the backend's name."""
+        files = [
+            file for file, text in self._program.sources.items() if f"not in {_REGISTRY}".encode() in text
+        ]
+        modules = [module for file in files if (module := self._program.module(file)) is not None]
+        for function in (each for module in modules for each in module.all_functions()):
+            parameters = {arg.arg for arg in function.parameters}
+            for node in walk(function.node):
+                if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn):
+                    name = getattr(node.left, "id", "")
+                    if name in parameters and is_named(node.comparators[0], _REGISTRY):
+                        return function, name
+        return None
 
     def _drafting(self, maker: str) -> Any:
         for cls in self._classes("DraftBackendFactory"):
@@ -638,6 +705,7 @@ class _Server:
             | {
                 "disabled": lambda _, patch: patch in off,
                 "report": lambda *_: None,
+                _REGISTRY: tuple(self._makers()),
                 "envs": _Environment(self._launch, self._defaults()),
                 "get_global_server_args": lambda _: self._settings,
                 # What has been settled is in the settings themselves here.
@@ -650,9 +718,9 @@ class _Server:
             }
         )
 
-    def _context(self, _: Machine, *args: Any) -> Any:
-        # Another function may have the name of one: none of them takes anything.
-        return self._settings.view() if not args else Unknown("get()")
+    def _context(self, _: Machine, *args: Any, **named: Any) -> Any:
+        # None of them has a parameter: a function of the same name that has one is another.
+        return NotImplemented if args or named else self._settings.view()
 
     def _contexts(self) -> list[str]:
         context = self._program.module("srt/runtime_context.py")

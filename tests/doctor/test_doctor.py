@@ -388,6 +388,89 @@ def test_an_option_that_the_tree_lacks_is_refused(fork: Path, words: list[str], 
         Arguments(open_tree(fork)).launch([*words])
 
 
+CHOICES = b"""
+from sglang.srt.names import GRAPHS, KERNELS
+
+SIZES = [8, 16]
+SIZES.append(32)
+
+
+class ServerArgs:
+    kernel: A[Optional[str], Arg(help="x", choices=KERNELS + ["own"])] = None
+    graph: A[str, Arg(help="x", choices=GRAPHS)] = "full"
+    mode: A[Literal["fast", "slow"], "x"] = "fast"
+    size: A[int, Arg(help="x", choices=SIZES)] = 8
+    steps: A[int | None, "x", NS("spec")] = None
+    sizes: A[List[int], Arg(help="x", aliases=["--all-sizes"])] = None
+    text: A[str, Arg(help="x", type_parser=convert)] = ""
+    ratio: float = 1.0
+
+    @staticmethod
+    def add_cli_args(parser):
+        parser.add_argument("--ratio", "--share", type=float, default=ServerArgs.ratio)
+"""
+NAMES = b"""
+GRAPHS = ("full", "none")
+KERNELS = ["free", "held"]
+KERNELS_WITHOUT = [name for name in KERNELS]
+
+
+def add_kernel_choices(choices):
+    KERNELS.extend(choices)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "why", "file"),
+    [
+        (
+            "--kernel bogus",
+            "argument --kernel: invalid choice: 'bogus' (choose from free, held, own)",
+            "server_args",
+        ),
+        (
+            "--kernel=bogus",
+            "argument --kernel: invalid choice: 'bogus' (choose from free, held, own)",
+            "server_args",
+        ),
+        ("--graph part", "argument --graph: invalid choice: 'part' (choose from full, none)", "server_args"),
+        (
+            "--mode slower",
+            "argument --mode: invalid choice: 'slower' (choose from fast, slow)",
+            "server_args",
+        ),
+        ("--steps three --graph part", "argument --steps: invalid int value: 'three'", "server_args"),
+        ("--steps 1.5", "argument --steps: invalid int value: '1.5'", "server_args"),
+        ("--sizes 1x 2", "argument --sizes/--all-sizes: invalid int value: '1x'", "server_args"),
+        ("--share much", "argument --ratio/--share: invalid float value: 'much'", "server_args"),
+        ("--kernel own --steps 3 --ratio 1e-2 --mode slow --text 4 --size 64", "", ""),
+        ("--kernel added", "", ""),
+    ],
+)
+def test_a_value_that_the_command_lines_parser_refuses_is_refused_first_in_its_words(
+    fork: Path, words: str, why: str, file: str
+) -> None:
+    (fork / "srt" / "server_args.py").write_bytes(CHOICES)
+    (fork / "srt" / "names.py").write_bytes(NAMES)
+    plugin = b"from sglang.srt.names import add_kernel_choices\n\nadd_kernel_choices(['added'])\n"
+    (fork / "srt" / "plugin.py").write_bytes(plugin)
+    refused = Arguments(open_tree(fork)).launch(words.split()).refused
+    assert (refused.why if refused else "") == why
+    if refused:
+        assert refused.where.startswith(f"srt/{file}.py:")
+        answer: Any = json.loads(run(fork, *words.split(), "--json").stdout)
+        assert answer["verdict"] == "The server refuses to start with these options."
+        assert answer["refused"] == {"why": why, "where": refused.where, "remedies": []}
+
+
+def test_a_value_of_a_configuration_file_is_parsed_as_one_of_the_command_line(
+    fork: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "server.yaml").write_text("tp-size: two\n")
+    refused = json.loads(run(fork, "--config", tmp_path / "server.yaml", "--json").stdout)["refused"]
+    assert refused["why"] == "argument --tensor-parallel-size/--tp-size: invalid int value: 'two'"
+
+
 def test_settings_that_are_no_json_are_refused(fork: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[1")
     assert "not a JSON object" in run(fork, "--server-args", tmp_path / "bad.json", code=2).stderr
@@ -903,9 +986,90 @@ def test_a_number_that_is_missing_where_the_server_compares_it_is_a_refusal(fork
     _checking(fork, b"        if self.speculative_eagle_topk > 1:\n            self.tp_size = 1\n")
     words = ("--attention-backend", "free", *EAGLE, "--json")
     refused = json.loads(run(fork, *words).stdout)["refused"]
-    assert refused["why"] == "TypeError: None is no number: self.speculative_eagle_topk > 1"
+    why = "TypeError: '>' not supported between instances of 'NoneType' and 'int': self.speculative_eagle_topk > 1"
+    assert refused["why"] == why
     assert refused["remedies"] == ["--speculative-eagle-topk 1"]
     assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
+
+
+def test_a_number_that_is_a_text_in_a_server_args_json_is_a_refusal(fork: Path, tmp_path: Path) -> None:
+    _checking(fork, b"        if self.tp_size > 1:\n            self.ep_size = 1\n")
+    (tmp_path / "args.json").write_text(json.dumps({"tp_size": "two"}))
+    words = ("--server-args", tmp_path / "args.json", "--attention-backend", "free", *EAGLE, "--json")
+    refused = json.loads(run(fork, *words).stdout)["refused"]
+    assert refused["why"] == (
+        "TypeError: '>' not supported between instances of 'str' and 'int': self.tp_size > 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raised", "why"),
+    [
+        ('ValueError("{name} is slow".format(name=self.attention_backend))', "ValueError: free is slow"),
+        ('ValueError("%s is slow")', "ValueError: %s is slow"),
+        ('ValueError(f"{self.attention_backend!r:>8} is " + "slow")', "ValueError:   'free' is slow"),
+        ('ValueError(", ".join([self.attention_backend, "held"]))', "ValueError: free, held"),
+        ("ValueError(text)", "ValueError: free or slow"),
+        (
+            'ValueError(f"{memory()} is too little")',
+            "ValueError: … is too little (--speculative-eagle-topk 4)",
+        ),
+        ("ValueError(template.format(memory()))", "ValueError (--speculative-eagle-topk 4)"),
+        ('errors.Wrong("{}".format(memory()))', "errors.Wrong (--speculative-eagle-topk 4)"),
+        ("problem", "an exception"),
+        ("ValueError", "ValueError"),
+    ],
+)
+def test_a_message_of_which_a_part_is_unknown_names_the_options_that_are_refused(
+    fork: Path, raised: str, why: str
+) -> None:
+    check = f"""
+        text = f"{{self.attention_backend}} or slow"
+        if self.speculative_eagle_topk is not None and self.speculative_eagle_topk > 1:
+            raise {raised}
+"""
+    _checking(fork, check.encode())
+    refused = json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"]
+    assert refused["why"] == why
+    assert "{" not in refused["why"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--attention-backend", "bogus", *EAGLE), "ValueError: Invalid attention backend: bogus"),
+        (("--attention-backend", "free", *EAGLE[:-1], "--speculative-algorithm", "EAGEL"), "KeyError"),
+    ],
+)
+def test_a_backend_or_an_algorithm_that_the_tree_lacks_is_refused_where_the_tree_refuses_it(
+    fork: Path, words: tuple[str, ...], why: str
+) -> None:
+    runner = b"""
+from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+
+
+class ModelRunner:
+    def make(self, backend_str, new=False):
+        if backend_str not in ATTENTION_BACKENDS:
+            raise ValueError(f"Invalid attention backend: {backend_str}")
+        return ATTENTION_BACKENDS[backend_str](self)
+"""
+    (fork / "srt" / "model_runner.py").write_bytes(runner)
+    text = ALGORITHMS.replace(
+        b"        return cls[name.upper()]\n",
+        b"""        try:
+            return cls[name.upper()]
+        except KeyError:
+            raise KeyError(name)
+""",
+    )
+    (fork / "srt" / "speculative" / "spec_info.py").write_bytes(text)
+    refused = json.loads(run(fork, *words, "--json").stdout)["refused"]
+    assert refused["why"].startswith(why)
+    registering = b'from sglang.srt.speculative.spec_info import register\n\nregister("EAGEL")\n'
+    (fork / "srt" / "own.py").write_bytes(registering)
+    refused = json.loads(run(fork, *words, "--json").stdout)["refused"]
+    assert (refused is None) is ("EAGEL" in words)
 
 
 def test_settings_whose_check_does_not_end_are_not_said_to_be_refused(fork: Path) -> None:

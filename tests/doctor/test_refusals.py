@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,7 +49,7 @@ CHOICES: dict[str, list[Any]] = {
     "speculative_draft_model_path": [None, *["y"] * 5],
 }
 EACH = 30
-BACKENDS = ("srt/layers/", "srt/speculative/draft_utils.py")
+BACKENDS = ("srt/layers/", "srt/model_executor/", "srt/speculative/draft_utils.py")
 
 
 def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
@@ -102,3 +103,32 @@ def test_doctor_refuses_what_the_tree_refuses_as_it_starts(
     started = sum("" in places for places in executed)
     assert started, executed
     assert len(told) > 2, "one refusal is no comparison"
+
+
+@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.20"])
+def test_doctor_refuses_the_values_that_the_trees_parser_refuses_in_its_words(
+    releases: Releases, tmp_path: Any, version: str
+) -> None:
+    driven = DrivenTree("plain", lambda: releases.copy(version, tmp_path / "plain").root)
+    try:
+        executed = driven.ask("servers.wrong_values", "bogus!")
+    finally:
+        driven.stop()
+    arguments = Arguments(releases.tree(version))
+    wrong, told = [], 0
+    for option, message in executed.items():
+        refused = arguments.launch([option, "bogus!"]).refused if option != "--config" else None
+        said = refused.why if refused is not None else ""
+        told += bool(said)
+        if said and _words(said) != _words(message):
+            wrong.append(f"{message!r}, and doctor: {said!r}")
+        # A function of the tree converts the others, or a call computes their choices.
+        if not said and re.search("invalid (int|float) value|'(triton|fa3|lru)',", message):
+            wrong.append(f"{message!r}, and doctor accepts it")
+    assert not wrong, "\n".join(wrong)
+    assert told > 100
+
+
+def _words(message: str) -> list[str]:
+    """Python 3.12 prints choices without quotes, and those of a set come in any order."""
+    return sorted(re.split("[ ,']+", message.replace("')", ")").removesuffix(")")))

@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 
 from patchkit.cli.answers.base import Answer, TreeAnswer
 from patchkit.doctor.diagnosis import Keeper, Refused, Touched  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.worth import Worth  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Doctor(Answer, frozen=True, kw_only=True):
     worth: tuple[Worth, ...]
     notes: tuple[str, ...]
     refused: Refused | None
+    fixes: tuple[Fix, ...]
 
     @classmethod
     def of(cls, tree: CheckoutTree, diagnosis: Diagnosis) -> Doctor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import importlib
@@ -448,3 +449,24 @@ def _refusal(given: dict[str, Any], environment: dict[str, str], gpu: tuple[int,
 def refusals(requests: list[tuple[dict[str, Any], dict[str, str]]]) -> list[list[str]]:
     """Return, for each server and kind of GPU, where its start is refused: an empty text if it is not."""
     return [[_refusal(*request, gpu) for gpu in _GPUS] for request in requests]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise _RefusedError(message)
+
+
+def wrong_values(value: str) -> dict[str, str]:
+    """Return the parser's error for a value, by the option that it is given to; an empty text if it accepts it."""
+    parser = _Parser()
+    ServerArgs.add_cli_args(parser)
+    found = {}
+    for action in parser._actions:
+        if action.nargs != 0:
+            for option in action.option_strings:
+                try:
+                    parser.parse_args([option, value])
+                    found[option] = ""
+                except _RefusedError as error:
+                    found[option] = str(error) if str(error).startswith("argument ") else ""
+    return found

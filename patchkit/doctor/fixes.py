@@ -1,0 +1,70 @@
+"""Name the fixes that a tree lacks and that a server with certain options needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from patchkit.patchset import condition
+from patchkit.plan.status import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchkit.doctor.server import Outcome
+    from patchkit.plan.status import PatchStatus
+
+DERIVED = {
+    "prefill_backend": "prefill",
+    "decode_backend": "decode",
+    "draft_backend": "draft steps",
+    "draft_extend_backend": "draft extend",
+}
+"""The names of attention backends in a condition, with the roles that they have in an outcome."""
+SPEC_V2 = "spec_v2"
+"""True in a condition for speculative decoding with the overlap schedule."""
+_LACKING = frozenset({State.PENDING, State.PARTIAL, State.CONFLICT})
+
+
+class Fix(msgspec.Struct, frozen=True):
+    """A fix that the tree lacks, and what goes wrong without it.
+
+    ``concerns`` names the affected requests or models if no option determines them, ``fixed_in`` upstream's first
+    release with the fix; both may be empty. ``conflict`` is True if the tree has other code at its site.
+    """
+
+    patch: str
+    symptom: str
+    concerns: str = ""
+    fixed_in: str = ""
+    conflict: bool = False
+
+
+def lacking(statuses: Sequence[PatchStatus]) -> list[PatchStatus]:
+    """Return the fixes that a tree lacks, whatever the server's options are."""
+    return [status for status in statuses if status.patch.affects is not None and status.state in _LACKING]
+
+
+def needed(outcomes: Sequence[Outcome], statuses: Sequence[PatchStatus]) -> Iterator[Fix]:
+    """Yield the fixes that the tree lacks and that one of a server's outcomes needs or may need."""
+    values = [_values(outcome) for outcome in outcomes]
+    for status in lacking(statuses):
+        affects = status.patch.affects
+        if affects is not None and (
+            not affects.when
+            or any(
+                condition.holds(affects.when, lambda name, known=known: known.get(name))  # type: ignore[misc]
+                for known in values
+            )
+        ):
+            is_conflict = status.state is State.CONFLICT
+            yield Fix(status.patch.id, affects.symptom, affects.concerns, affects.fixed_in, is_conflict)
+
+
+def _values(outcome: Outcome) -> Mapping[str, Any]:
+    """Return the values that the names of a condition have; one that is missing is None."""
+    roles = {one.role: one.name for one in outcome.roles}
+    derived = {name: roles[role] for name, role in DERIVED.items() if role in roles}
+    has_v2 = bool(outcome.settled.get("speculative_algorithm")) and outcome.overlap
+    return {**outcome.settled, **derived, SPEC_V2: has_v2}

@@ -1,0 +1,153 @@
+"""Doctor names the fixes that a tree lacks and a server needs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from support.releases import PATCHES
+from support.toys import add_patch, write_package
+
+from patchkit.cli import main
+from patchkit.doctor import fixes
+from patchkit.doctor.options import Arguments
+from patchkit.doctor.server import outcomes, without_speculation
+from patchkit.patchset import condition
+from patchkit.plan.status import PatchStatus, State
+from patchkit.tree.index import Program, read_sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.releases import Releases
+
+EDIT = """[edit.flag]
+kind = "class-attribute"
+why = "toy"
+at = "srt/layers/shelf.py::Shelf"
+code = "wide = 1"
+"""
+SETTINGS = b"""
+class ServerArgs:
+    model_path: str
+    attention_backend: str | None = None
+    speculative_algorithm: str | None = None
+    page_size: int | None = None
+    chunk: int | None = None
+    size: int = 1
+
+    def __post_init__(self):
+        if self.page_size is None:
+            self.page_size = 1
+        if self.chunk is None:
+            self.chunk = memory_of_the_gpu() // 2
+"""
+
+
+@pytest.fixture
+def fork(tmp_path: Path) -> Path:
+    sources = {
+        "__init__.py": b"",
+        "srt/server_args.py": SETTINGS,
+        "srt/layers/shelf.py": b"class Shelf:\n    pass\n",
+    }
+    return write_package(tmp_path / "fork" / "sglang", sources)
+
+
+def answer(fork: Path, folder: Path, *words: object) -> Any:
+    given = ["doctor", fork, *words, "--patches", folder, "--json"]
+    result = CliRunner().invoke(main, list(map(str, given)))
+    assert result.exit_code == 0, (result.output, result.exception)
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("when", "words", "is_needed"),
+    [
+        ("", [], True),
+        ("spec_v2", [], False),
+        ("page_size > 1", [], False),
+        ("page_size > 1", ["--page-size", "64"], True),
+        ("chunk > 0", [], True),
+        ("chunk > 0", ["--chunk", "-1"], False),
+        ("no_such_option", [], False),
+        ("decode_backend == 'fa3' and not draft_backend", ["--attention-backend", "fa3"], True),
+        ("decode_backend == 'fa3'", ["--attention-backend", "triton"], False),
+    ],
+)
+def test_a_fix_is_named_if_its_condition_holds_or_may_hold(
+    fork: Path, tmp_path: Path, when: str, words: list[str], is_needed: bool
+) -> None:
+    affects = f'{{ symptom = "It stops", when = "{when}", concerns = "long prompts", fixed_in = "0.5.14" }}'
+    add_patch(tmp_path / "own", "x-fix", EDIT, affects=affects)
+    add_patch(tmp_path / "own", "x-other", EDIT.replace("wide", "deep"))
+    found = answer(fork, tmp_path / "own", *words)["fixes"]
+    expected = {
+        "patch": "x-fix",
+        "symptom": "It stops",
+        "concerns": "long prompts",
+        "fixed_in": "0.5.14",
+        "conflict": False,
+    }
+    assert [one for one in found if one["patch"].startswith("x-")] == [expected] * is_needed
+
+
+def test_a_fix_is_printed_with_the_command_that_applies_it_and_not_named_once_it_is_applied(
+    fork: Path, tmp_path: Path
+) -> None:
+    affects = '{ symptom = "It stops", concerns = "long prompts", fixed_in = "0.5.14" }'
+    add_patch(tmp_path / "own", "x-fix", EDIT, affects=affects)
+    folders = ["--patches", str(tmp_path / "own")]
+    said = " ".join(CliRunner().invoke(main, ["doctor", str(fork), *folders]).stdout.split())
+    assert "Fixes that this tree lacks and this server needs: ! x-fix: It stops (long prompts)" in said
+    assert "x-fix`; fixed upstream in 0.5.14" in said
+    shelf = fork / "srt" / "layers" / "shelf.py"
+    shelf.write_bytes(b"class Shelf:\n    wide = 1\n")
+    assert answer(fork, tmp_path / "own")["fixes"] == []
+    shelf.write_bytes(b"class Other:\n    pass\n")
+    (conflict,) = answer(fork, tmp_path / "own")["fixes"]
+    assert conflict["conflict"]
+
+
+EAGLE = "--speculative-algorithm EAGLE3 --speculative-num-steps 3 --speculative-draft-model-path y"
+CHAIN = f"{EAGLE} --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
+TREE = f"{EAGLE} --speculative-eagle-topk 4 --speculative-num-draft-tokens 8"
+# Speculative decoding v2 misses these whatever the backend is, and serves one branch in this release.
+V2 = {"25980", "26800", "31738"}
+
+
+def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(releases: Releases) -> None:
+    tree = releases.tree("0.5.12.post1")
+    program, arguments = Program(read_sources(tree)), Arguments(tree)
+    known = {"25980", "26800", "27338", "27360", "27998", "28496", "31738"}
+    statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in PATCHES if patch.id in known]
+    memory: dict[Any, Any] = {}
+    for words, expected in {
+        f"--attention-backend triton {CHAIN}": V2,
+        f"--attention-backend triton {CHAIN} --chunked-prefill-size -1": V2 - {"26800"},
+        f"--attention-backend triton {CHAIN} --grammar-backend none": V2 - {"31738"},
+        f"--attention-backend triton {CHAIN} --enable-return-hidden-states": V2 | {"28496"},
+        f"--attention-backend triton {CHAIN} --mamba-scheduler-strategy extra_buffer": V2 | {"27998"},
+        f"--attention-backend triton {CHAIN} --disable-overlap-schedule": set(),
+        f"--attention-backend flashinfer {TREE}": {"27338"},
+        f"--attention-backend flashinfer {TREE} --disable-cuda-graph": set(),
+        f"--attention-backend flashinfer --speculative-draft-attention-backend fa3 {TREE}": set(),
+        f"--attention-backend fa3 {TREE} --page-size 1": set(),
+        f"--attention-backend fa3 {TREE} --page-size 2": {"27360"},
+    }.items():
+        found = outcomes(program, arguments.launch(words.split()), memory)
+        named = {fix.patch for fix in fixes.needed([outcome for _, outcome in found], statuses)}
+        assert named == expected, words
+    alone = without_speculation(program, arguments.launch(["--attention-backend", "flashinfer"]))
+    assert [fix.patch for fix in fixes.needed([alone], statuses)] == []
+
+
+def test_conditions_of_built_in_fixes_name_options_that_a_release_has(releases: Releases) -> None:
+    known = {fixes.SPEC_V2, *fixes.DERIVED}
+    for version in ("0.5.12.post1", "0.5.17"):
+        known |= set(Arguments(releases.tree(version)).defaults)
+    for patch in PATCHES:
+        if patch.affects is not None and patch.affects.when:
+            assert condition.names(patch.affects.when) <= known, patch.id
