@@ -11,6 +11,7 @@ from ..backends.flash_attention import (
 )
 from ..backends.trtllm import fill_trtllm_mha
 from .attention_calls import in_place, planned_once, queries
+from .backend_names import name_of_backend, named_backend
 from .copies import copy_together
 from .decision import (
     UNDECLARED,
@@ -104,6 +105,8 @@ __all__ = [
     "mark_neighbours",
     "meets_stop",
     "mirror_uniform_extend_lens",
+    "name_of_backend",
+    "named_backend",
     "neighbours",
     "order_plan_stream",
     "out_graph_draft_steps",
