@@ -53,6 +53,7 @@ from .lengths import (
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook, require_overlap_hook_to_verify
 from .prefills import tokens_after_prefill
+from .ranks import decide_as_first_rank
 from .replays import padded_replay, replay_padding
 from .sparse_attention import (
     has_no_requests,
@@ -71,6 +72,7 @@ __all__ = [
     "await_event",
     "capture_flashinfer_draft_extend",
     "copy_together",
+    "decide_as_first_rank",
     "decide_needs_cpu_seq_lens",
     "decide_with_piecewise_graphs",
     "decode_seq_lens",

@@ -65,6 +65,7 @@ OWN = (
     "31364",
     "31738",
     "32886",
+    "34238",
     "pk-attention-views",
     "pk-dead-work",
     "pk-fa3-draft-extend-graph",
