@@ -14,6 +14,7 @@ from support.releases import (
     HAVING,
     LACKING,
     LATEST,
+    OF_LATER_RELEASES,
     OWN,
     PATCHES,
     REFERENCE,
@@ -258,6 +259,32 @@ def test_a_release_whose_backends_say_what_their_mask_is_has_the_small_one(
 ) -> None:
     (status,) = make_plan(releases.tree(version), (named("32886"),)).patches
     assert status.state is State.UPSTREAM
+
+
+@pytest.mark.parametrize(
+    ("version", "states_there"),
+    [
+        (REFERENCE, ["not-applicable", "upstream"]),
+        ("0.5.13", ["pending", "upstream"]),
+        ("0.5.14", ["pending", "pending"]),
+        ("0.5.15", ["upstream", "upstream"]),
+        (LATEST, ["upstream", "upstream"]),
+    ],
+)
+def test_what_came_after_the_first_releases_is_mended_where_it_is(
+    releases: Releases, tmp_path: Path, version: str, states_there: list[str]
+) -> None:
+    tree = releases.copy(version, tmp_path)
+    pristine = fingerprints(tree.root)
+    statuses = inspect(tree, [load.patches().get(name) for name in OF_LATER_RELEASES])
+    assert [status.state.value for status in statuses] == states_there
+    applied = answer("apply", tree.root, *OF_LATER_RELEASES)
+    assert len(applied["changed_files"]) == states_there.count("pending")
+    for file in applied["changed_files"]:
+        compile((tree.package / file).read_bytes(), file, "exec", dont_inherit=True)
+    assert answer("apply", tree.root, *OF_LATER_RELEASES)["changed_files"] == []
+    run("revert", tree.root)
+    assert without_ledger(fingerprints(tree.root)) == pristine
 
 
 def test_the_metrics_patch_applies_to_a_release_that_still_has_the_crash(

@@ -80,7 +80,10 @@ OWN = (
 )
 """Patches that the first of those releases lacks: this project's own, and later ones of upstream's."""
 
-PATCHES: tuple[Patch, ...] = tuple(load.patches())
+OF_LATER_RELEASES = ("29354", "29368")
+"""Patches for what came after the releases that have none."""
+
+PATCHES: tuple[Patch, ...] = tuple(patch for patch in load.patches() if patch.id not in OF_LATER_RELEASES)
 
 
 def wheel(version: str) -> Path:
@@ -212,8 +215,8 @@ def answer(*arguments: object, code: int = 0) -> Any:
 
 
 def states_in(reply: Mapping[str, Any]) -> dict[str, str]:
-    """Return each patch's state in a command's answer."""
-    return {patch["id"]: patch["state"] for patch in reply["patches"]}
+    """Return each patch's state in a command's answer, but for those that are for later releases."""
+    return {patch["id"]: patch["state"] for patch in reply["patches"] if patch["id"] not in OF_LATER_RELEASES}
 
 
 @pytest.fixture(scope="session")
