@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchkit.patchset.patch import Patch
+    from patchkit.patchset.patch import Affects, Patch
     from patchkit.patchset.runs import Run
 
 
@@ -62,6 +62,14 @@ def _show(patch: Patch, places: Sequence[Run] | None) -> None:
     from patchkit.findings.printable import escaped
 
     say(f"[bold]{escaped(patch.id)}[/]  {escaped(patch.title)}\n\n{escape(patch.why.strip())}\n")
+    if patch.affects is not None:
+        say(f"[bold]Symptom:[/] {escape(patch.affects.symptom)}")
+        for name, text in (
+            ("Affects", _affected(patch.affects)),
+            ("Fixed upstream in", patch.affects.fixed_in),
+        ):
+            if text:
+                say(f"[bold]{name}:[/] {escape(text)}")
     links = {
         "Upstream": patch.upstream,
         "Requires": " ".join(patch.requires),
@@ -84,6 +92,11 @@ def _show(patch: Patch, places: Sequence[Run] | None) -> None:
             say(f"  {escaped(_told(release, [run for run in places if run.release == release]))}")
     elif places is not None:
         say("\nNever run on a GPU.")
+
+
+def _affected(affects: Affects) -> str:
+    servers = f"servers with {' '.join(affects.when.split())}" if affects.when else ""
+    return "; ".join(filter(None, (affects.concerns, servers)))
 
 
 def _told(release: str, runs: Sequence[Run]) -> str:

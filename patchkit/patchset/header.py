@@ -10,7 +10,7 @@ import msgspec
 
 from patchkit.codemods.kind import Keys, Kind, Places, Site, several
 from patchkit.errors import UsageError
-from patchkit.patchset.patch import Converted, Edit, Fact, Patch, addresses
+from patchkit.patchset.patch import Affects, Converted, Edit, Fact, Patch, addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,6 +45,7 @@ class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     upstream: str = ""
     upstream_commit: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40})?$")] = ""
     no_switch: str = ""
+    affects: Affects | None = None
     default: bool = True
     requires: tuple[str, ...] = ()
     hardens: tuple[str, ...] = ()
@@ -102,6 +103,7 @@ def _patch(file: PatchHeader, late: Iterator[Change]) -> Patch:
         upstream=file.upstream,
         upstream_commit=file.upstream_commit,
         no_switch=file.no_switch,
+        affects=file.affects,
         default=file.default,
         requires=file.requires,
         hardens=file.hardens,

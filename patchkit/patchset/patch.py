@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol
 
 import msgspec
 
@@ -82,14 +82,28 @@ class Edit(_Addressed, frozen=True, kw_only=True):
         return self.change.imports
 
 
+class Affects(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which servers a fix is for, and what goes wrong there without it.
+
+    ``when`` is a condition on the server's options, empty if every server is affected. ``concerns`` names the requests
+    or models that are affected, where no option determines it. ``fixed_in`` is upstream's first release with the fix.
+    """
+
+    symptom: Annotated[str, msgspec.Meta(min_length=1)]
+    when: str = ""
+    concerns: str = ""
+    fixed_in: Annotated[str, msgspec.Meta(pattern=r"^([0-9]+([.][0-9]+)+([.]post[0-9]+)?)?$")] = ""
+
+
 class Patch(msgspec.Struct, frozen=True, kw_only=True):
     """One upgrade: what it changes and why, its risk, requirements, edits, upstream link, and how to verify it.
 
     ``group`` names a group of patches. ``shapes`` are named sets of facts; a tree with none of ``any_shape_of`` is a
     conflict. A patch is not applicable to a tree unless all ``applies_when`` facts hold. ``upstream_when`` facts hold
     in trees with upstream's own change, in which a missing site is not a conflict. ``no_switch`` is the reason why
-    ``PATCHKIT_DISABLE`` cannot turn the patch off. ``built_in`` patches are neither defined nor extended by another
-    folder, and fit supported releases only. ``left_out`` is the reason why a fork's configuration turns off a patch.
+    ``PATCHKIT_DISABLE`` cannot turn the patch off. ``affects`` is None for a patch that fixes nothing. ``built_in``
+    patches are neither defined nor extended by another folder, and fit supported releases only. ``left_out`` is the
+    reason why a fork's configuration turns off a patch.
     """
 
     id: str
@@ -102,6 +116,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     upstream: str = ""
     upstream_commit: str = ""
     no_switch: str = ""
+    affects: Affects | None = None
     left_out: str = ""
     built_in: bool = False
     default: bool = True

@@ -13,6 +13,7 @@ from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.imports import Import
 from patchkit.errors import UsageError
+from patchkit.patchset import condition
 from patchkit.patchset.extend import Addition, ExtensionFile, extended
 from patchkit.patchset.header import patch_of, require_free
 from patchkit.patchset.schema import AnyKind, PatchFile
@@ -132,6 +133,15 @@ def check(patch: Patch, path: Path) -> None:
             raise UsageError(
                 f"edit.{edit.name}: {error}", where=path, advice="fix it and try again"
             ) from None
+    if patch.affects is not None:
+        try:
+            if patch.affects.when:
+                condition.parsed(patch.affects.when)
+            for key in ("symptom", "concerns"):
+                if not getattr(patch.affects, key).isprintable():
+                    raise ValueError(f"key `{key}`: contains a line break or a control character")
+        except ValueError as error:
+            raise UsageError(f"affects: {error}", where=path, advice="fix it and try again") from None
     for fact in patch.facts:
         try:
             _require_inside(fact.files)

@@ -92,6 +92,26 @@ def test_show_says_what_the_patch_says() -> None:
     assert "Requires: t-flag" in run("show", "t-stop").stdout
 
 
+def test_show_of_a_fix_says_its_symptom_who_is_affected_and_where_upstream_fixed_it(tmp_path: Path) -> None:
+    flag = """[edit.flag]
+kind = "class-attribute"
+why = "toy"
+at = "srt/base.py::Base"
+code = "seen = 1"
+"""
+    affects = '{ symptom = "It stops", when = "topk > 1", concerns = "long prompts", fixed_in = "0.5.14" }'
+    add_patch(tmp_path / "own", "x-fix", flag, affects=affects)
+    words = ("show", "x-fix", "--patches", tmp_path / "own")
+    assert answer(*words)["affects"]["when"] == "topk > 1"
+    lines = run(*words).stdout.splitlines()
+    assert {
+        "Symptom: It stops",
+        "Affects: long prompts; servers with topk > 1",
+        "Fixed upstream in: 0.5.14",
+    } < set(lines)
+    assert answer("show", "t-stop")["affects"] is None
+
+
 def test_show_of_an_unknown_patch_names_the_nearest() -> None:
     assert "did you mean t-flag?" in refusal("show", "t-flg", code=2)
 

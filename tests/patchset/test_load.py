@@ -264,6 +264,14 @@ def test_id_that_could_not_be_typed_is_refused(built_in: Path, tmp_path: Path, n
             "fact about srt/a.py: key `lacks`: not Python",
         ),
         ({"shapes": "{ low = ['/etc/a.py'] }"}, "key `at`: '/etc/a.py' is not"),
+        ({"affects": "{}"}, "missing required field `symptom`"),
+        ({"affects": "{ symptom = 'x', fixed_in = 'main' }"}, "$.affects.fixed_in"),
+        (
+            {"affects": "{ symptom = 'x', when = 'page_size >' }"},
+            "affects: 'page_size >' is not a Python expression",
+        ),
+        ({"affects": "{ symptom = 'x', when = 'len(a) > 1' }"}, "affects: 'len(a)': a condition consists of"),
+        ({"affects": '{ symptom = "x\\ny" }'}, "affects: key `symptom`: contains a line break"),
         ({"shapes": "{ low = ['srt/a.py::'] }"}, "key `at`: 'srt/a.py::' is not `file::Class.method`"),
     ],
 )

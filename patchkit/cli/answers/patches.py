@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from patchkit.cli.answers.base import Answer
+from patchkit.patchset.patch import Affects  # noqa: TC001  # schemas are made of it
 from patchkit.patchset.runs import Run  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
@@ -52,9 +53,13 @@ class ShownEdit(Answer, frozen=True, kw_only=True):
 
 
 class Show(Listed, frozen=True, kw_only=True):
-    """The answer of ``show PATCH``; ``runs`` is null if it is unknown where the patch ran."""
+    """The answer of ``show PATCH``; ``runs`` is null if it is unknown where the patch ran.
+
+    ``affects`` is null for a patch that fixes nothing.
+    """
 
     why: str
+    affects: Affects | None
     verify: str
     edits: tuple[ShownEdit, ...]
     runs: tuple[Run, ...] | None
@@ -65,6 +70,7 @@ class Show(Listed, frozen=True, kw_only=True):
         return cls(
             **asdict(Listed.of(patch)),
             why=patch.why,
+            affects=patch.affects,
             verify=patch.verify,
             edits=tuple(ShownEdit(name=edit.name, description=edit.why) for edit in patch.edits),
             runs=runs,

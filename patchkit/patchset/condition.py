@@ -1,0 +1,100 @@
+"""Evaluate a condition on a server's options, such as ``speculative_eagle_topk > 1 and draft_backend == "fa3"``."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_COMPARED: dict[type[ast.cmpop], Callable[..., bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda one, several: one in several,
+    ast.NotIn: lambda one, several: one not in several,
+}
+_TAKEN = (ast.BoolOp, ast.And, ast.Or, ast.Not, ast.Compare, *_COMPARED, ast.Name, ast.Load, ast.Tuple)
+_ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+UNKNOWN = object()
+"""The value of an option that cannot be determined before the server starts."""
+
+
+@lru_cache(maxsize=256)
+def parsed(text: str) -> ast.expr:
+    """Return a condition's syntax tree. Raise ValueError if it is malformed."""
+    try:
+        found = ast.parse(f"(\n{text}\n)", mode="eval").body  # May have several lines.
+    except (SyntaxError, ValueError, RecursionError):
+        raise ValueError(f"{text!r} is not a Python expression") from None
+    for node in ast.walk(found):
+        is_negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub))
+        is_plain = isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, type(None)))
+        is_minus = isinstance(node, ast.USub)
+        if not (isinstance(node, _TAKEN) or is_negation or is_plain or is_minus):
+            raise ValueError(
+                f"{ast.unparse(node) if isinstance(node, ast.expr) else text!r}: a condition consists of the names of "
+                "options, constants, comparisons, `and`, `or` and `not`"
+            )
+    return found
+
+
+def names(text: str) -> set[str]:
+    """Return the names of the options that a condition reads."""
+    return {node.id for node in ast.walk(parsed(text)) if isinstance(node, ast.Name)}
+
+
+def holds(text: str, value_of: Callable[[str], object]) -> bool:
+    """Return whether a condition holds or, because an option is ``UNKNOWN``, may hold."""
+    return _held(parsed(text), value_of) is not False
+
+
+def _held(node: ast.expr, value_of: Callable[[str], object]) -> bool | None:
+    """Return whether an expression is true, None if that depends on an unknown option."""
+    if isinstance(node, ast.BoolOp):
+        decides = isinstance(node.op, ast.Or)
+        several = [_held(each, value_of) for each in node.values]
+        return decides if decides in several else None if None in several else not decides
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        held = _held(node.operand, value_of)
+        return None if held is None else not held
+    if isinstance(node, ast.Compare):
+        values = [_value(each, value_of) for each in (node.left, *node.comparators)]
+        pairs = zip(values, node.ops, values[1:], strict=False)
+        compared = [_compared(left, type(op), right) for left, op, right in pairs]
+        return False if False in compared else None if None in compared else True
+    value = _value(node, value_of)
+    return None if value is UNKNOWN else bool(value)
+
+
+def _compared(left: object, op: type[ast.cmpop], right: object) -> bool | None:
+    parts = right if isinstance(right, tuple) else (right,)
+    if left is UNKNOWN or UNKNOWN in parts:
+        is_in = op in (ast.In, ast.NotIn) and left is not UNKNOWN and left in parts
+        return (op is ast.In) if is_in else None
+    if op in _ORDERED and not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
+        return False  # An option that is not given, or that this tree does not have.
+    if op in (ast.In, ast.NotIn):
+        return (left in parts) is (op is ast.In)
+    return bool(_COMPARED[op](left, right))
+
+
+def _value(node: ast.expr, value_of: Callable[[str], object]) -> object:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return value_of(node.id)
+    if isinstance(node, ast.Tuple):
+        return tuple(_value(each, value_of) for each in node.elts)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _value(node.operand, value_of)
+        return -value if isinstance(value, (int, float)) else value
+    held = _held(node, value_of)
+    return UNKNOWN if held is None else held
