@@ -11,6 +11,7 @@ from ..backends.flash_attention import (
 )
 from ..backends.trtllm import fill_trtllm_mha
 from .attention_calls import in_place, planned_once, queries
+from .backend_names import name_of_backend, named_backend
 from .copies import copy_together
 from .decision import (
     UNDECLARED,
@@ -52,6 +53,7 @@ from .lengths import (
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook, require_overlap_hook_to_verify
 from .prefills import tokens_after_prefill
+from .ranks import decide_as_first_rank
 from .replays import padded_replay, replay_padding
 from .sparse_attention import (
     has_no_requests,
@@ -70,6 +72,7 @@ __all__ = [
     "await_event",
     "capture_flashinfer_draft_extend",
     "copy_together",
+    "decide_as_first_rank",
     "decide_needs_cpu_seq_lens",
     "decide_with_piecewise_graphs",
     "decode_seq_lens",
@@ -104,6 +107,8 @@ __all__ = [
     "mark_neighbours",
     "meets_stop",
     "mirror_uniform_extend_lens",
+    "name_of_backend",
+    "named_backend",
     "neighbours",
     "order_plan_stream",
     "out_graph_draft_steps",

@@ -44,6 +44,15 @@ class Hybrid(Protocol[_Side]):
     decode_backend: _Side
 
 
+class Ranks(Protocol):
+    """The ranks that share a model's weights."""
+
+    world_size: int
+
+    def broadcast(self, input_: torch.Tensor, src: int) -> object:
+        """Overwrite a tensor with that of the rank ``src``."""
+
+
 class VerifyBackend(Protocol):
     """A backend, or the side of a hybrid, that verifies what a draft wrote."""
 

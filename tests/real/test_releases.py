@@ -14,6 +14,7 @@ from support.releases import (
     HAVING,
     LACKING,
     LATEST,
+    OF_LATER_RELEASES,
     OWN,
     PATCHES,
     REFERENCE,
@@ -158,10 +159,11 @@ def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(lacking: tuple[s
 
 
 def own_states(journey: Journey, state: str) -> dict[str, str]:
-    """Return what the later patches are in: upstream has two of them, and since 0.5.14 eight more."""
+    """Return what the later patches are in: upstream has two of them, and since 0.5.14 nine more."""
     later: tuple[str, ...] = ("26397", "26424")
     if journey.tree.version == "0.5.14":
-        later += ("25980", "28465", "28496", "28579", "28633", "28782", "28854", "pk-trtllm-mha-opt-out")
+        later += ("25980", "28465", "28496", "28559", "28579", "28633", "28782", "28854")
+        later += ("pk-trtllm-mha-opt-out",)
     return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream")
 
 
@@ -196,12 +198,12 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
     run("apply", tree.root)
     unnamed = states_in(answer("status", tree.root, "--check"))
     off = {
-        *("25980", "26800", "27338", "27360", "28496", "31738"),
+        *("25980", "26800", "26941", "27338", "27360", "28496", "28559", "31738", "34238"),
         *("27689", "29343", "29413", "pk-trtllm-mha-opt-out"),
     }
     assert {name for name, state in unnamed.items() if state == "pending"} == off
     said = run("status", tree.root).stdout
-    assert re.search(r"\nopt-in +10  fixes 6, speed 4\n", said)
+    assert re.search(r"\nopt-in +13  fixes 9, speed 4\n", said)
     assert "Next: patchkit revert" in said
     run("apply", tree.root, *sorted(off))
     assert set(states_in(answer("status", tree.root, "--check")).values()) == {"applied"}
@@ -257,6 +259,32 @@ def test_a_release_whose_backends_say_what_their_mask_is_has_the_small_one(
 ) -> None:
     (status,) = make_plan(releases.tree(version), (named("32886"),)).patches
     assert status.state is State.UPSTREAM
+
+
+@pytest.mark.parametrize(
+    ("version", "states_there"),
+    [
+        (REFERENCE, ["not-applicable", "upstream"]),
+        ("0.5.13", ["pending", "upstream"]),
+        ("0.5.14", ["pending", "pending"]),
+        ("0.5.15", ["upstream", "upstream"]),
+        (LATEST, ["upstream", "upstream"]),
+    ],
+)
+def test_what_came_after_the_first_releases_is_mended_where_it_is(
+    releases: Releases, tmp_path: Path, version: str, states_there: list[str]
+) -> None:
+    tree = releases.copy(version, tmp_path)
+    pristine = fingerprints(tree.root)
+    statuses = inspect(tree, [load.patches().get(name) for name in OF_LATER_RELEASES])
+    assert [status.state.value for status in statuses] == states_there
+    applied = answer("apply", tree.root, *OF_LATER_RELEASES)
+    assert len(applied["changed_files"]) == states_there.count("pending")
+    for file in applied["changed_files"]:
+        compile((tree.package / file).read_bytes(), file, "exec", dont_inherit=True)
+    assert answer("apply", tree.root, *OF_LATER_RELEASES)["changed_files"] == []
+    run("revert", tree.root)
+    assert without_ledger(fingerprints(tree.root)) == pristine
 
 
 def test_the_metrics_patch_applies_to_a_release_that_still_has_the_crash(

@@ -13,6 +13,7 @@ from sglang.srt.layers.attention.hybrid_linear_attn_backend import HybridLinearA
 from sglang.srt.managers import schedule_batch
 from sglang.srt.mem_cache.memory_pool import HybridReqToTokenPool
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
+from sglang.srt.session.streaming_session import StreamingSession
 from sglang.srt.speculative import spec_utils
 from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
 
@@ -170,3 +171,38 @@ def crossing_verify(kind: str = "cuda", *, freed: bool) -> dict[str, Any]:
         for name, states in (("temporal", cache.temporal), ("conv", cache.conv[0]))
     }
     return slots | {"tracked": tracked.tolist(), "wrote": wrote}
+
+
+def free_after_two_turns() -> list[int]:
+    """Have a request take slots and give them back, twice; return the pool's free slots."""
+    pool = _pool()
+    request = _request()
+    for _ in range(2):
+        pool.alloc([request])
+        pool.free_mamba_cache(request)
+        pool.free(request)
+    free: list[int] = pool.mamba_pool.free_slots.tolist()
+    return free
+
+
+def slots_lost_by_an_abort() -> int:
+    """Abort the first request of a streaming session while it runs; say how many slots nobody can take any more."""
+    pool = _pool()
+    before = pool.mamba_pool.available_size()
+    request = _request()
+    pool.alloc([request])
+    vars(request).update(
+        session=SimpleNamespace(session_id="", streaming=True, abort_req=lambda: None),
+        finished_reason=schedule_batch.FINISH_ABORT(""),
+        kv_allocated_len=3,
+        last_node=None,
+        cache_protected_len=0,
+        swa_uuid_for_lock=None,
+        kv_committed_freed=True,
+        kv_overallocated_freed=True,
+    )
+    slots = SimpleNamespace(free=lambda _: None)
+    cache = SimpleNamespace(req_to_token_pool=pool, token_to_kv_pool_allocator=slots, page_size=1)
+    session: Any = StreamingSession(cache)  # type: ignore[arg-type]
+    session.cache_finished_req(request)
+    return int(before - pool.mamba_pool.available_size())

@@ -1,0 +1,56 @@
+"""A prefill continues from the state of its cached prefix, and from no other request's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.driven.fixtures import without_and_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.driven.trees import DrivenTree
+    from support.releases import Releases
+
+CACHED = [64, 0, 128]
+
+
+@pytest.fixture(scope="module")
+def before_and_after(
+    releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+    """The release that both patches are for, as it is and with both."""
+    folder = tmp_path_factory.mktemp("driven")
+    with without_and_with(releases, folder, "0.5.14", "29354", "29368") as both:
+        yield both
+
+
+def test_a_request_that_was_turned_down_copies_no_state_that_a_former_match_found(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = before_and_after
+    told = before.ask("cached_states.matched_and_turned_down", room=False)
+    assert told["from"] == [9]
+    assert told["cleared"] == []
+    told = after.ask("cached_states.matched_and_turned_down", room=False)
+    assert told["from"] == []
+    assert told["cleared"] == told["own"]
+
+
+def test_a_request_that_found_room_copies_the_state_that_it_matched(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = before_and_after
+    told = after.ask("cached_states.matched_and_turned_down", room=True)
+    assert told == before.ask("cached_states.matched_and_turned_down", room=True)
+    assert (told["from"], told["to"]) == ([9], told["own"])
+
+
+def test_a_prefill_that_is_not_tracked_continues_its_cached_state(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = before_and_after
+    assert before.ask("cached_states.continued", CACHED, [False, False, True]) == [False, False, True]
+    assert after.ask("cached_states.continued", CACHED, [False, False, True]) == [True, False, True]
+    assert after.ask("cached_states.continued", CACHED, None) == [True, False, True]
