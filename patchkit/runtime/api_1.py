@@ -51,6 +51,7 @@ from .lengths import (
     tree_mask_total,
 )
 from .metrics import decode_seq_lens, decode_total_seq_lens
+from .multimodal import positions_of_text, with_last_tokens
 from .overlap import require_overlap_hook, require_overlap_hook_to_verify
 from .prefills import tokens_after_prefill
 from .ranks import decide_as_first_rank
@@ -118,6 +119,7 @@ __all__ = [
     "plan_extend_from_host",
     "plan_verify_from_host",
     "planned_once",
+    "positions_of_text",
     "preallocated_mask",
     "queries",
     "replay_draft_steps",
@@ -141,6 +143,7 @@ __all__ = [
     "tree_mask_total",
     "tree_rows",
     "verify_mask",
+    "with_last_tokens",
 ]
 
 # A server with a switch that nobody has stops here, as it starts.

@@ -275,6 +275,19 @@ class ChunkedRequest(Protocol):
     vocab_size: int
 
 
+class PrefillBatch(Protocol):
+    """A forward batch of a prefill: where each request's tokens start and how many there are, shape [batch]."""
+
+    extend_start_loc: torch.Tensor
+    extend_seq_lens: torch.Tensor
+
+
+class MultimodalInput(Protocol):
+    """A request's images, with how far they move the positions of what follows."""
+
+    mrope_position_delta: torch.Tensor
+
+
 class _Drafts(Protocol):
     speculative_num_draft_tokens: int
 
