@@ -10,6 +10,16 @@ from ..backends.flash_attention import (
     share_flash_attention_steps,
 )
 from ..backends.trtllm import fill_trtllm_mha
+from .accepted_rows import (
+    accepted_logits,
+    accepted_states,
+    ask_for_accepted,
+    load_accepted_rows,
+    name_accepted_rows,
+    narrow_draft_extend,
+    own_accepted_states,
+    rows_of_batch,
+)
 from .attention_calls import in_place, planned_once, queries
 from .copies import copy_together
 from .decision import (
@@ -67,6 +77,9 @@ from .triton_attention import replay_triton_extend, replay_triton_verify
 
 __all__ = [
     "UNDECLARED",
+    "accepted_logits",
+    "accepted_states",
+    "ask_for_accepted",
     "await_event",
     "capture_flashinfer_draft_extend",
     "copy_together",
@@ -98,15 +111,19 @@ __all__ = [
     "lens_on_device",
     "lens_sum",
     "lens_to_device",
+    "load_accepted_rows",
     "longest",
     "longest_or_bound",
     "mark_accepted",
     "mark_neighbours",
     "meets_stop",
     "mirror_uniform_extend_lens",
+    "name_accepted_rows",
+    "narrow_draft_extend",
     "neighbours",
     "order_plan_stream",
     "out_graph_draft_steps",
+    "own_accepted_states",
     "padded_replay",
     "padded_total",
     "pass_draft_tokens",
@@ -125,6 +142,7 @@ __all__ = [
     "restore_host_lens",
     "restore_sparse_lens",
     "row_length",
+    "rows_of_batch",
     "share_flash_attention_steps",
     "size_or_bound",
     "sparse_columns",

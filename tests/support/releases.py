@@ -64,6 +64,7 @@ OWN = (
     "31364",
     "31738",
     "32886",
+    "35546",
     "pk-attention-views",
     "pk-dead-work",
     "pk-fa3-draft-extend-graph",
