@@ -30,6 +30,7 @@ from .decision import (
 )
 from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
 from .draft_extend_graphs import graphs_draft_extend
+from .fences import fence_shared_reads, publish_shared_reads
 from .flash_attention import (
     flash_attention_needs_mirror,
     flash_attention_steps_need_mirror,
@@ -90,6 +91,7 @@ __all__ = [
     "draft_chain",
     "draft_extend_lens",
     "draft_top_k",
+    "fence_shared_reads",
     "fill_draft_extend_v2",
     "fill_flash_attention",
     "fill_flash_attention_steps",
@@ -131,6 +133,7 @@ __all__ = [
     "plan_verify_from_host",
     "planned_once",
     "preallocated_mask",
+    "publish_shared_reads",
     "queries",
     "replay_draft_steps",
     "replay_flashinfer_draft_extend",

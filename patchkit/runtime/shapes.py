@@ -75,6 +75,9 @@ class Layer(Protocol):
 class Mode(Protocol):
     """A forward's mode."""
 
+    def is_decode(self) -> bool:
+        """Tell whether it is a decode of one token a request."""
+
     def is_draft_extend_v2(self) -> bool:
         """Tell whether it is a draft-extend of the v2 worker."""
 
@@ -305,3 +308,32 @@ class DraftExtendRunner(Protocol):
     capture_bs: Sequence[int]
     raw_bs: int
     bs: int
+
+
+class _Algorithm(Protocol):
+    def is_none(self) -> bool: ...
+
+
+class _ModelRunner(Protocol):
+    attn_backend: object
+    spec_algorithm: _Algorithm
+    token_to_kv_pool: object
+
+
+class GraphRunner(Protocol):
+    """A runner of graphs."""
+
+    model_runner: _ModelRunner
+
+
+class ReplayedBatch(ModeBatch, Protocol):
+    """A forward batch that a graph is about to run."""
+
+    seq_lens: torch.Tensor
+
+
+class OverlapScheduler(Protocol):
+    """A scheduler that prepares a batch on one stream while another one's forward runs on the other."""
+
+    schedule_stream: torch.cuda.Stream
+    forward_stream: torch.cuda.Stream

@@ -158,10 +158,11 @@ def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(lacking: tuple[s
 
 
 def own_states(journey: Journey, state: str) -> dict[str, str]:
-    """Return what the later patches are in: upstream has two of them, and since 0.5.14 eight more."""
+    """Return what the later patches are in: upstream has two of them, and since 0.5.14 nine more."""
     later: tuple[str, ...] = ("26397", "26424")
     if journey.tree.version == "0.5.14":
-        later += ("25980", "28465", "28496", "28579", "28633", "28782", "28854", "pk-trtllm-mha-opt-out")
+        later += ("25980", "26380", "28465", "28496", "28579", "28633", "28782", "28854")
+        later += ("pk-trtllm-mha-opt-out",)
     return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream")
 
 
@@ -196,12 +197,12 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
     run("apply", tree.root)
     unnamed = states_in(answer("status", tree.root, "--check"))
     off = {
-        *("25980", "26800", "27338", "27360", "28496", "31738"),
+        *("25980", "26380", "26800", "27338", "27360", "28496", "31738"),
         *("27689", "29343", "29413", "35546", "pk-trtllm-mha-opt-out"),
     }
     assert {name for name, state in unnamed.items() if state == "pending"} == off
     said = run("status", tree.root).stdout
-    assert re.search(r"\nopt-in +11  fixes 6, speed 5\n", said)
+    assert re.search(r"\nopt-in +12  fixes 7, speed 5\n", said)
     assert "Next: patchkit revert" in said
     run("apply", tree.root, *sorted(off))
     assert set(states_in(answer("status", tree.root, "--check")).values()) == {"applied"}

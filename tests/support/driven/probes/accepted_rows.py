@@ -148,7 +148,7 @@ def _runner(case: dict[str, Any], draft_runner: Any) -> Any:
     return runner
 
 
-def _worker(case: dict[str, Any]) -> Any:
+def worker_of(case: dict[str, Any]) -> Any:
     worker = bare(EagleDraftWorker)
     draft_runner = SimpleNamespace(
         model=_Model(case),
@@ -189,7 +189,7 @@ def _worker(case: dict[str, Any]) -> Any:
     return worker
 
 
-def _batch(case: dict[str, Any], count: int, number: int) -> Any:
+def batch_of(case: dict[str, Any], count: int, number: int) -> Any:
     tokens = count * case["draft_tokens"]
     generator = torch.Generator().manual_seed(3 + number)
     left = SimpleNamespace(
@@ -223,9 +223,9 @@ def extended(case: dict[str, Any], batches: list[list[int]], disable: str = "") 
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     eagle_worker_v2.get_spec = lambda: SimpleNamespace(speculative_use_rejection_sampling=False)
-    worker, left = _worker(case), []
+    worker, left = worker_of(case), []
     for number, accepted in enumerate(batches):
-        batch = _batch(case, len(accepted), number)
+        batch = batch_of(case, len(accepted), number)
         prepares = {
             "EagleDraftInput": lambda **_: SimpleNamespace(
                 prepare_for_extend_to_fill_draft_kvcache=lambda *_: batch  # noqa: B023 - called in this round.
