@@ -10,6 +10,16 @@ from ..backends.flash_attention import (
     share_flash_attention_steps,
 )
 from ..backends.trtllm import fill_trtllm_mha
+from .accepted_rows import (
+    accepted_logits,
+    accepted_states,
+    ask_for_accepted,
+    load_accepted_rows,
+    name_accepted_rows,
+    narrow_draft_extend,
+    own_accepted_states,
+    rows_of_batch,
+)
 from .attention_calls import in_place, planned_once, queries
 from .backend_names import name_of_backend, named_backend
 from .copies import copy_together
@@ -21,6 +31,7 @@ from .decision import (
 )
 from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
 from .draft_extend_graphs import graphs_draft_extend
+from .fences import fence_shared_reads, publish_shared_reads
 from .flash_attention import (
     flash_attention_needs_mirror,
     flash_attention_steps_need_mirror,
@@ -70,6 +81,9 @@ from .triton_attention import replay_triton_extend, replay_triton_verify
 
 __all__ = [
     "UNDECLARED",
+    "accepted_logits",
+    "accepted_states",
+    "ask_for_accepted",
     "await_event",
     "capture_flashinfer_draft_extend",
     "copy_together",
@@ -81,6 +95,7 @@ __all__ = [
     "draft_chain",
     "draft_extend_lens",
     "draft_top_k",
+    "fence_shared_reads",
     "fill_draft_extend_v2",
     "fill_flash_attention",
     "fill_flash_attention_steps",
@@ -102,17 +117,21 @@ __all__ = [
     "lens_on_device",
     "lens_sum",
     "lens_to_device",
+    "load_accepted_rows",
     "longest",
     "longest_or_bound",
     "mark_accepted",
     "mark_neighbours",
     "meets_stop",
     "mirror_uniform_extend_lens",
+    "name_accepted_rows",
     "name_of_backend",
     "named_backend",
+    "narrow_draft_extend",
     "neighbours",
     "order_plan_stream",
     "out_graph_draft_steps",
+    "own_accepted_states",
     "padded_replay",
     "padded_total",
     "pass_draft_tokens",
@@ -121,6 +140,7 @@ __all__ = [
     "planned_once",
     "positions_of_text",
     "preallocated_mask",
+    "publish_shared_reads",
     "queries",
     "replay_draft_steps",
     "replay_flashinfer_draft_extend",
@@ -132,6 +152,7 @@ __all__ = [
     "restore_host_lens",
     "restore_sparse_lens",
     "row_length",
+    "rows_of_batch",
     "share_flash_attention_steps",
     "size_or_bound",
     "sparse_columns",

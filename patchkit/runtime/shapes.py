@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -83,6 +83,9 @@ class Layer(Protocol):
 
 class Mode(Protocol):
     """A forward's mode."""
+
+    def is_decode(self) -> bool:
+        """Tell whether it is a decode of one token a request."""
 
     def is_draft_extend_v2(self) -> bool:
         """Tell whether it is a draft-extend of the v2 worker."""
@@ -296,3 +299,63 @@ class ResultProcessor(Protocol):
     """What takes a forward's results apart, with the worker that drafts."""
 
     draft_worker: _Drafts
+
+
+class DraftExtendBatch(ModeBatch, Protocol):
+    """A forward batch that may be a draft-extend, with what goes with it in ``spec_info``."""
+
+    batch_size: int
+    seq_lens: torch.Tensor
+    spec_info: Any
+    next_token_logits_buffer: torch.Tensor | None
+    global_num_tokens_gpu: torch.Tensor | None
+
+
+class LogitsMetadata(Protocol):
+    """What the logits processor needs of a batch."""
+
+    draft_extend_select_index: torch.Tensor | None
+
+
+class ServerRunner(Protocol):
+    """A model's runner, with the server's arguments."""
+
+    server_args: object
+
+
+class DraftExtendRunner(Protocol):
+    """The runner of the draft-extend's graphs: requests of a batch, and as many as its graph has."""
+
+    model_runner: ServerRunner
+    capture_bs: Sequence[int]
+    raw_bs: int
+    bs: int
+
+
+class _Algorithm(Protocol):
+    def is_none(self) -> bool: ...
+
+
+class _ModelRunner(Protocol):
+    attn_backend: object
+    spec_algorithm: _Algorithm
+    token_to_kv_pool: object
+
+
+class GraphRunner(Protocol):
+    """A runner of graphs."""
+
+    model_runner: _ModelRunner
+
+
+class ReplayedBatch(ModeBatch, Protocol):
+    """A forward batch that a graph is about to run."""
+
+    seq_lens: torch.Tensor
+
+
+class OverlapScheduler(Protocol):
+    """A scheduler that prepares a batch on one stream while another one's forward runs on the other."""
+
+    schedule_stream: torch.cuda.Stream
+    forward_stream: torch.cuda.Stream

@@ -24,6 +24,7 @@ SWITCHES = frozenset(
         "30947",
         "31364",
         "32886",
+        "35546",
         "pk-attention-views",
         "pk-fa3-draft-extend-graph",
         "pk-fa3-verify-schedule",

@@ -50,6 +50,7 @@ UPSTREAM = (
 )
 OWN = (
     "25980",
+    "26380",
     "26397",
     "26424",
     "27689",
@@ -71,6 +72,7 @@ OWN = (
     "31738",
     "32886",
     "34238",
+    "35546",
     "pk-attention-views",
     "pk-dead-work",
     "pk-fa3-draft-extend-graph",

@@ -1,0 +1,54 @@
+"""The scheduler's stream waits for a forward's reads of what both use, and for no more of the forward than that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from .shapes import GraphRunner, OverlapScheduler, ReplayedBatch
+
+# Their graphs read nothing but their own buffers, which are filled before a replay; a subclass may read more.
+_APART = frozenset(
+    {
+        *("FlashAttentionBackend", "FlashInferAttnBackend", "FlashInferMLAAttnBackend", "TritonAttnBackend"),
+        *("TRTLLMHAAttnBackend", "TRTLLMMLABackend"),
+    }
+)
+
+# What the forward that was launched last published, if it did: one scheduler serves in a process.
+_published: list[torch.cuda.Event] = []
+
+
+def publish_shared_reads(runner: GraphRunner, batch: ReplayedBatch) -> None:
+    """Note that a forward has read what the scheduler writes, where the graph that is about to run is its last phase.
+
+    That is a decode without speculation, or the draft-extend of the v2 worker. A window's pool is read within the
+    graph, and a backend that is not known may read there too: nothing is noted, and the fence is behind the forward.
+    Source: pull request 28363.
+    """
+    model = runner.model_runner
+    backend = getattr(runner, "draft_extend_attn_backend", None) or model.attn_backend
+    mode = batch.forward_mode
+    last = mode.is_draft_extend_v2() or (mode.is_decode() and model.spec_algorithm.is_none())
+    windows = hasattr(model.token_to_kv_pool, "full_to_swa_index_mapping")
+    if not last or windows or type(backend).__name__ not in _APART:
+        _published.clear()
+        return
+    event = torch.get_device_module(batch.seq_lens.device).Event()
+    event.record()
+    _published[:] = [event]
+
+
+def fence_shared_reads(scheduler: OverlapScheduler) -> None:
+    """Have the scheduler's stream wait until the forward that was just launched has read what the scheduler writes.
+
+    On CUDA alone, where both streams are. Source: pull requests 26380, 26646, 28363 and 31687.
+    """
+    if torch.version.cuda is None:
+        return
+    if _published:
+        scheduler.schedule_stream.wait_event(_published.pop())
+    else:
+        scheduler.schedule_stream.wait_stream(scheduler.forward_stream)

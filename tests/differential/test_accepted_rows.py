@@ -1,0 +1,97 @@
+"""A draft-extend computes logits of the last accepted token of each request, and hands on what it handed on before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.driven.fixtures import without_and_with_each
+
+if TYPE_CHECKING:
+    from support.driven.trees import DrivenTree
+
+Both = tuple["DrivenTree", "DrivenTree"]
+TOKENS = 4
+# The first is the largest, so that what it leaves behind is in reach of the smaller ones, two of which are padded.
+BATCHES = [[1, 4, 2, 3, 4, 1], [3], [2, 4, 1], [4, 1]]
+CAPTURED = [2, 4, 8]
+
+
+before_and_after = without_and_with_each("35546", ["0.5.11", "0.5.13.post1", "0.5.14", "0.5.17"])
+
+
+def case(**named: Any) -> dict[str, Any]:
+    return {"draft_tokens": TOKENS, "captured": CAPTURED, **named}
+
+
+def assert_handed_on(told: list[dict[str, Any]], was: list[dict[str, Any]]) -> None:
+    """Compare the tokens that are drafted next, and their scores and states, which a product of other rows rounds."""
+    assert [each["tokens"] for each in told] == [each["tokens"] for each in was]
+    for name in ("scores", "states"):
+        expected = [[pytest.approx(row) for row in each[name]] for each in was]
+        assert [each[name] for each in told] == expected
+
+
+def heads(told: list[dict[str, Any]]) -> list[list[int]]:
+    return [each["heads"] for each in told]
+
+
+def padded(count: int) -> int:
+    return next(size for size in CAPTURED if size >= count)
+
+
+@pytest.mark.parametrize("layers", [0, 2])
+@pytest.mark.parametrize("full", [True, False])
+def test_an_eager_draft_extend_has_one_row_a_request_in_the_lm_head(
+    before_and_after: Both, layers: int, full: bool
+) -> None:
+    before, after = before_and_after
+    asked = case(graph=False, layers=layers, full=full)
+    was, told = (tree.ask("accepted_rows.extended", asked, BATCHES) for tree in (before, after))
+    assert_handed_on(told, was)
+    assert heads(was) == [[len(accepted) * TOKENS] for accepted in BATCHES]
+    assert heads(told) == [[len(accepted)] for accepted in BATCHES]
+
+
+@pytest.mark.parametrize("layers", [0, 2])
+def test_a_graph_has_one_row_a_request_in_the_lm_head_and_leaves_what_was_handed_on(
+    before_and_after: Both, layers: int
+) -> None:
+    before, after = before_and_after
+    asked = case(graph=True, layers=layers)
+    was, told = (tree.ask("accepted_rows.extended", asked, BATCHES) for tree in (before, after))
+    assert_handed_on(told, was)
+    assert heads(was) == [[padded(len(accepted)) * TOKENS] for accepted in BATCHES]
+    assert heads(told) == [[padded(len(accepted))] for accepted in BATCHES]
+
+
+def test_a_graph_of_more_requests_than_the_batch_has_tokens_is_unpadded(before_and_after: Both) -> None:
+    before, after = before_and_after
+    asked = case(graph=True) | {"captured": [8]}
+    was, told = (tree.ask("accepted_rows.extended", asked, [[3], [2, 1]]) for tree in (before, after))
+    assert_handed_on(told, was)
+    assert heads(told) == [[8], [8]]
+
+
+@pytest.mark.parametrize("graph", [True, False])
+@pytest.mark.parametrize(
+    ("switched", "more"),
+    [("35546", {}), ("", {"ranks": True}), ("", {"asks": False})],
+    ids=["switched off", "DP attention", "a head of the model's own"],
+)
+def test_all_rows_are_computed_as_before(
+    before_and_after: Both, graph: bool, switched: str, more: dict[str, Any]
+) -> None:
+    before, after = before_and_after
+    asked = case(graph=graph, **more)
+    was = before.ask("accepted_rows.extended", asked, BATCHES)
+    told = after.ask("accepted_rows.extended", asked, BATCHES, switched)
+    assert told == was
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_a_draft_of_one_token_a_request_has_the_rows_that_it_had(before_and_after: Both, graph: bool) -> None:
+    before, after = before_and_after
+    asked = case(graph=graph) | {"draft_tokens": 1}
+    was, told = (tree.ask("accepted_rows.extended", asked, [[1, 1, 1], [1]]) for tree in (before, after))
+    assert told == was
