@@ -52,6 +52,7 @@ from .lengths import (
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook, require_overlap_hook_to_verify
 from .prefills import tokens_after_prefill
+from .relay import keep_results, kept_results, store_kept_results
 from .replays import padded_replay, replay_padding
 from .sparse_attention import (
     has_no_requests,
@@ -93,6 +94,8 @@ __all__ = [
     "host_total",
     "in_place",
     "init_draft_steps",
+    "keep_results",
+    "kept_results",
     "last_accepted",
     "length_at_stop",
     "lens_on_device",
@@ -130,6 +133,7 @@ __all__ = [
     "sparse_columns",
     "sparse_extend_lens",
     "spec_v2_backends",
+    "store_kept_results",
     "tail_of_step",
     "tokens_after_prefill",
     "total_or_bound",

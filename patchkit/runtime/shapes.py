@@ -274,3 +274,16 @@ class ResultProcessor(Protocol):
     """What takes a forward's results apart, with the worker that drafts."""
 
     draft_worker: _Drafts
+
+
+class Located(Protocol):
+    """Rows of a future map that is a circular buffer."""
+
+    indices: torch.Tensor
+
+
+class FutureMap(Protocol):
+    """What relays a step's results to the next; later trees' has ``stash``, which takes rows and results alike."""
+
+    def store_to_map_for_new_batch(self, at: object, results: object, /) -> object:
+        """Write results into their rows."""

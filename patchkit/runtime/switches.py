@@ -29,6 +29,7 @@ SWITCHES = frozenset(
         "pk-fa3-verify-schedule",
         "pk-hybrid-opt-out",
         "pk-small-launches",
+        "pk-step-relay",
         "pk-triton-replay",
         "pk-trtllm-mha-opt-out",
     }
