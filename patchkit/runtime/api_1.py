@@ -49,6 +49,7 @@ from .lengths import (
     total_or_bound,
     tree_mask_total,
 )
+from .linear_attention import commit_states, replay_states
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .overlap import require_overlap_hook, require_overlap_hook_to_verify
 from .prefills import tokens_after_prefill
@@ -65,12 +66,26 @@ from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
 from .tree_mask import has_full_mask, preallocated_mask, tree_rows, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_verify
+from .verify_outputs import (
+    chain_bonus_tokens,
+    copy_outputs,
+    correct_drafts,
+    lens_after_verify,
+    verify_chain,
+    verify_outputs,
+    wide_tokens,
+    with_bonus,
+)
 
 __all__ = [
     "UNDECLARED",
     "await_event",
     "capture_flashinfer_draft_extend",
+    "chain_bonus_tokens",
+    "commit_states",
+    "copy_outputs",
     "copy_together",
+    "correct_drafts",
     "decide_needs_cpu_seq_lens",
     "decide_with_piecewise_graphs",
     "decode_seq_lens",
@@ -98,6 +113,7 @@ __all__ = [
     "kept_results",
     "last_accepted",
     "length_at_stop",
+    "lens_after_verify",
     "lens_on_device",
     "lens_sum",
     "lens_to_device",
@@ -121,6 +137,7 @@ __all__ = [
     "replay_draft_steps",
     "replay_flashinfer_draft_extend",
     "replay_padding",
+    "replay_states",
     "replay_triton_extend",
     "replay_triton_verify",
     "require_overlap_hook",
@@ -139,7 +156,11 @@ __all__ = [
     "total_or_bound",
     "tree_mask_total",
     "tree_rows",
+    "verify_chain",
     "verify_mask",
+    "verify_outputs",
+    "wide_tokens",
+    "with_bonus",
 ]
 
 # A server with a switch that nobody has stops here, as it starts.

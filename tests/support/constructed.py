@@ -115,7 +115,6 @@ PATCHES = {
     "pk-mirror-guards": ("0.5.11", "0.5.23"),
     "pk-overlap-hook": ("0.5.11", "0.5.23"),
     "pk-small-launches": ("0.5.11", "0.5.14"),
-    "pk-step-relay": ("0.5.11", "0.5.14"),
     "pk-triton-replay": ("0.5.11", "0.5.16"),
     "pk-trtllm-mha-opt-out": ("0.5.11", "0.5.13.post1"),
 }
