@@ -61,11 +61,13 @@ from .lengths import (
     total_or_bound,
     tree_mask_total,
 )
+from .linear_attention import commit_states, replay_states
 from .metrics import decode_seq_lens, decode_total_seq_lens
 from .multimodal import positions_of_text, with_last_tokens
 from .overlap import require_overlap_hook, require_overlap_hook_to_verify
 from .prefills import tokens_after_prefill
 from .ranks import decide_as_first_rank
+from .relay import keep_results, kept_results, store_kept_results
 from .replays import padded_replay, replay_padding
 from .sparse_attention import (
     has_no_requests,
@@ -78,6 +80,16 @@ from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
 from .tree_mask import has_full_mask, preallocated_mask, tree_rows, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_verify
+from .verify_outputs import (
+    chain_bonus_tokens,
+    copy_outputs,
+    correct_drafts,
+    lens_after_verify,
+    verify_chain,
+    verify_outputs,
+    wide_tokens,
+    with_bonus,
+)
 
 __all__ = [
     "UNDECLARED",
@@ -86,7 +98,11 @@ __all__ = [
     "ask_for_accepted",
     "await_event",
     "capture_flashinfer_draft_extend",
+    "chain_bonus_tokens",
+    "commit_states",
+    "copy_outputs",
     "copy_together",
+    "correct_drafts",
     "decide_as_first_rank",
     "decide_needs_cpu_seq_lens",
     "decide_with_piecewise_graphs",
@@ -112,8 +128,11 @@ __all__ = [
     "host_total",
     "in_place",
     "init_draft_steps",
+    "keep_results",
+    "kept_results",
     "last_accepted",
     "length_at_stop",
+    "lens_after_verify",
     "lens_on_device",
     "lens_sum",
     "lens_to_device",
@@ -145,6 +164,7 @@ __all__ = [
     "replay_draft_steps",
     "replay_flashinfer_draft_extend",
     "replay_padding",
+    "replay_states",
     "replay_triton_extend",
     "replay_triton_verify",
     "require_overlap_hook",
@@ -158,12 +178,17 @@ __all__ = [
     "sparse_columns",
     "sparse_extend_lens",
     "spec_v2_backends",
+    "store_kept_results",
     "tail_of_step",
     "tokens_after_prefill",
     "total_or_bound",
     "tree_mask_total",
     "tree_rows",
+    "verify_chain",
     "verify_mask",
+    "verify_outputs",
+    "wide_tokens",
+    "with_bonus",
     "with_last_tokens",
 ]
 

@@ -6,6 +6,7 @@ import torch
 
 from .constants import made_once
 from .switches import disabled
+from .verify_outputs import last_of_chain
 
 _NEIGHBOURS = "patchkit_neighbours"
 
@@ -37,6 +38,9 @@ def last_accepted(accept_lens: torch.Tensor, stride: int) -> torch.Tensor:
 
     ``accept_lens``: integer, shape [batch], on the device, with the bonus token. Source: pk-small-launches.
     """
+    known = last_of_chain(accept_lens, stride)
+    if known is not None:
+        return known
     rows, device = accept_lens.shape[0], accept_lens.device
     before = None if disabled("pk-small-launches") else made_once(_before_first, rows, stride, device)
     if before is None:

@@ -359,3 +359,73 @@ class OverlapScheduler(Protocol):
 
     schedule_stream: torch.cuda.Stream
     forward_stream: torch.cuda.Stream
+
+
+class Located(Protocol):
+    """Rows of a future map that is a circular buffer."""
+
+    indices: torch.Tensor
+
+
+class FutureMap(Protocol):
+    """What relays a step's results to the next; later trees' has ``stash``, which takes rows and results alike."""
+
+    def store_to_map_for_new_batch(self, at: object, results: object, /) -> object:
+        """Write results into their rows."""
+
+
+class StepResult(Protocol):
+    """A step's result, of which the host reads tokens and, where it was speculative, accepted lengths."""
+
+    next_token_ids: torch.Tensor
+    accept_lens: torch.Tensor | None
+
+
+class Mode(Protocol):
+    """What a forward is for."""
+
+    def is_target_verify(self) -> bool:
+        """Tell whether the target verifies what a draft wrote."""
+
+
+class _StateCaches(Protocol):
+    conv: Sequence[torch.Tensor]
+    temporal: torch.Tensor
+    intermediate_ssm: torch.Tensor
+    intermediate_conv_window: Sequence[torch.Tensor]
+
+
+class _StatePool(Protocol):
+    def get_speculative_mamba2_params_all_layers(self) -> _StateCaches:
+        """Return the states of all layers, and those behind each token of a verify."""
+
+
+class _StateMetadata(Protocol):
+    mamba_cache_indices: torch.Tensor
+
+
+class LinearBackend(Protocol):
+    """sglang's backend of linear attention, with its buffers by the size of the graph."""
+
+    forward_metadata: _StateMetadata
+    req_to_token_pool: _StatePool
+    state_indices_list: Sequence[torch.Tensor]
+
+
+class HybridLinear(Protocol):
+    """What wraps full and linear attention."""
+
+    linear_attn_backend: LinearBackend
+
+
+class TrackedBatch(Protocol):
+    """A batch of which the prefix cache may track states."""
+
+    seq_lens: torch.Tensor
+    mamba_track_indices: torch.Tensor | None
+
+
+class TrackingArgs(Protocol):
+    """A server's arguments, which say how often a state is tracked."""
+
+    mamba_track_interval: int

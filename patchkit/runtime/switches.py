@@ -29,9 +29,12 @@ SWITCHES = frozenset(
         "pk-fa3-draft-extend-graph",
         "pk-fa3-verify-schedule",
         "pk-hybrid-opt-out",
+        "pk-linear-launches",
         "pk-small-launches",
+        "pk-step-relay",
         "pk-triton-replay",
         "pk-trtllm-mha-opt-out",
+        "pk-verify-outputs",
     }
 )
 """The patches that ask whether they are off; another one's data says why it does not."""

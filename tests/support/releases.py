@@ -82,6 +82,7 @@ OWN = (
     "pk-mirror-guards",
     "pk-overlap-hook",
     "pk-small-launches",
+    "pk-step-relay",
     "pk-triton-replay",
     "pk-trtllm-mha-opt-out",
 )

@@ -1,0 +1,68 @@
+"""One launch compares drafted chains with the target's tokens and writes all that follows from it.
+
+Imported only where Triton is needed: ``chain`` does so for tensors on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import triton
+import triton.language as tl
+
+if TYPE_CHECKING:
+    from .chain import Drafted, Verified
+
+
+# The number of requests differs from step to step, and none may compile a variant.
+@triton.jit(  # type: ignore[untyped-decorator]
+    do_not_specialize=["requests"], do_not_specialize_on_alignment=["candidates", "targets", "lens"]
+)
+def _verify(  # type: ignore[no-untyped-def]  # noqa: PLR0917
+    candidates,
+    targets,
+    lens,
+    narrow,
+    wide,
+    requests,
+    TOKENS: tl.constexpr,  # noqa: N803
+    BLOCK: tl.constexpr,  # noqa: N803
+):
+    request = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    live = at < TOKENS
+    place = request * TOKENS + at
+    target = tl.load(targets + place, mask=live, other=0)
+    behind = live & (at > 0)
+    drafted = tl.load(candidates + place, mask=behind, other=0)
+    wanted = tl.load(targets + place - 1, mask=behind, other=0)
+    # The token before the draft is accepted already; what the target says behind the last is the bonus.
+    accepted = tl.min(tl.where(behind & (drafted != wanted), at, TOKENS), 0)
+    taken = at < accepted
+    token = tl.where(taken, target, 0)
+    every = requests * TOKENS
+    tl.store(narrow + place, token.to(tl.int32), mask=live)
+    tl.store(narrow + every + request, accepted)
+    tl.store(narrow + every + requests + place, tl.where(taken, place, -1), mask=live)
+    tl.store(narrow + 2 * every + requests + request, accepted - 1)
+    bonus = tl.sum(tl.where(at == accepted - 1, target, 0), 0)
+    tl.store(narrow + 2 * every + 2 * requests + request, bonus.to(tl.int32))
+    tl.store(wide + request, tl.load(lens + request) + accepted)
+    tl.store(wide + requests + request, (request * TOKENS + accepted - 1).to(tl.int64))
+    tl.store(wide + 2 * requests + place, token, mask=live)
+
+
+def verify_chains_by_kernel(drafted: Drafted, verified: Verified) -> None:
+    """Do what ``chain.verify_chains`` promises, in one launch."""
+    requests, tokens = drafted.candidates.shape
+    _verify[(requests,)](
+        drafted.candidates,
+        drafted.targets,
+        drafted.lens,
+        verified.narrow,
+        verified.wide,
+        requests,
+        tokens,
+        triton.next_power_of_2(tokens),
+        num_warps=1,
+    )

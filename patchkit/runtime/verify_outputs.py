@@ -1,0 +1,148 @@
+"""What a step derives from a greedy verify of one chain is written by the launch that verifies it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from ..backends.chain import Drafted, Verified, room_for, verify_chains
+from .switches import disabled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .shapes import StepResult
+
+_OUTCOME = "patchkit_outcome"
+
+
+class _Outcome(NamedTuple):
+    """What is known of a verified batch; noted on its accepted lengths, which must not be among it: a cycle is kept."""
+
+    lens: torch.Tensor
+    # What the host reads, the tokens and the accepted lengths, in one piece.
+    head: torch.Tensor
+    tokens: torch.Tensor
+    drafts: torch.Tensor
+    bonus: torch.Tensor
+    lens_after: torch.Tensor
+    last: torch.Tensor
+    wide_tokens: torch.Tensor
+
+
+class _Room(NamedTuple):
+    lens: torch.Tensor
+    verified: Verified
+
+
+def verify_outputs(
+    candidates: torch.Tensor, lens: torch.Tensor, shape: Sequence[int], width: int, topk: int | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return a verify's tokens, [``shape``] flattened, its accepted places, [requests, ``width``], and numbers, [requests].
+
+    All are int32, 0 and -1 but for the numbers, as the tree's own kernel needs them. ``topk`` is that of a verify that
+    takes the likeliest tokens, None for any other. Of a greedy chain they hold nothing before `verify_chain`, which
+    writes every element. ``candidates``: int64, [requests, draft tokens]; ``lens``: integer, [requests], both on the
+    device. Source: pk-verify-outputs.
+    """
+    requests, tokens = candidates.shape
+    if (
+        topk == 1
+        and tokens == width > 1
+        and requests * tokens == torch.Size(shape).numel() > 0
+        and candidates.dtype == lens.dtype == torch.int64
+        and lens.device.type in {"cpu", "cuda"}
+        and torch.version.hip is None
+        and not disabled("pk-verify-outputs")
+    ):
+        verified = room_for(requests, tokens, lens.device)
+        setattr(verified.drafts, _OUTCOME, _Room(lens, verified))
+        return verified.tokens, verified.index.view(requests, tokens), verified.drafts
+    device = candidates.device
+    predicted = torch.zeros(shape, dtype=torch.int32, device=device).flatten()
+    index = torch.full((requests, width), -1, dtype=torch.int32, device=device)
+    return predicted, index, torch.empty((requests,), dtype=torch.int32, device=device)
+
+
+def verify_chain(drafts: torch.Tensor, candidates: torch.Tensor, targets: torch.Tensor) -> bool:
+    """Verify a chain into what `verify_outputs` made for it, and tell whether it did; else nothing is written.
+
+    ``drafts``: the numbers that it returned; ``targets``: int64, [requests, draft tokens], the likeliest tokens, on the
+    device. Source: pk-verify-outputs.
+    """
+    room: _Room | None = getattr(drafts, _OUTCOME, None)
+    if room is None:
+        return False
+    verify_chains(
+        Drafted(candidates.contiguous(), targets.contiguous(), room.lens.contiguous()), room.verified
+    )
+    return True
+
+
+def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
+    """Return accepted lengths, ``drafts`` (int32, [requests]) and 1; of a verified chain they are there already.
+
+    Source: pk-verify-outputs.
+    """
+    room: _Room | None = getattr(drafts, _OUTCOME, None)
+    if room is None:
+        return drafts + 1
+    delattr(drafts, _OUTCOME)
+    made = room.verified
+    head = made.narrow[: made.tokens.shape[0] + made.accepted.shape[0]]
+    outcome = _Outcome(
+        room.lens, head, made.tokens, drafts, made.bonus, made.lens_after, made.last, made.wide_tokens
+    )
+    setattr(made.accepted, _OUTCOME, outcome)
+    return made.accepted
+
+
+def _outcome(accept_lens: torch.Tensor) -> _Outcome | None:
+    return getattr(accept_lens, _OUTCOME, None)
+
+
+def lens_after_verify(lens: torch.Tensor, accept_lens: torch.Tensor) -> torch.Tensor:
+    """Return ``lens`` and the accepted, integer, [requests], on the device. Source: pk-verify-outputs."""
+    outcome = _outcome(accept_lens)
+    return lens + accept_lens if outcome is None or outcome.lens is not lens else outcome.lens_after
+
+
+def chain_bonus_tokens(accept_lens: torch.Tensor) -> torch.Tensor | None:
+    """Return the bonus tokens (int32, [requests]) of a verified chain, None of any other. Source: pk-verify-outputs."""
+    outcome = _outcome(accept_lens)
+    return None if outcome is None else outcome.bonus
+
+
+def correct_drafts(accept_lens: torch.Tensor) -> torch.Tensor:
+    """Return the accepted lengths without the bonus token, [requests]. Source: pk-verify-outputs."""
+    outcome = _outcome(accept_lens)
+    return accept_lens - 1 if outcome is None else outcome.drafts
+
+
+def last_of_chain(accept_lens: torch.Tensor, stride: int) -> torch.Tensor | None:
+    """Return each request's place of its last accepted token, int64, None unless that is a chain of ``stride`` tokens."""
+    outcome = _outcome(accept_lens)
+    if outcome is None or outcome.tokens.shape[0] != accept_lens.shape[0] * stride:
+        return None
+    return outcome.last
+
+
+def wide_tokens(tokens: torch.Tensor, accept_lens: torch.Tensor) -> torch.Tensor:
+    """Return ``tokens`` as int64. Source: pk-verify-outputs."""
+    outcome = _outcome(accept_lens)
+    return tokens.to(torch.int64) if outcome is None or outcome.tokens is not tokens else outcome.wide_tokens
+
+
+def copy_outputs(result: StepResult) -> bool:
+    """Copy a verified chain's tokens and accepted lengths to the host at once, and tell whether that was done.
+
+    The host waits for nothing, as with ``non_blocking``. Source: pk-verify-outputs.
+    """
+    accepted = result.accept_lens
+    outcome = None if accepted is None else _outcome(accepted)
+    if accepted is None or outcome is None or outcome.tokens is not result.next_token_ids:
+        return False
+    head = outcome.head.to("cpu", non_blocking=True)
+    result.next_token_ids, result.accept_lens = head.split((outcome.tokens.shape[0], accepted.shape[0]))
+    return True

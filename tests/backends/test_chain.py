@@ -1,0 +1,78 @@
+"""What follows from a verified chain, by torch and by the kernel, beside a walk by hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchkit.backends.chain import Drafted, Verified, room_for, verify_chains
+
+# As many requests and tokens as a block is not a multiple of, one alone, and lengths above 32 bits.
+SHAPES = ((1, 2), (3, 4), (2, 5), (5, 8), (4, 17))
+
+
+def drafted(requests: int, tokens: int, seed: int) -> Drafted:
+    generator = torch.Generator().manual_seed(seed)
+    candidates, targets = torch.randint(2, (2, requests, tokens), generator=generator).unbind()
+    return Drafted(candidates, targets.contiguous(), torch.randint(1 << 40, (requests,), generator=generator))
+
+
+def walked(given: Drafted) -> dict[str, list[int]]:
+    """Follow each chain from token to token, and count what the target agrees with."""
+    requests, tokens = given.candidates.shape
+    found: dict[str, list[int]] = {name: [] for name in Verified._fields if name not in ("narrow", "wide")}
+    for row in range(requests):
+        right = 0
+        while right + 1 < tokens and given.candidates[row, right + 1] == given.targets[row, right]:
+            right += 1
+        chosen = [int(each) if at <= right else 0 for at, each in enumerate(given.targets[row])]
+        found["tokens"] += chosen
+        found["wide_tokens"] += chosen
+        found["accepted"].append(right + 1)
+        found["index"] += [row * tokens + at if at <= right else -1 for at in range(tokens)]
+        found["drafts"].append(right)
+        found["bonus"].append(int(given.targets[row, right]))
+        found["lens_after"].append(int(given.lens[row]) + right + 1)
+        found["last"].append(row * tokens + right)
+    return found
+
+
+def told(made: Verified) -> dict[str, list[int]]:
+    return {name: value.tolist() for name, value in made._asdict().items() if name not in ("narrow", "wide")}
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 1000))
+def test_torch_finds_what_a_walk_finds(requests: int, tokens: int, seed: int) -> None:
+    given_, made = drafted(requests, tokens, seed), room_for(requests, tokens, torch.device("cpu"))
+    verify_chains(given_, made)
+    assert told(made) == walked(given_)
+
+
+_INTERPRETED = """
+import torch
+from patchkit.backends.chain import room_for
+from patchkit.backends.chain_kernel import verify_chains_by_kernel
+from backends.test_chain import SHAPES, drafted, told, walked
+for seed, (requests, tokens) in enumerate(SHAPES * 3):
+    given, made = drafted(requests, tokens, seed), room_for(requests, tokens, torch.device("cpu"))
+    made.narrow.fill_(-77)
+    made.wide.fill_(-77)
+    verify_chains_by_kernel(given, made)
+    assert told(made) == walked(given), (seed, requests, tokens)
+print("equal")
+"""
+
+
+def test_the_kernel_finds_what_a_walk_finds() -> None:
+    here = Path(__file__).parents[1]
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": f"{here}:{here.parent}"}
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERPRETED], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("equal\n", 0), done.stderr

@@ -1,0 +1,110 @@
+"""States of linear attention moved by torch and by the kernel, beside a walk by hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchkit.backends.states import Accepted, States, commit
+
+_LAYERS, _SLOTS, _SPARE, _DIM, _WINDOW = 2, 14, 1, 5, 3
+
+
+def made(requests: int, tokens: int, seed: int, *, tracks: bool, overlapping: bool) -> tuple[States, Accepted]:
+    """Return states of which no two are equal, and an accepted batch of which some are at an interval's end."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = requests + _SPARE
+    states = torch.arange(_LAYERS * rows * tokens * 6.0).view(_LAYERS, rows, tokens, 2, 3)
+    windows = torch.arange(_LAYERS * rows * tokens * _DIM * _WINDOW * 1.0) + 10_000
+    windows = windows.view(_LAYERS, rows, tokens, _DIM, _WINDOW)
+    if overlapping:
+        shared = tokens + _WINDOW - 1
+        whole = torch.arange(_LAYERS * rows * _DIM * shared * 1.0).view(_LAYERS, rows, _DIM, shared)
+        by = whole.stride()
+        windows = whole.as_strided((_LAYERS, rows, tokens, _DIM, _WINDOW), (by[0], by[1], 1, by[2], 1))
+    into = torch.full((_LAYERS, _SLOTS, 2, 3), -1.0)
+    windows_into = torch.full((_LAYERS, _SLOTS, _DIM, _WINDOW), -1.0)
+    slots = torch.randperm(_SLOTS, generator=generator)[: 2 * requests]
+    slots[torch.rand(2 * requests, generator=generator) < 0.2] = -1
+    accepted = torch.randint(1, tokens + 1, (requests,), generator=generator, dtype=torch.int32)
+    places = torch.arange(requests * tokens).view(requests, tokens)
+    index = torch.where(torch.arange(tokens) < accepted[:, None], places, -1).to(torch.int32)
+    batch = Accepted(
+        torch.randint(1, 40, (requests,), generator=generator),
+        accepted,
+        index,
+        tokens,
+        torch.cat([slots[:requests], torch.tensor([-1])]).to(torch.int32),
+        slots[requests:].clone() if tracks else None,
+        interval=4,
+    )
+    return States(into, states, windows_into, windows), batch
+
+
+def walked(states: States, batch: Accepted) -> tuple[torch.Tensor, torch.Tensor]:
+    """Move each request's states by itself."""
+    into, windows = states.into.clone(), states.windows_into.clone()
+
+    def move(slot: int, row: int, step: int) -> None:
+        if slot >= 0:
+            into[:, slot] = states.drafted[:, row, step]
+            windows[:, slot] = states.windows[:, row, step]
+
+    for row, count in enumerate(batch.accepted.tolist()):
+        move(int(batch.slots[row]), row, count - 1)
+        if batch.tracked is not None:
+            before = int(batch.lens[row])
+            ends = [at for at in range(before + 1, before + count + 1) if at % batch.interval == 0]
+            if ends:
+                move(int(batch.tracked[row]), row, ends[-1] - before - 1)
+    return into, windows
+
+
+SHAPES = [
+    (requests, tokens, seed, tracks, overlapping)
+    for seed, (requests, tokens) in enumerate([(1, 2), (3, 4), (5, 6)])
+    for tracks in (False, True)
+    for overlapping in (False, True)
+]
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 1000), st.booleans(), st.booleans())
+def test_torch_moves_what_a_walk_moves(
+    requests: int, tokens: int, seed: int, tracks: bool, overlapping: bool
+) -> None:
+    states, batch = made(requests, tokens, seed, tracks=tracks, overlapping=overlapping)
+    expected = walked(states, batch)
+    commit(states, batch)
+    assert torch.equal(states.into, expected[0])
+    assert torch.equal(states.windows_into, expected[1])
+
+
+_INTERPRETED = """
+import torch
+from patchkit.backends import states_kernel
+from backends.test_states import SHAPES, made, walked
+for block in (4, 1024):
+    states_kernel._BLOCK = block
+    for requests, tokens, seed, tracks, overlapping in SHAPES:
+        states, batch = made(requests, tokens, seed, tracks=tracks, overlapping=overlapping)
+        into, windows = walked(states, batch)
+        states_kernel.commit_by_kernel(states, batch)
+        assert torch.equal(states.into, into), (block, requests, tokens, seed, tracks, overlapping)
+        assert torch.equal(states.windows_into, windows), (block, requests, tokens, seed, tracks, overlapping)
+print("equal")
+"""
+
+
+def test_the_kernel_moves_what_a_walk_moves() -> None:
+    here = Path(__file__).parents[1]
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": f"{here}:{here.parent}"}
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERPRETED], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("equal\n", 0), done.stderr

@@ -1,0 +1,79 @@
+"""A step finds what the step before left, whichever way it came: through the future map's rows, or as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.driven.fixtures import without_and_with_each
+
+if TYPE_CHECKING:
+    from support.driven.trees import DrivenTree
+
+Acts = list[list[Any]]
+MOST = 4
+
+before_and_after = without_and_with_each("pk-step-relay", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> Acts:
+    """What becomes of a batch of three requests: steps, some finish, others join, and prefills of others between."""
+    acts: Acts = []
+    rows = 3
+    for _ in range(draw(st.integers(1, 12))):
+        act = draw(st.sampled_from(["step", "step", "filter", "merge", "prefill"]))
+        if act == "filter":
+            some = st.lists(st.integers(0, rows - 1), min_size=1, max_size=rows, unique=True)
+            kept = draw(some.map(sorted))
+            acts.append([act, kept])
+            rows = len(kept)
+        elif act == "merge" and rows < MOST:
+            joined = draw(st.integers(1, MOST - rows))
+            acts.append([act, joined])
+            rows += joined
+        elif act == "prefill":
+            acts.append([act, draw(st.integers(1, 3))])
+        else:
+            acts.append(["step", None])
+    return acts
+
+
+@settings(max_examples=40)
+@given(st.lists(lives(), min_size=1, max_size=4))
+def test_a_step_finds_what_the_last_one_left(
+    before_and_after: tuple[DrivenTree, DrivenTree], drawn: list[Acts]
+) -> None:
+    before, after = before_and_after
+    expected = before.ask_many("relays.steps", [(acts,) for acts in drawn])
+    told = after.ask_many("relays.steps", [(acts,) for acts in drawn])
+    assert [each["found"] for each in told] == [each["found"] for each in expected]
+
+
+def test_a_batch_that_stays_as_it_is_moves_no_row(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
+    before, after = before_and_after
+    acts = [["step", None]] * 4
+    moved = after.ask("relays.steps", acts)["moved"]
+    # The first step reads what the prefill stored; lengths go through rows of their own in later trees.
+    published = moved[-1]
+    assert moved[1:] == [published] * 3
+    assert published < moved[0]
+    assert published <= 2 < min(before.ask("relays.steps", acts)["moved"])
+
+
+def test_a_batch_that_changed_reads_rows_that_are_stored_first(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    _, after = before_and_after
+    acts = [["step", None], ["step", None], ["filter", [0, 2]], ["step", None], ["step", None]]
+    moved = after.ask("relays.steps", acts)["moved"]
+    assert moved[2] > moved[1] == moved[3]
+
+
+def test_switched_off_every_step_goes_through_the_map(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = before_and_after
+    acts = [["step", None], ["step", None], ["merge", 1], ["step", None]]
+    assert after.ask("relays.steps", acts, "pk-step-relay") == before.ask("relays.steps", acts)

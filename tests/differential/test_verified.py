@@ -1,0 +1,79 @@
+"""A greedy verify of one chain, and all that a step takes of it, whether one launch makes it or a row of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.driven.fixtures import without_and_with_each
+
+if TYPE_CHECKING:
+    from support.driven.trees import DrivenTree
+
+Case = dict[str, Any]
+VOCABULARY = 3
+DERIVING = {"zeros", "full", "cumprod", "index"}
+
+before_and_after = without_and_with_each("pk-verify-outputs", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, topk: int = 1) -> Case:
+    """Requests whose drafts are often right: there are few tokens to choose from."""
+    rows, tokens = draw(st.integers(1, 5)), draw(st.integers(2, 6))
+
+    def some() -> list[list[int]]:
+        token = st.integers(0, VOCABULARY - 1)
+        return draw(st.lists(st.lists(token, min_size=tokens, max_size=tokens), min_size=rows, max_size=rows))
+
+    lens = draw(st.lists(st.integers(1, 2**33), min_size=rows, max_size=rows))
+    return {"drafts": some(), "targets": some(), "lens": lens, "vocabulary": VOCABULARY, "topk": topk}
+
+
+@settings(max_examples=15)
+@given(st.lists(cases(), min_size=1, max_size=8))
+def test_whatever_follows_from_a_verified_chain_is_as_unpatched(
+    before_and_after: tuple[DrivenTree, DrivenTree], drawn: list[Case]
+) -> None:
+    before, after = (tree.ask_many("verified.step", [(case,) for case in drawn]) for tree in before_and_after)
+    assert [each["found"] for each in after] == [each["found"] for each in before]
+
+
+CHAINS: Case = {
+    "drafts": [[0, 1, 2, 0], [1, 1, 1, 1]],
+    "targets": [[1, 2, 2, 0], [1, 1, 1, 2]],
+    "lens": [7, 9],
+    "vocabulary": VOCABULARY,
+    "topk": 1,
+}
+OTHERS = {
+    "several branches": CHAINS | {"topk": 3},
+    "a sampled batch": CHAINS | {"sampled": True},
+}
+
+
+def test_a_chain_is_copied_to_the_host_once(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
+    told = [tree.ask("verified.step", CHAINS) for tree in before_and_after]
+    tokens = told[1]["found"]["tokens"]
+    assert tokens == told[0]["found"]["tokens"] == ["torch.int32", [1, 2, 2, 0, 1, 1, 1, 2]]
+    assert told[1]["found"]["accepted"] == ["torch.int32", [3, 4]]
+    assert told[1]["operators"].count("zeros") < told[0]["operators"].count("zeros")
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_is_no_greedy_chain_goes_the_way_that_it_went(
+    before_and_after: tuple[DrivenTree, DrivenTree], other: str
+) -> None:
+    before, after = (tree.ask("verified.step", OTHERS[other]) for tree in before_and_after)
+    assert after["found"] == before["found"]
+    assert "zeros" in after["operators"]
+
+
+def test_switched_off_a_chain_goes_the_way_that_it_went(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = before_and_after
+    off = after.ask("verified.step", CHAINS, "pk-verify-outputs,pk-small-launches")
+    assert off == before.ask("verified.step", CHAINS)

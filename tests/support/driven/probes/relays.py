@@ -1,0 +1,180 @@
+"""What a step of a speculative worker finds of the step before, through the scheduler's own run of a batch."""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from sglang.srt.managers import overlap_utils
+from sglang.srt.managers.scheduler import Scheduler
+from sglang.srt.speculative.eagle_info import EagleDraftInput
+from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+from .decisions import bare
+from .drafts import HIDDEN, _Operators
+
+_TOKENS = (
+    "bonus_tokens" if "bonus_tokens" in {each.name for each in fields(EagleDraftInput)} else "verified_id"
+)
+_HAS_POOL = hasattr(overlap_utils.FutureMap, "stash")
+_SLOTS = 12
+_MOVED = {"index", "index_put", "index_put_", "copy_"}
+
+
+class _Mode:
+    def is_prebuilt(self) -> bool:
+        return False
+
+    def is_decode(self) -> bool:
+        return True
+
+
+@dataclass
+class _Batch:
+    rows: list[int]
+    spec_info: Any
+    prefill: bool = False
+    enable_overlap: bool = True
+    is_spec_v2: bool = True
+    return_logprob: bool = False
+    return_hidden_states: bool = False
+    prefill_input_ids_cpu: Any = None
+    mix_running_indices: Any = None
+    input_ids: Any = None
+    output_ids: Any = None
+    seq_lens_cpu: Any = None
+    seq_lens_sum: Any = None
+    sampling_info: Any = None
+    forward_iter: int = 0
+
+    def __post_init__(self) -> None:
+        self.spec_algorithm = SpeculativeAlgorithm.from_string("EAGLE")
+        self.forward_mode = _Mode()
+        self.reqs = self.rows
+        self.req_pool_indices = torch.tensor(self.rows)
+        self.seq_lens = torch.zeros(len(self.rows), dtype=torch.int64)
+
+    def get_model_worker_batch(self) -> Any:
+        asked = SimpleNamespace(copy_for_forward=lambda: None)
+        return SimpleNamespace(
+            spec_info=self.spec_info, seq_lens=self.seq_lens, sampling_info=asked, batch=self
+        )
+
+
+class _Worker:
+    """Each step's results are numbers that nothing else has; its draft changes the input, as eager ones do."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.found: list[dict[str, Any]] = []
+
+    def forward_batch_generation(self, batch: Any, on_publish: Any = None) -> Any:
+        owner = getattr(batch, "batch", batch)
+        rows = len(owner.rows)
+        given = batch.spec_info
+        if given is not None:
+            names = ("topk_p", "topk_index", _TOKENS, "hidden_states")
+            self.found.append({name: getattr(given, name).tolist() for name in names})
+            given.hidden_states = given.hidden_states + 1000
+        numbers = torch.arange(self.made, self.made + rows)
+        self.made += rows
+        lens = numbers + 300
+        if on_publish is not None:
+            on_publish(lens)
+        results = EagleDraftInput(
+            topk_p=numbers[:, None] / 8,
+            topk_index=numbers[:, None] + 100,
+            hidden_states=numbers[:, None] + torch.arange(HIDDEN) / 4,
+            **{_TOKENS: numbers.int() + 200},
+        )
+        if not _HAS_POOL:
+            results.new_seq_lens = lens
+        return SimpleNamespace(
+            next_draft_input=results,
+            next_token_ids=numbers,
+            accept_lens=None if owner.prefill else torch.ones(rows, dtype=torch.int32),
+            delay_sample_func=None,
+            extra_keep_alive_refs=None,
+            copy_to_cpu=lambda **_: None,
+        )
+
+
+def _scheduler(worker: _Worker) -> Any:
+    torch.Tensor.record_stream = lambda *_: None  # type: ignore[method-assign]
+    overlap_utils.spec_need_hidden_states = lambda: True
+    algorithm = SpeculativeAlgorithm.from_string("EAGLE")
+    if _HAS_POOL:
+        pool = SimpleNamespace(req_to_token=torch.zeros((_SLOTS, 1)))
+        future_map = overlap_utils.FutureMap("cpu", algorithm, pool, needs_cpu_seq_lens=False)
+        event = SimpleNamespace(record=lambda: None, wait=lambda: None)
+        future_map.publish_ready = event
+    else:
+        future_map = overlap_utils.FutureMap(4, None, 64, "cpu", algorithm)
+    made = bare(Scheduler)
+    vars(made).update(
+        forward_ct=0,
+        scripted_scheduler_hook=None,
+        profiler_manager=SimpleNamespace(_profile_batch_predicate=lambda _: None),
+        _profile_batch_predicate=lambda _: None,
+        forward_sleep_time=None,
+        is_generation=True,
+        enable_overlap=True,
+        enable_pdmux=False,
+        spec_algorithm=algorithm,
+        future_map=future_map,
+        forward_stream_ctx=nullcontext(),
+        forward_stream=SimpleNamespace(wait_stream=lambda _: None),
+        schedule_stream=None,
+        batch_record_ct=0,
+        batch_record_buf=[[], []],
+        record_batch_in_overlap=lambda _: None,
+        model_worker=worker,
+        device_module=SimpleNamespace(Event=lambda: None),
+        server_args=SimpleNamespace(enable_dp_attention=False, elastic_ep_backend=None),
+        _maybe_report_active_ranks=lambda: None,
+    )
+    return made
+
+
+def steps(acts: list[list[Any]], disable: str = "") -> dict[str, Any]:
+    """Do the acts with one batch (``step``, ``filter`` to rows, ``merge`` with a prefill of more, ``prefill`` apart).
+
+    Returns what each step found, and the kernels that moved rows in each.
+    """
+    os.environ["PATCHKIT_DISABLE"] = disable
+    worker = _Worker()
+    scheduler = _scheduler(worker)
+    free = list(range(1, _SLOTS))
+
+    def prefill(count: int) -> _Batch:
+        batch = _Batch([free.pop(0) for _ in range(count)], None, prefill=True)
+        scheduler.run_batch(batch)
+        batch.prefill = False
+        return batch
+
+    batch, moved = prefill(3), []
+    for name, argument in acts:
+        if name == "filter":
+            kept = torch.tensor(argument)
+            free += [row for at, row in enumerate(batch.rows) if at not in argument]
+            batch.rows = [batch.rows[at] for at in argument]
+            batch.req_pool_indices = batch.req_pool_indices[kept]
+            batch.spec_info.filter_batch(kept)
+        elif name == "merge":
+            other = prefill(argument)
+            batch.rows += other.rows
+            batch.req_pool_indices = torch.cat([batch.req_pool_indices, other.req_pool_indices])
+            batch.spec_info.merge_batch(other.spec_info)
+        elif name == "prefill":
+            free += prefill(argument).rows
+        else:
+            operators = _Operators()
+            batch.seq_lens = torch.zeros(len(batch.rows), dtype=torch.int64)
+            with operators:
+                scheduler.run_batch(batch)
+            moved.append(sum(name in _MOVED for name in operators.seen))
+    return {"found": worker.found, "moved": moved}

@@ -1,0 +1,200 @@
+"""A target verify from its logits to what the host reads, the next draft takes and the draft-extend selects."""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from sglang.srt.managers.utils import GenerationBatchResult
+from sglang.srt.model_executor.forward_batch_info import ForwardMode
+from sglang.srt.speculative import eagle_info_v2, eagle_utils, eagle_worker_v2
+from sglang.srt.speculative.eagle_info import EagleVerifyInput
+from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker, EAGLEWorkerV2
+
+from .decisions import bare
+from .drafts import HIDDEN, _Operators
+
+_SAMPLES = eagle_info_v2 if hasattr(eagle_info_v2, "verify_tree_greedy_func") else eagle_utils
+
+
+def _verify_tree(**given: Any) -> tuple[Any, Any, Any]:
+    """Do what the library's kernel for a GPU does, by its links."""
+    names = ("predicts", "accept_index", "accept_token_num")
+    tokens, index, numbers = (given[name] for name in names)
+    links = {name.replace("retrive", "retrieve"): value for name, value in given.items()}
+    targets, wide = given["target_predict"], given["candidates"].shape[1]
+    for row in range(given["candidates"].shape[0]):
+        at, found = 0, [row * wide]
+        for _ in range(index.shape[1] - 1):
+            at = int(links["retrieve_next_token"][row, at])
+            while at != -1 and given["candidates"][row, at] != targets.flatten()[found[-1]]:
+                at = int(links["retrieve_next_sibling"][row, at])
+            if at == -1:
+                break
+            tokens[found[-1]] = targets.flatten()[found[-1]].int()
+            found.append(row * wide + at)
+        tokens[found[-1]] = targets.flatten()[found[-1]].int()
+        index[row, : len(found)] = torch.tensor(found, dtype=torch.int32)
+        numbers[row] = len(found) - 1
+    return tokens, index, numbers
+
+
+def _tree(case: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """Return the links of every request's tree: a chain, or a root with leaves where there are several branches."""
+    rows, tokens = len(case["drafts"]), len(case["drafts"][0])
+    after, beside = [-1] * tokens, [-1] * tokens
+    if case["topk"] == 1:
+        after = [*range(1, tokens), -1]
+    else:
+        after[0], beside = 1, [-1, *range(2, tokens), -1]
+    return {
+        "retrieve_index": torch.arange(rows * tokens).view(rows, tokens),
+        "retrieve_next_token": torch.tensor([after] * rows),
+        "retrieve_next_sibling": torch.tensor([beside] * rows),
+    }
+
+
+def _verify_input(case: dict[str, Any], drafts: torch.Tensor) -> Any:
+    made: Any = bare(EagleVerifyInput)
+    tokens = drafts.shape[1]
+    vars(made).update(
+        draft_token=drafts.flatten(),
+        draft_token_num=tokens,
+        spec_steps=tokens - 1 if case["topk"] == 1 else 1,
+        topk=case["topk"],
+        grammar=None,
+        **_tree(case),
+    )
+    forward_batch = SimpleNamespace()
+    made.prepare_for_v2_verify = lambda *_: (forward_batch, True)
+    return made
+
+
+def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
+    """Verify ``case["drafts"]`` (tokens of each request) against ``case["targets"]``; return all that follows.
+
+    What is returned says the type of every tensor. With ``sampled`` the batch is not greedy as a whole.
+    """
+    os.environ["PATCHKIT_DISABLE"] = disable
+    torch.Tensor.record_stream = lambda *_: None  # type: ignore[method-assign]
+    event = SimpleNamespace(record=lambda: None)
+    device = SimpleNamespace(Event=lambda: event, current_stream=lambda: None)
+    torch.get_device_module = lambda *_: device
+    _SAMPLES.verify_tree_greedy_func = _verify_tree
+    _SAMPLES.SIMULATE_ACC_LEN = 0
+    # Without a GPU every batch is verified so: what counts is what the batch says.
+    _SAMPLES._is_npu = True
+    drafts, targets = torch.tensor(case["drafts"]), torch.tensor(case["targets"])
+    rows, tokens = drafts.shape
+    logits = torch.nn.functional.one_hot(targets.flatten(), case["vocabulary"]).float()
+    states = torch.arange(rows * tokens * HIDDEN).view(rows * tokens, HIDDEN) / 8
+    verify_input = _verify_input(case, drafts)
+    output = SimpleNamespace(next_token_logits=logits, hidden_states=states)
+    forwarded = SimpleNamespace(logits_output=output, routed_experts_output=None, indexer_topk_output=None)
+    runner = SimpleNamespace(hybrid_gdn_config=None, mamba2_config=None, mambaish_config=None)
+    worker = bare(EAGLEWorkerV2)
+    vars(worker).update(
+        device="cpu",
+        topk=case["topk"],
+        speculative_num_steps=verify_input.spec_steps,
+        speculative_num_draft_tokens=tokens,
+        plan_stream=None,
+        plan_stream_ctx=nullcontext(),
+        req_to_token_pool=None,
+        token_to_kv_pool_allocator=None,
+        _target_worker=SimpleNamespace(
+            model_runner=runner, forward_batch_generation=lambda *_, **__: forwarded
+        ),
+        _finalize_accept_tree_path=lambda *given: given[3],
+    )
+    if hasattr(eagle_worker_v2, "eagle_prepare_for_verify"):
+        eagle_worker_v2.eagle_prepare_for_verify = lambda *_: (SimpleNamespace(), True)
+    sampling = SimpleNamespace(
+        is_all_greedy=not case.get("sampled", False),
+        acc_additive_penalties=None,
+        acc_scaling_penalties=None,
+        logit_bias=None,
+    )
+    batch = SimpleNamespace(
+        seq_lens=torch.tensor(case["lens"]),
+        req_pool_indices=None,
+        input_ids=drafts.flatten(),
+        out_cache_loc=None,
+        device="cpu",
+        spec_info=verify_input,
+        forward_mode=ForwardMode.TARGET_VERIFY,
+        sampling_info=sampling,
+        has_grammar=False,
+        return_logprob=False,
+    )
+    operators = _Operators()
+    with operators:
+        result: GenerationBatchResult = worker.verify(batch)
+        selected = _selected(result, tokens)
+        result.copy_done = event
+        result.logits_output.hidden_states = None
+        result.copy_to_cpu(return_logprob=False)
+    draft_input = result.next_draft_input
+    after = getattr(result, "new_seq_lens", None)
+    found = {
+        "tokens": result.next_token_ids,
+        "accepted": result.accept_lens,
+        "lens": draft_input.new_seq_lens if after is None else after,
+        "bonus": getattr(draft_input, "bonus_tokens", getattr(draft_input, "verified_id", None)),
+        **selected,
+    }
+    return {
+        "found": {name: [str(value.dtype), value.tolist()] for name, value in found.items()},
+        "operators": operators.seen,
+    }
+
+
+def _selected(result: Any, tokens: int) -> dict[str, Any]:
+    """Return what a draft-extend takes of the verify: its tokens, numbers, and rows of the last accepted ones."""
+    draft: Any = bare(EagleDraftWorker)
+    taken: dict[str, Any] = {}
+
+    def prepare(*given: Any) -> Any:
+        taken["extended"] = given[1] if len(given) == 5 else given[2]
+        info = given[0] if len(given) == 6 else None
+        names = ("num_correct_drafts", "num_accepted_drafts")
+        forward_batch.spec_info = info or SimpleNamespace(**dict.fromkeys(names))
+        return forward_batch
+
+    forward_batch = SimpleNamespace(spec_info=None)
+    rows = result.next_token_ids.shape[0]
+    output = SimpleNamespace(
+        next_token_logits=torch.arange(rows * 2.0).view(rows, 2), hidden_states=torch.arange(rows)
+    )
+    if not hasattr(EagleDraftWorker, "prepare_for_draft_extend"):
+        eagle_worker_v2.EagleDraftInput = lambda **_: SimpleNamespace(
+            prepare_for_extend_to_fill_draft_kvcache=prepare
+        )
+    graph = SimpleNamespace(
+        can_run=lambda _: True,
+        can_run_graph=lambda _: True,
+        replay=lambda _: output,
+        execute=lambda _: output,
+    )
+    vars(draft).update(
+        device="cpu",
+        topk=1,
+        speculative_num_steps=tokens - 1,
+        speculative_num_draft_tokens=tokens,
+        plan_stream=None,
+        plan_stream_ctx=nullcontext(),
+        draft_runner=SimpleNamespace(canary_manager=None),
+        cuda_graph_runner_for_draft_extend=graph,
+        prepare_for_draft_extend=prepare,
+        server_args=SimpleNamespace(speculative_use_rejection_sampling=False),
+    )
+    lens = torch.zeros(len(result.accept_lens))
+    draft._draft_extend_for_decode(SimpleNamespace(seq_lens=lens), result)
+    info = forward_batch.spec_info
+    drafts = getattr(info, "num_correct_drafts", None)
+    taken["drafts"] = info.num_accepted_drafts if drafts is None else drafts
+    taken["rows"] = result.next_draft_input.hidden_states
+    return taken
