@@ -125,12 +125,12 @@ class Source:
 
     def _diff(self, path: Path) -> Change:
         if not self._base:
-            raise UsageError(f"{path}: which tree was it made on? Name that with --from.")
+            raise UsageError(f"{path}: name the tree that the diff was made on with --from.")
         base = self.tree(self._base)
         try:
             text = read_named(path).decode()
         except UnicodeDecodeError:
-            raise UsageError(f"{path} is not readable as UTF-8: save it as that, and try again.") from None
+            raise UsageError(f"{path} is not UTF-8: convert it and try again.") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
         asked = difference.Asked(str(path), "--from")
         made = difference.of_diffs(base, (text,), asked=asked)
@@ -142,8 +142,8 @@ class Source:
         commits = listed.stdout.decode().split()
         if listed.returncode != 0 or not commits:
             raise UsageError(
-                f"{self._said} is no file, and no commit of {self._repository}: name a diff, a commit or a range, and "
-                "with --repo the repository that has it."
+                f"{self._said} is neither a file nor a commit of {self._repository}: name a diff, a commit or a range, "
+                "and its repository with --repo."
             )
         return commits
 
@@ -176,15 +176,15 @@ def port(
     """
     require_whole(onto)
     if folder is not None and (folder / "patch.toml").exists():
-        raise UsageError(f"{folder / 'patch.toml'} is there already: name another folder with -o.")
+        raise UsageError(f"{folder / 'patch.toml'} already exists: name another folder with -o.")
     changes = source.changes()
     made = _Made(onto, markers=markers)
     steps = [made.step(change) for change in _watched(changes, watch)]
     ported = Ported(onto.package_label, tuple(step.ported for step in steps), made.changed)
     if not ported.is_whole and not (keep_going or markers):
         raise PortConflictError(
-            f"{_stuck(ported)}, so nothing was written: --keep-going makes the others, --markers leaves you the "
-            "conflicts to finish.",
+            f"{_stuck(ported)}, so nothing was written: --keep-going applies the others, --markers also writes "
+            "conflict markers.",
             ported,
         )
     if committing:
@@ -234,7 +234,7 @@ def _stuck(ported: Ported) -> str:
     ]
     file, edit = stuck[0]
     where = f"{file.onto}: {edit.site}" if edit.site else file.onto
-    return f"{len(stuck)} edit{'s' * (len(stuck) != 1)} cannot be made ({where}: {edit.reason})"
+    return f"{len(stuck)} edit{'s' * (len(stuck) != 1)} cannot be applied ({where}: {edit.reason})"
 
 
 @dataclass(frozen=True)

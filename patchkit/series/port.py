@@ -80,7 +80,7 @@ def _told(origin: Origin) -> tuple[str, str, str]:
     words = shown.stdout.decode(errors="replace").split("\0")
     if shown.returncode != 0 or len(words) != 3:
         raise TreeError(
-            f"git cannot tell who made {origin.commit} in {origin.repository}: run git fsck there."
+            f"git cannot read the author of {origin.commit} in {origin.repository}: run git fsck there."
         )
     author, date, message = words
     return author, date, f"{message.rstrip()}\n\n(cherry picked from commit {origin.commit})\n"

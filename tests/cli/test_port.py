@@ -143,7 +143,7 @@ def test_a_conflict_is_said_with_its_site_and_nothing_is_written(main_line: Path
     drifted(fork, (b"self.today + self.days", b"self.later()"))
     before = everything(fork)
     result = run("port", commit, "--repo", main_line, "--onto", fork, code=3)
-    assert "1 edit cannot be made (srt/desk.py: Desk.lend: " in result.output
+    assert "1 edit cannot be applied (srt/desk.py: Desk.lend: " in result.output
     assert everything(fork) == before
 
 
@@ -195,8 +195,8 @@ def test_a_file_that_moved_and_a_method_that_moved_are_followed_and_said(main_li
     answer = asked("port", commit, "--repo", main_line, "--onto", fork)
     (file,) = answer["trees"][0]["changes"][0]["files"]
     assert file["notes"] == [
-        "srt/desk.py is srt/counter/desk.py there",
-        "Desk.take is Shelf.take in srt/shelf.py there",
+        "srt/desk.py is srt/counter/desk.py in this tree",
+        "Desk.take is Shelf.take in srt/shelf.py of this tree",
     ]
     assert b"reader.due = due" in (package / "srt/counter/desk.py").read_bytes()
     assert b"book.out = None" in (package / SHELF).read_bytes()
@@ -207,7 +207,10 @@ def test_a_renamed_parameter_is_followed_and_said(main_line: Path, fork: Path) -
     path = fork / "sglang" / DESK
     path.write_bytes(SOURCES[DESK].replace(b"reader", b"member"))
     answer = asked("port", commit, "--repo", main_line, "--onto", fork)
-    assert "reader is member in Desk.lend there" in answer["trees"][0]["changes"][0]["files"][0]["notes"]
+    assert (
+        "reader is named member in Desk.lend of this tree"
+        in answer["trees"][0]["changes"][0]["files"][0]["notes"]
+    )
     assert path.read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"reader", b"member")
 
 
@@ -220,7 +223,7 @@ def test_an_edit_that_needs_what_is_not_there_is_not_made(main_line: Path, fork:
     before = everything(fork)
     answer = asked("port", commit, "--repo", main_line, "--onto", fork, code=3)
     assert edits(answer) == [(DESK, "Desk.take", "unmet")]
-    assert "seal is not defined there" in json.dumps(answer)
+    assert "seal is not defined in this tree" in json.dumps(answer)
     assert everything(fork) == before
 
 
@@ -513,10 +516,44 @@ def test_a_conflict_of_a_port_is_given_up_and_the_rest_is_reverted_by_its_name(
 
 
 @pytest.mark.usefixtures("left")
-def test_what_is_no_python_is_no_resolution_of_a_port(fork: Path) -> None:
+@pytest.mark.parametrize(
+    "text", [b"        due = (\n", b"        due = 1\nreturn due\n", b"        due = lambda a, a: 1\n"]
+)
+def test_what_does_not_compile_is_no_resolution_of_a_port(fork: Path, text: bytes) -> None:
     finished(fork)
-    drifted(fork, (OWN, b"        due = (\n"))
+    drifted(fork, (OWN, text))
     assert "not valid Python" in run("resolve", fork, "77", "edit-1", code=3).output
+
+
+def test_of_two_conflicts_one_is_resolved_while_the_other_stands(main_line: Path, fork: Path) -> None:
+    days = b"    days = 14\n"
+    commit = changed(
+        main_line, (b"self.today + self.days", b"self.today + self.days * 2"), (days, b"    days = 21\n")
+    )
+    drifted(fork, (b"self.today + self.days", b"self.later()"), (days, b"    days = 28\n"))
+    run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1)
+    path = fork / "sglang" / DESK
+    text = path.read_bytes()
+    assert text.count(b"<<<<<<< ") == 2
+    at = text.index(b"<<<<<<< ")
+    end = text.index(b"\n", text.index(b">>>>>>> ")) + 1
+    path.write_bytes(text[:at] + b"    days = 35\n" + text[end:])
+    name = text[at:].split()[4].decode().rstrip(")")
+    assert "is recorded as made by hand" in run("resolve", fork, "77", name).output
+
+
+def test_the_last_conflict_of_a_port_is_given_up_with_no_advice_to_revert_what_is_not_there(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(main_line, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    before = everything(fork)
+    run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1)
+    said = " ".join(run("resolve", fork, "77", "edit-1", "--give-up").output.split())
+    assert everything(fork) == before
+    assert f"Next: patchkit status {fork}" in said
+    assert "patchkit revert" not in said
+    run("status", fork)
 
 
 def test_a_port_is_reverted_by_its_name_and_a_name_that_nothing_has_is_refused(

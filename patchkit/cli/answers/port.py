@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class PortedEdit(Answer, frozen=True, kw_only=True):
     """An edit of a change; ``site`` is the dotted name of its class or function, empty at a file's top level.
 
-    ``outcome`` is landed, changed, already, conflict, no-site or unmet. ``was`` and ``stands`` are the code at its site
-    on its own tree and on this one, if they differ.
+    ``outcome`` is landed, changed, kept (this tree's own comment stays), already, conflict, no-site or unmet. ``was``
+    and ``stands`` are the code at its site on its own tree and on this one, if they differ.
     """
 
     site: str
