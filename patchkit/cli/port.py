@@ -59,7 +59,9 @@ _SAID = {
         "--keep-going", is_flag=True, help="Leave out edits that conflict, make the rest, and exit 1."
     ),
     click.option(
-        "--markers", is_flag=True, help="Write conflict markers for edits that conflict, and exit 1."
+        "--markers",
+        is_flag=True,
+        help="Write conflict markers for edits that conflict, stop there in a RANGE, and exit 1.",
     ),
     click.option("--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."),
     click.option(
@@ -147,6 +149,11 @@ def _print(found: Sequence[Ported], *, written: bool, as_json: bool) -> None:
             console.say(f"  {escaped(each.error)}")
         for change in each.changes:
             _print_change(change, brief=len(found) > 1)
+        for left in each.left:
+            facts = left.facts
+            console.say(
+                f"  {escaped(facts.id)}  {escaped(facts.title)}: not ported; resolve the conflicts first"
+            )
     for each in found if len(found) == 1 else ():
         said = "Changed" if written else "Would change"
         console.say(f"\n{said} {console.count(each.changed)}." if each.changed else "\nNothing changed.")

@@ -8,6 +8,7 @@ from patchkit.errors import TreeError
 from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.worktree import linked
 from patchkit.transaction.apply import Transaction
+from patchkit.transaction.ledger import PORTED
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def committed(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Pla
             if not plan.changes:
                 made.append("")
                 continue
-            Transaction(there.tree, "", allow_dirty=True, committed=True).commit(plan)
+            Transaction(there.tree, PORTED, allow_dirty=True, committed=True).commit(plan)
             files = sorted({change.file for change in plan.changes})
             there.add(files)
             author, date, message = _told(origin)
