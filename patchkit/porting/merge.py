@@ -162,19 +162,12 @@ class Merge:
 
         ``name`` is what markers call the change, and ``numbers`` say which edit, by its identity, is which.
         """
-        stuck = [edit for edit in self.edits if edit.outcome in {Outcome.CONFLICT, Outcome.UNMET}]
-        blocks = enclosed(
-            name,
-            [
-                (
-                    edit.region,
-                    numbers[id(edit)],
-                    *(self._named(text, root) for text in (edit.was, edit.wanted)),
-                )
-                for edit in stuck
-                if edit.region is not None and id(edit) in numbers
-            ],
-        )
+        stuck: list[tuple[Region, int, str, str]] = []
+        for edit in self.edits:
+            if edit.region is not None and id(edit) in numbers:
+                was, wanted = (self._named(text, edit.region.inside) for text in (edit.was, edit.wanted))
+                stuck.append((edit.region, numbers[id(edit)], was, wanted))
+        blocks = enclosed(name, stuck)
         text = self.render(root, blocks)
         return text, said(text, blocks)
 

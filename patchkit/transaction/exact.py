@@ -46,8 +46,8 @@ def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: by
                 f"{file}: other code was added inside of what goes since: move that out of it, and revert again."
             )
     missing = undefined_names(ours, text) if is_python else []
-    if missing:
-        name, line = missing[0]
+    known = {name for name, _ in undefined_names(b"", theirs)} if missing else set[str]()
+    for name, line in (each for each in missing if each[0] not in known):
         raise ConflictError(
             f"{file}:{line}: {name} is used there and would be undefined: remove that use, and revert again."
         )
