@@ -203,6 +203,9 @@ def meaning(text: bytes) -> str:
 def fault(stood: bytes, text: bytes, truth: bytes | None) -> str:
     """Return what is wrong with a file that landed; nothing where nothing is."""
     try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "it", "exec", dont_inherit=True)
         meant = meaning(text)
     except (SyntaxError, ValueError):
         return "does not compile"

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from patchkit.porting.merge import Edit
 
 _SAID = {
-    "landed": ("[green]+[/]", "landed"),
-    "already": ("[green]=[/]", "already there"),
-    "changed": ("[yellow]~[/]", "landed, changed neighbourhood"),
+    "landed": ("[green]+[/]", "applied"),
+    "already": ("[green]=[/]", "already applied"),
+    "changed": ("[yellow]~[/]", "applied; the code around it differs"),
+    "kept": ("[yellow]=[/]", "comment kept"),
     "conflict": ("[red]![/]", "conflict"),
-    "no-site": ("[red]-[/]", "no site"),
-    "unmet": ("[red]?[/]", "needs what is not there"),
+    "no-site": ("[red]-[/]", "not found"),
+    "unmet": ("[red]?[/]", "not applicable"),
 }
 
 
@@ -58,7 +59,9 @@ _SAID = {
         "--keep-going", is_flag=True, help="Leave out edits that conflict, make the rest, and exit 1."
     ),
     click.option(
-        "--markers", is_flag=True, help="Write conflict markers for edits that conflict, and exit 1."
+        "--markers",
+        is_flag=True,
+        help="Write conflict markers for edits that conflict, stop there in a RANGE, and exit 1.",
     ),
     click.option("--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."),
     click.option(
@@ -88,9 +91,9 @@ def command(
 ) -> None:
     """Port a commit or a diff to a tree that has diverged.
 
-    Each edit has landed, was already there, has landed among changed code (which is shown), or could not be made. If
-    one could not be made, nothing is written and the exit code is 3. Exit code 1 if the change may mean something else
-    in that tree.
+    Each edit is applied, was already applied, or cannot be applied; where the code around it differs, the difference is
+    shown. If an edit cannot be applied, nothing is written and the exit code is 3. Exit code 1 if the change may mean
+    something else in that tree.
     """
     from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, Source, port, port_matrix
@@ -146,6 +149,11 @@ def _print(found: Sequence[Ported], *, written: bool, as_json: bool) -> None:
             console.say(f"  {escaped(each.error)}")
         for change in each.changes:
             _print_change(change, brief=len(found) > 1)
+        for left in each.left:
+            facts = left.facts
+            console.say(
+                f"  {escaped(facts.id)}  {escaped(facts.title)}: not ported; resolve the conflicts first"
+            )
     for each in found if len(found) == 1 else ():
         said = "Changed" if written else "Would change"
         console.say(f"\n{said} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
@@ -162,7 +170,7 @@ def _say_next(tree: Path) -> None:
     block = next((block for blocks in unfinished(open_tree(tree)).values() for block in blocks), None)
     if block is not None:
         words = shlex.join(("resolve", str(tree), block.patch, block.edit))
-        console.say_next((words, "records the first conflict, once you took its markers out"))
+        console.say_next((words, "records the first conflict once you have removed its markers"))
 
 
 def _print_change(change: PortedChange, *, brief: bool) -> None:
@@ -202,7 +210,7 @@ def _print_edit(edit: Edit) -> None:
 
     _, said = _SAID[edit.outcome.value]
     site = f"{edit.site}: " if edit.site else ""
-    console.say(f"      {escaped(site)}{said}: {escaped(edit.reason)}")
+    console.say(f"      {escaped(site)}{said.partition(';')[0]}: {escaped(edit.reason)}")
     if edit.was and edit.stands and edit.was != edit.stands:
         lines = difflib.unified_diff(
             edit.was.splitlines(), edit.stands.splitlines(), "its own tree", "this tree", lineterm="", n=1

@@ -60,6 +60,7 @@ def command(
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import give_up, resolve
     from patchkit.findings.printable import escaped
+    from patchkit.transaction.revert import recorded
 
     if folder is not None:
         if len(words) > 1 or accept or giving_up:
@@ -80,7 +81,10 @@ def command(
             console.emit(Resolve.of_given_up(opened, patch, edit))
             return
         console.say(f"Restored {escaped(file)} where {patch} {edit} was in conflict; the edit is left out.")
-        console.say_next((f"revert{asked.tail} {patch}", "reverts the other edits of the patch"))
+        if patch in recorded(opened):
+            console.say_next((f"revert{asked.tail} {patch}", "reverts the other edits of the patch"))
+        else:
+            console.say_next((f"status{asked.tail}", "shows what is left"))
         return
     with console.working(opened):
         done = resolve(opened, patches, patch, edit, accept=accept)

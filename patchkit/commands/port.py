@@ -19,6 +19,7 @@ from patchkit.porting.land import NOT_MADE, land
 from patchkit.porting.merge import Outcome
 from patchkit.series.port import committed
 from patchkit.transaction.apply import Transaction
+from patchkit.transaction.ledger import PORTED
 from patchkit.transaction.whole import require_whole
 from patchkit.tree.git import GitRepository, GitTree, git
 from patchkit.tree.limits import read_named
@@ -65,13 +66,17 @@ class PortedChange:
 
 @dataclass(frozen=True)
 class Ported:
-    """What became of changes on one tree; ``changed`` are the files that are others now, or would be."""
+    """What became of changes on one tree; ``changed`` are the files that are others now, or would be.
+
+    ``left`` are the changes behind one whose conflicts are marked, which nobody tried.
+    """
 
     onto: str
     changes: tuple[PortedChange, ...]
     changed: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     error: str = ""
+    left: tuple[Change, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -125,12 +130,12 @@ class Source:
 
     def _diff(self, path: Path) -> Change:
         if not self._base:
-            raise UsageError(f"{path}: which tree was it made on? Name that with --from.")
+            raise UsageError(f"{path}: name the tree that the diff was made on with --from.")
         base = self.tree(self._base)
         try:
             text = read_named(path).decode()
         except UnicodeDecodeError:
-            raise UsageError(f"{path} is not readable as UTF-8: save it as that, and try again.") from None
+            raise UsageError(f"{path} is not UTF-8: convert it and try again.") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
         asked = difference.Asked(str(path), "--from")
         made = difference.of_diffs(base, (text,), asked=asked)
@@ -142,8 +147,8 @@ class Source:
         commits = listed.stdout.decode().split()
         if listed.returncode != 0 or not commits:
             raise UsageError(
-                f"{self._said} is no file, and no commit of {self._repository}: name a diff, a commit or a range, and "
-                "with --repo the repository that has it."
+                f"{self._said} is neither a file nor a commit of {self._repository}: name a diff, a commit or a range, "
+                "and its repository with --repo."
             )
         return commits
 
@@ -171,20 +176,25 @@ def port(
     """Make changes on a tree and write that, as ``apply`` does, or commit it as ``committing``.
 
     PortConflictError, and nothing written, if an edit cannot be made; with ``keep_going`` the others are, with
-    ``markers`` conflict markers stand at what cannot. TreeError if the tree refuses. A patch that makes the same of
-    this tree is written to ``folder``.
+    ``markers`` conflict markers stand at what cannot, and no change behind that one is made. TreeError if the tree
+    refuses. A patch that makes the same of this tree is written to ``folder``.
     """
     require_whole(onto)
     if folder is not None and (folder / "patch.toml").exists():
-        raise UsageError(f"{folder / 'patch.toml'} is there already: name another folder with -o.")
+        raise UsageError(f"{folder / 'patch.toml'} already exists: name another folder with -o.")
     changes = source.changes()
     made = _Made(onto, markers=markers)
-    steps = [made.step(change) for change in _watched(changes, watch)]
-    ported = Ported(onto.package_label, tuple(step.ported for step in steps), made.changed)
+    steps: list[_Step] = []
+    for change in _watched(changes, watch):
+        steps.append(made.step(change))
+        if markers and not steps[-1].ported.is_whole:
+            break
+    done = tuple(step.ported for step in steps)
+    ported = Ported(onto.package_label, done, made.changed, left=changes[len(steps) :])
     if not ported.is_whole and not (keep_going or markers):
         raise PortConflictError(
-            f"{_stuck(ported)}, so nothing was written: --keep-going makes the others, --markers leaves you the "
-            "conflicts to finish.",
+            f"{_stuck(ported)}, so nothing was written: --keep-going applies the others, --markers also writes "
+            "conflict markers.",
             ported,
         )
     if committing:
@@ -192,9 +202,10 @@ def port(
         done = tuple(replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True))
         ported = replace(ported, changes=done)
     else:
-        transaction = Transaction(onto, "", allow_dirty=allow_dirty)
+        transaction = Transaction(onto, PORTED, allow_dirty=allow_dirty)
         plan = made.plan(steps)
-        _ = transaction.check(plan) if dry_run else transaction.commit(plan)
+        apart = [step.plan for step in steps if step.plan.changes]
+        _ = transaction.check(plan) if dry_run else transaction.commit(plan, apart)
     if folder is not None and not dry_run:
         ported = replace(ported, folders=_kept(steps, folder))
     return ported
@@ -234,7 +245,7 @@ def _stuck(ported: Ported) -> str:
     ]
     file, edit = stuck[0]
     where = f"{file.onto}: {edit.site}" if edit.site else file.onto
-    return f"{len(stuck)} edit{'s' * (len(stuck) != 1)} cannot be made ({where}: {edit.reason})"
+    return f"{len(stuck)} edit{'s' * (len(stuck) != 1)} cannot be applied ({where}: {edit.reason})"
 
 
 @dataclass(frozen=True)

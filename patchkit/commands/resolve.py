@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.drafting.extension import extensions
 from patchkit.errors import ConflictError, PatchkitError, UsageError
 from patchkit.plan.conflict import at_site, short_of
+from patchkit.plan.markers import blocks_in
 from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped, resolution
 from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, State, note_of
@@ -126,11 +127,14 @@ def _is_at_hand(patches: PatchSet, patch: str, edit: str) -> bool:
 
 
 def _resolve_ported(tree: CheckoutTree, file: str, patch: str, edit: str) -> Resolved:
-    """Record that a person resolved a conflict of a port; that the file parses is all that is checked."""
+    """Record that a person resolved a conflict of a port; that the file compiles is all that is checked."""
     _require_out(tree, patch, edit)
     try:
-        ast.parse(tree.read(file) or b"" if file.endswith(".py") else b"")
-    except (SyntaxError, ValueError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            text = _line_by_line(tree.read(file) or b"") if file.endswith(".py") else b""
+            compile(text, file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         raise ConflictError(
             "not valid Python",
@@ -142,6 +146,16 @@ def _resolve_ported(tree: CheckoutTree, file: str, patch: str, edit: str) -> Res
             f"{file}: the conflict of {patch} {edit} is gone with the code around it, so there is nothing to record."
         )
     return Resolved(recorded=True, remembered=False, ported=True)
+
+
+def _line_by_line(text: bytes) -> bytes:
+    """Return a text with blank lines in place of the markers of other conflicts and all but what was found."""
+    lines = text.splitlines(keepends=True)
+    for block in blocks_in(text):
+        behind = block.start + 1 + block.found
+        lines[block.start] = b"\n"
+        lines[behind : block.end] = [b"\n"] * (block.end - behind)
+    return b"".join(lines)
 
 
 def _require_out(tree: CheckoutTree, patch: str, edit: str) -> None:

@@ -56,7 +56,8 @@ def _run(
             space.edited = before
             blocker = next(s for s in statuses if s.patch.id == needed[0])
             state = blocker.state
-            status = replace(status, state=state, reason=f"requires {needed[0]}, which is {state.value} here")
+            said = "in conflict" if state is State.CONFLICT else "not applicable"
+            status = replace(status, state=state, reason=f"requires {needed[0]}, which is {said}")
         statuses.append(status)
         for file, module in space.edited.items():
             if before.get(file) is not module:

@@ -97,7 +97,8 @@ class Planner:
         missing = [name for name in ids if name not in self._patches.ids]
         if missing:
             raise UsageError(
-                f"{missing[0]} came from a folder of patches", advice="name that folder with --patches DIR"
+                f"{missing[0]} is not loaded",
+                advice="if it came from a folder of patches, name that folder with --patches DIR",
             )
         vendored = any(file.startswith(f"{vendor.FOLDER}/") for file in contents)
         return _made(OverlayTree(self._tree, contents), self._named(ids), vendored=vendored, certain=True)

@@ -59,7 +59,7 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
 def _undefined(tree: Tree, contents: Mapping[str, bytes | None], files: Sequence[str]) -> list[Finding]:
     return [
         broken(
-            reads.NAME, file, line, f"`{name}` is not defined there", "define it, or take out what uses it"
+            reads.NAME, file, line, f"`{name}` is not defined", "define it, or remove the code that uses it"
         )
         for file in files
         for name, line in undefined_names(tree.read(file) or b"", contents[file] or b"")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 NOT_MADE = frozenset({Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET})
 """What became of edits that were not made."""
+_UNMARKED = "it has no conflict markers: make this edit by hand"
 
 
 @dataclass
@@ -38,14 +40,15 @@ class LandedFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of its edits are there now."""
+        """Whether all of its edits are there now; a comment that the tree has otherwise is not missed."""
         return not {edit.outcome for edit in self.edits} & NOT_MADE
 
     @property
     def outcome(self) -> Outcome:
         """What became of the file: the worst that became of an edit."""
         outcomes = {edit.outcome for edit in self.edits}
-        order = (Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET, Outcome.CHANGED, Outcome.LANDED)
+        made = (Outcome.CHANGED, Outcome.LANDED, Outcome.KEPT)
+        order = (Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET, *made)
         return next((each for each in order if each in outcomes), Outcome.ALREADY)
 
 
@@ -142,6 +145,8 @@ class _Landing:
             self._write(name)
         for file in files:
             self._know_unchanged(file)
+        if self._name:
+            self._mark(files)
         return Landing(files, self._contents, self._contents | self._marked)
 
     def invalid(self, files: Sequence[LandedFile]) -> dict[Key, str]:
@@ -152,7 +157,7 @@ class _Landing:
                 mine = self._inside(name, files)
                 within = [edit for edit in mine if not self._is_valid_around(edit)]
                 found |= {
-                    edit.key: "what is left there is no valid Python" for edit in within or mine if edit.key
+                    edit.key: "the result would not be valid Python" for edit in within or mine if edit.key
                 }
         return found
 
@@ -166,7 +171,7 @@ class _Landing:
                     item, part = edit.key
                     text = item.head if part else item.own
                     if missing in words(edit.wanted or text) or missing in _defined(item):
-                        found[edit.key] = f"{missing} is not defined there"
+                        found[edit.key] = f"{missing} is not defined in this tree"
         return found
 
     def _written(self) -> Iterator[tuple[str, bytes]]:
@@ -194,12 +199,33 @@ class _Landing:
         before = self._trees.onto.read(name) or b""
         text, target = self._merging.render(self._roots[name]), self._target(name)
         if text != decoded(before) or target != name:
-            self._contents[target] = encoded(text, before)
-            if target != name:
-                self._contents[name] = None
-        marked = self._merging.render(self._roots[name], self._name)
-        if self._name and marked != text:
-            self._marked[target] = encoded(marked, before)
+            self._put(name, encoded(text, before))
+
+    def _put(self, name: str, content: bytes) -> None:
+        """Give a file of the tree its new content, under its new name where the change renames it."""
+        target = self._target(name)
+        self._contents[target] = content
+        if target != name:
+            self._contents[name] = None
+
+    def _mark(self, files: Sequence[LandedFile]) -> None:
+        """Write markers at the conflicts, and say of which edits there are none."""
+        every = [edit for file in files for edit in file.edits]
+        numbers = {id(edit): number for number, edit in enumerate(every, 1)}
+        marked: set[int] = set()
+        for name, root in self._roots.items():
+            text, said = self._merging.marked(root, self._name, numbers)
+            if said:
+                before = self._trees.onto.read(name) or b""
+                self._marked[self._target(name)] = encoded(text, before)
+                marked |= said
+        for file in files:
+            file.edits = [
+                replace(edit, reason=f"{edit.reason}; {_UNMARKED}")
+                if edit.outcome in NOT_MADE and numbers[id(edit)] not in marked
+                else edit
+                for edit in file.edits
+            ]
 
     def _bring(self, name: str, sources: Sources) -> tuple[str, ...]:
         """Import what the new code of a file has from an import that is not there; return the files to write anew."""
@@ -235,12 +261,17 @@ class _Landing:
     def _target(self, name: str) -> str:
         return self._moves.get(name, name)
 
-    def _follow(self, found: LandedFile) -> None:
-        """Take a file that the change renames to its new name."""
+    def _rename(self, found: LandedFile) -> None:
+        """Take a file that the change renames to its new name, and say whether it was there before."""
         target = self._target(found.file)
-        if target != found.file:
-            self._moves[found.onto] = target
-            found.notes.append(f"{found.onto} becomes {target}")
+        if target == found.file:
+            return
+        if target == found.onto:
+            found.edits.append(Edit("", Outcome.ALREADY, f"already renamed to {target}"))
+            return
+        self._moves[found.onto] = target
+        found.notes.append(f"renamed {found.onto} to {target}")
+        found.edits.append(Edit("", Outcome.LANDED))
 
     def _file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
         if before is None:
@@ -256,25 +287,36 @@ class _Landing:
             return found
         found = LandedFile(name, there)
         if there != name:
-            found.notes.append(f"{name} is {there} there")
+            found.notes.append(f"{name} is {there} in this tree")
         target = self._target(name)
         if target not in {name, there} and self._trees.onto.read(target) not in {None, after}:
-            found.edits.append(Edit("", Outcome.CONFLICT, f"the file becomes {target}, and another is there"))
+            found.edits.append(
+                Edit(
+                    "",
+                    Outcome.CONFLICT,
+                    f"the change renames the file to {target}, and this tree has another",
+                )
+            )
             return found
-        self._follow(found)
+        self._rename(found)
         ours = self._trees.onto.read(there) or b""
         if after is None:
             self._take(found, before, ours)
-        elif ours == before and not self._merging.refused:
-            self._contents[self._target(there)] = after
-            if self._target(there) != there:
-                self._contents[there] = None
-            found.edits.append(Edit("", Outcome.LANDED))
         elif ours == after:
-            found.edits.append(Edit("", Outcome.ALREADY))
+            self._keep(found, ours)
+        elif ours == before and not self._merging.refused:
+            self._put(there, after)
+            found.edits.append(Edit("", Outcome.LANDED))
         else:
             self._merge(found, before, after, ours)
         return found
+
+    def _keep(self, found: LandedFile, ours: bytes) -> None:
+        """Note that a file has all that the change says of it, but for its name if the change renames it."""
+        if self._target(found.onto) != found.onto:
+            self._put(found.onto, ours)
+        elif not found.edits:
+            found.edits.append(Edit("", Outcome.ALREADY))
 
     def _new(self, name: str, after: bytes) -> LandedFile:
         found = LandedFile(name, name)
@@ -282,10 +324,15 @@ class _Landing:
         if ours is None:
             self._contents[name] = after
             found.edits.append(Edit("", Outcome.LANDED))
-        elif _same(ours, after):
-            found.edits.append(Edit("", Outcome.ALREADY))
+        elif not _same(ours, after):
+            found.edits.append(
+                Edit("", Outcome.CONFLICT, "the change adds the file, and this tree has another")
+            )
+        elif _has_own_comments(after, ours):
+            reason = "this tree has the file, without the comments of the change"
+            found.edits.append(Edit("", Outcome.KEPT, reason))
         else:
-            found.edits.append(Edit("", Outcome.CONFLICT, "the file comes, and another is there"))
+            found.edits.append(Edit("", Outcome.ALREADY))
         return found
 
     def _take(self, found: LandedFile, before: bytes, ours: bytes) -> None:
@@ -293,13 +340,17 @@ class _Landing:
             self._contents[found.onto] = None
             found.edits.append(Edit("", Outcome.LANDED))
         else:
-            found.edits.append(Edit("", Outcome.CONFLICT, "the file goes, and is another there"))
+            found.edits.append(
+                Edit("", Outcome.CONFLICT, "the change deletes the file, and this tree's version differs")
+            )
 
     def _merge(self, found: LandedFile, before: bytes, after: bytes, ours: bytes) -> None:
         try:
             texts = decoded(before), decoded(after), decoded(ours)
         except UnicodeDecodeError:
-            found.edits.append(Edit("", Outcome.CONFLICT, "it is no text, and not as it was"))
+            found.edits.append(
+                Edit("", Outcome.CONFLICT, "the file is not text, and this tree's version differs")
+            )
             return
         known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
         try:
@@ -309,8 +360,8 @@ class _Landing:
         if known is None:
             text, edits = lines.merged(*texts)
             found.edits += edits
-            if text != texts[2]:
-                self._contents[found.onto] = encoded(text, ours)
+            if text != texts[2] or self._target(found.onto) != found.onto:
+                self._put(found.onto, encoded(text, ours))
             return
         self._enter(found.onto, known, found.file)
         self._made(found, lambda: self._merging.make(base, theirs, known))
@@ -330,7 +381,7 @@ class _Landing:
         if place is None:
             return None
         file, definition = place
-        found.notes.append(f"{item.site} is {definition.site} in {file} there")
+        found.notes.append(f"{item.site} is {definition.site} in {file} of this tree")
         root = self._trees.outline(file, onto=True)
         assert root is not None  # The definition is in it.
         self._enter(file, root, found.file)
@@ -354,6 +405,9 @@ class _Landing:
 def _is_valid(name: str, content: bytes) -> bool:
     try:
         index_module(name, content)  # What is checked of the file later asks for the same.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(content, name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

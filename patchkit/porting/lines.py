@@ -28,7 +28,7 @@ def merged(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:
         if end is None and start is not None and o[start : start + b2 - b1] == b[b1:b2]:
             end = start + b2 - b1
         if start is None or end is None or end < start:
-            reason = "the lines around it are not there"
+            reason = "the lines around it are not in this tree"
             found.append(Edit(site, Outcome.CONFLICT, reason, was, "", wanted))
         elif o[start:end] == t[t1:t2]:
             found.append(Edit(site, Outcome.ALREADY))
@@ -37,7 +37,7 @@ def merged(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:
             found.append(Edit(site, Outcome.LANDED))
         else:
             stands = "".join(o[start:end])
-            found.append(Edit(site, Outcome.CONFLICT, "the lines are others there", was, stands, wanted))
+            found.append(Edit(site, Outcome.CONFLICT, "the lines differ in this tree", was, stands, wanted))
     for start, end, lines in reversed(changes):
         o[start:end] = lines
     return "".join(o), found

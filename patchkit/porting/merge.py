@@ -9,16 +9,20 @@ from __future__ import annotations
 import ast
 import enum
 import keyword
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from patchkit.porting import tokens
-from patchkit.porting.pairing import alike, paired, renames
+from patchkit.porting.pairing import alike, is_form, paired, renames
+from patchkit.porting.regions import Region, enclosed, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from patchkit.porting.outline import Item
+    from patchkit.porting.regions import Blocks
 
     Elsewhere = Callable[[Item], Item | None]
     Key = tuple[Item, str]
@@ -27,18 +31,20 @@ if TYPE_CHECKING:
 _STEP = "    "
 _WIDTH = 88
 _NEARLY = 0.8
-_COMMENTED = "a comment of this tree would be lost"
 """So much of its lines is the same of a definition that goes although it is another there."""
+_COMMENTED = "applying it would delete a comment of this tree"
 
 
 class Outcome(str, enum.Enum):
     """What became of an edit: it landed, also where its neighbourhood changed, or was there already, or is not made.
 
-    That is so where its site is another, where there is none, or where its code needs what the tree does not have.
+    That is so where its site is another, where there is none, or where its code needs what the tree does not have. Of
+    a comment it is so too where the tree has its own, which is kept.
     """
 
     LANDED = "landed"
     CHANGED = "changed"
+    KEPT = "kept"
     ALREADY = "already"
     CONFLICT = "conflict"
     NO_SITE = "no-site"
@@ -49,7 +55,8 @@ class Outcome(str, enum.Enum):
 class Edit:
     """One edit: where it was made, what became of it and why; ``was`` is its site as it was, ``stands`` as it is there.
 
-    ``wanted`` is the code that a conflict leaves for a person, and ``place`` what it is about in the other tree.
+    ``wanted`` is the code that a conflict leaves for a person, ``place`` what it is about in the other tree, and
+    ``region`` what of that it encloses.
     """
 
     site: str
@@ -60,6 +67,7 @@ class Edit:
     wanted: str = ""
     place: Item | None = field(default=None, compare=False)
     key: Key | None = field(default=None, compare=False)
+    region: Region | None = field(default=None, compare=False)
 
 
 @dataclass
@@ -98,11 +106,14 @@ class Merge:
     _texts: dict[Item, str | None] = field(default_factory=dict)
     _heads: dict[Item, str] = field(default_factory=dict)
     _leads: dict[Item, str] = field(default_factory=dict)
+    _tails: dict[Item, str] = field(default_factory=dict)
     _slots: dict[tuple[Item, int], list[str]] = field(default_factory=dict)
     _names: dict[Item, dict[str, str]] = field(default_factory=dict)
 
     def make(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make in ``ours`` what ``theirs`` changes of ``base``; all three are files."""
+        # What comes last may bring the comments with it that were at the end.
+        self._tail(base, theirs, ours)
         self._rows(base, theirs, ours)
 
     def scatter(self, base: Item, theirs: Item) -> None:
@@ -116,62 +127,74 @@ class Merge:
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
             self._note(each, Outcome.NO_SITE, "the tree has no such file", theirs=each)
 
-    def render(self, item: Item, name: str = "") -> str:
-        """Return what an item of the other tree has become; with a ``name`` there are markers at conflicts."""
-        stuck = self._stuck(item) if name else []
-        if stuck:
-            return self._marked(item, name, stuck)
+    def render(self, item: Item, blocks: Blocks = MappingProxyType({})) -> str:
+        """Return what an item of the other tree has become; ``blocks`` are the conflicts that are marked in it."""
         if item in self._texts:
             return self._texts[item] or ""
-        lead = self._leads.get(item, item.lead)
-        found = [lead + self._heads.get(item, item.head)]
-        for at in range(len(item.parts) + 1):
-            for text in self._slots.get((item, at), ()):
-                if found[-1] and not found[-1].endswith("\n"):
-                    found.append("\n")
-                found.append(text)
-            if at < len(item.parts):
-                found.append(self.render(item.parts[at], name))
-        return "".join(found) + item.tail
-
-    def _stuck(self, item: Item) -> list[tuple[int, Edit]]:
-        """Return the conflicts that stand at an item, with the numbers of their edits."""
-        return [
-            (number, edit)
-            for number, edit in enumerate(self.edits, 1)
-            if edit.place is item and edit.outcome in {Outcome.CONFLICT, Outcome.UNMET} and not item.is_scope
+        header, *inside = blocks.get(item) or [None]
+        head = self._heads.get(item, item.head)
+        found = [
+            self._leads.get(item, item.lead),
+            head if header is None else header.around(head, item.indent),
         ]
+        end = 0
+        for at in range(len(item.parts) + 1):
+            for text in self._slots.get((item, at), ()) if at >= end else ():
+                found += ["\n"] if found[-1] and not found[-1].endswith("\n") else []
+                found.append(text)
+            for block in (each for each in inside if each is not None and each.start == at):
+                end = max(end, block.end)
+                text = "".join(self._run(item, block.start, block.end))
+                found += ["\n"] if found[-1] and not found[-1].endswith("\n") else []
+                found.append(block.around(text, _inner(item)))
+            if end <= at < len(item.parts):
+                found.append(self.render(item.parts[at], blocks))
+        return "".join(found) + self._tails.get(item, item.tail)
 
-    def _marked(self, item: Item, name: str, stuck: Sequence[tuple[int, Edit]]) -> str:
-        """Return an item between conflict markers: what stands there, what was expected, what is wanted."""
-        body = self.render(item).removeprefix(item.lead)
-        was, wanted = (
-            "".join(text if text.endswith("\n") or not text else f"{text}\n" for text in dict.fromkeys(texts))
-            for texts in ((edit.was for _, edit in stuck), (edit.wanted for _, edit in stuck))
-        )
-        said = f"{name} edit-{stuck[0][0]}"
-        return "".join(
-            (
-                item.lead,
-                f"<<<<<<< found (patchkit {said})\n",
-                body if body.endswith("\n") or not body else f"{body}\n",
-                f"||||||| expected\n{tokens.shifted(was, '', item.indent)}",
-                f"=======\n{tokens.shifted(wanted, '', item.indent)}",
-                f">>>>>>> wanted (patchkit {said}, port)\n",
-            )
-        )
+    def _run(self, item: Item, start: int, end: int) -> Iterator[str]:
+        """Yield what a run of parts has become, with what comes between them."""
+        for at in range(start, end):
+            yield from self._slots.get((item, at), ()) if at > start else ()
+            yield self.render(item.parts[at])
+
+    def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
+        """Return a file with markers at its conflicts, and the numbers of the edits that these are of.
+
+        ``name`` is what markers call the change, and ``numbers`` say which edit, by its identity, is which.
+        """
+        stuck: list[tuple[Region, int, str, str]] = []
+        for edit in self.edits:
+            if edit.region is not None and id(edit) in numbers:
+                was, wanted = (self._named(text, edit.region.inside) for text in (edit.was, edit.wanted))
+                stuck.append((edit.region, numbers[id(edit)], was, wanted))
+        blocks = enclosed(name, stuck)
+        text = self.render(root, blocks)
+        return text, said(text, blocks)
 
     def _refuses(
-        self, item: Item, part: str = "", *, theirs: Item | None = None, ours: Item | None = None
+        self, key: Key, *, base: Item | None = None, theirs: Item | None = None, region: Region | None = None
     ) -> bool:
         """Tell whether an edit is refused, and note why."""
-        reason = self.refused.get((item, part))
+        reason = self.refused.get(key)
         if reason is not None:
-            self._note(item, Outcome.UNMET, reason, theirs=theirs, ours=ours)
+            item, part = key
+            was, wanted = (
+                "" if each is None else _bare(each) if part else each.plain for each in (base, theirs)
+            )
+            self._stick(item.site, reason, (was, wanted), region, unmet=True)
         return reason is not None
 
     def _is_refused_inside(self, *versions: Item) -> bool:
         return any(item in version.walk() for item, _ in self.refused for version in versions)
+
+    def _stick(
+        self, site: str, reason: str, sides: tuple[str, str], region: Region | None, *, unmet: bool = False
+    ) -> None:
+        """Note an edit that is not made; ``sides`` are what was expected and what is wanted in its region."""
+        (was, wanted), outcome = sides, Outcome.UNMET if unmet else Outcome.CONFLICT
+        stands = "" if region is None else region.text
+        place = None if region is None else region.inside
+        self.edits.append(Edit(site, outcome, reason, was, stands, wanted, place, region=region))
 
     def _note(
         self,
@@ -197,6 +220,11 @@ class Merge:
             )
         )
 
+    def _clash(self, base: Item, theirs: Item | None, ours: Item, reason: str) -> None:
+        """Note that an item is another there than what changes or goes."""
+        wanted = "" if theirs is None else theirs.plain
+        self._stick(base.site, reason, (base.plain, wanted), Region.of(ours))
+
     def _item(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make in an item what another makes of its counterpart."""
         self._lead(base, theirs, ours)
@@ -205,21 +233,29 @@ class Merge:
             return
         # What a class means is asked of its parts.
         if ours.kind != "ClassDef" and theirs.code == ours.code and base.code != theirs.code:
-            self._note(theirs, Outcome.ALREADY)
+            self._there(base, theirs, ours)
             return
         is_nested = base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours)
         if is_nested and (ours.bare != was or self._is_refused_inside(base, theirs)):
             self._head(base, theirs, ours)
             self._rows(base, theirs, ours)
-        elif self._refuses(theirs, theirs=theirs, ours=ours):
+        elif self._refuses((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
             pass
         elif ours.bare == was:
             self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(becomes, "", ours.indent)
             self._note(theirs, Outcome.LANDED, ours=ours, key=(theirs, ""))
-        elif theirs.code == ours.code:
-            self._note(theirs, Outcome.ALREADY)
+        elif theirs.code == ours.code and base.code != theirs.code:
+            self._there(base, theirs, ours)
         else:
             self._merged(base, theirs, ours)
+
+    def _there(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Note that the code of an edit is there, and whether its comments are."""
+        if tokens.loses_comments(theirs.bare, base.bare, ours.bare):
+            reason = "this tree has the code, without the comment of the change"
+            self._note(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
+        else:
+            self._note(theirs, Outcome.ALREADY)
 
     def _merged(self, base: Item, theirs: Item, ours: Item) -> None:
         was, becomes = self._named(base.bare, ours), self._named(theirs.bare, ours)
@@ -227,11 +263,10 @@ class Merge:
         if base.code == ours.code and not tokens.loses_comments(stands, was, becomes):
             made = becomes
         elif base.code == theirs.code:
-            reason = "a comment in it is another there, and stays"
-            self._note(base, Outcome.CHANGED, reason, theirs=theirs, ours=ours)
+            self._keep(base, theirs, ours, "this tree's version differs")
             return
         elif base.parts or theirs.parts or ours.parts:
-            self._note(base, Outcome.CONFLICT, "it has another form there", theirs=theirs, ours=ours)
+            self._clash(base, theirs, ours, "this tree's version differs too much to merge")
             return
         else:
             try:
@@ -239,45 +274,76 @@ class Merge:
             except tokens.ClashError as error:
                 imports = _joined(base, theirs, ours)
                 if not imports:
-                    self._note(base, Outcome.CONFLICT, str(error), theirs=theirs, ours=ours)
+                    self._clash(base, theirs, ours, str(error))
                     return
                 made = imports
             if tokens.loses_comments(stands, was, made):
-                self._note(base, Outcome.CONFLICT, _COMMENTED, theirs=theirs, ours=ours)
+                self._clash(base, theirs, ours, _COMMENTED)
+                return
+            if made == stands:
+                self._note(theirs, Outcome.ALREADY)
                 return
         self._texts[ours] = self._leads.get(ours, ours.lead) + tokens.shifted(made, "", ours.indent)
         outcome = Outcome.LANDED if base.code == ours.code and made == becomes else Outcome.CHANGED
-        reason = "" if outcome is Outcome.LANDED else "the statement says more or less there"
+        reason = "" if outcome is Outcome.LANDED else "this tree's statement differs"
         self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
+
+    def _keep(self, base: Item, theirs: Item, ours: Item, what: str) -> None:
+        """Note that what is no code of an item stays as it is, unless the comments of the change are there."""
+        was, becomes, stands = (tokens.comments(each.bare) for each in (base, theirs, ours))
+        if was != becomes and not (becomes - was - stands or (was - becomes) & stands):
+            self._note(theirs, Outcome.ALREADY)
+            return
+        kept = "comment" if was != becomes else "layout"
+        self._note(base, Outcome.KEPT, f"{what}, so its {kept} was not changed", theirs=theirs, ours=ours)
 
     def _lead(self, base: Item, theirs: Item, ours: Item) -> None:
         """Let comments above follow, unless they are others there."""
-        was, becomes, stands = (_stripped(item.lead) for item in (base, theirs, ours))
-        if was == becomes:
-            return
-        if becomes == stands:
-            self._note(theirs, Outcome.ALREADY)
-        elif stands == was:
-            self._leads[ours] = tokens.shifted(theirs.lead, theirs.indent, ours.indent)
+        made = self._comments(base, theirs, ours, lambda item: item.lead)
+        if made is not None:
+            self._leads[ours] = made
             if ours in self._texts:
-                self._texts[ours] = self._leads[ours] + (self._texts[ours] or "")
+                self._texts[ours] = made + (self._texts[ours] or "")
+
+    def _tail(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Let comments at the end of the file follow, unless they are others there."""
+        made = self._comments(base, theirs, ours, lambda item: item.tail)
+        if made is not None:
+            self._tails[ours] = made
+
+    def _comments(self, base: Item, theirs: Item, ours: Item, of: Callable[[Item], str]) -> str | None:
+        """Return comments as the change has them; None if they stay as they are, which is noted."""
+        was, becomes, stands = map(of, (base, theirs, ours))
+        old, new, here = (_stripped(text) for text in (was, becomes, stands))
+        if old == new:
+            return None
+        gone = _taken(old, new)
+        left = None if gone is None else _without(stands, gone)
+        if new == here or left == stands:
+            self._note(theirs, Outcome.ALREADY)
+            return None
+        if here == old or left is not None:
             self._note(theirs, Outcome.LANDED)
-        else:
-            self._note(
-                base,
-                Outcome.CHANGED,
-                "the comment above is another there, and stays",
-                theirs=theirs,
-                ours=ours,
-            )
+            return tokens.shifted(becomes, theirs.indent, ours.indent) if here == old else left
+        where = "above it" if base.above is not None else "at the end of the file"
+        reason = f"this tree has another comment {where}, which was kept"
+        self._note(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
+        return None
 
     def _head(self, base: Item, theirs: Item, ours: Item) -> None:
         was, becomes = self._named(_bare(base), ours), self._named(_bare(theirs), ours)
-        stands = _bare(ours)
-        if was == becomes or not was or self._refuses(theirs, "head", theirs=theirs, ours=ours):
+        stands, region = _bare(ours), Region(ours)
+        if (
+            was == becomes
+            or not was
+            or self._refuses((theirs, "head"), base=base, theirs=theirs, region=region)
+        ):
             return
         if stands == was or " ".join(stands.split()) == " ".join(was.split()):
             made, outcome = becomes, Outcome.LANDED
+        elif tokens.words(was) == tokens.words(becomes):
+            self._keep(base, theirs, ours, "this tree's header differs")
+            return
         elif " ".join(tokens.words(stands)) == " ".join(tokens.words(becomes)):
             self._note(theirs, Outcome.ALREADY)
             return
@@ -285,10 +351,13 @@ class Merge:
             try:
                 made, outcome = _valid(_merged_heads(was, becomes, stands), ours.kind), Outcome.CHANGED
             except tokens.ClashError as error:
-                self._note(base, Outcome.CONFLICT, str(error), theirs=theirs, ours=ours)
+                self._stick(base.site, str(error), (_bare(base), _bare(theirs)), region)
+                return
+            if made == stands:
+                self._note(theirs, Outcome.ALREADY)
                 return
         self._heads[ours] = tokens.shifted(made, "", ours.indent)
-        reason = "the header says more or less there" if outcome is Outcome.CHANGED else ""
+        reason = "this tree's header differs" if outcome is Outcome.CHANGED else ""
         self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, "head"))
 
     def _named(self, text: str, ours: Item) -> str:
@@ -297,7 +366,9 @@ class Merge:
         names = self._names.get(function, {}) if function is not None else {}
         made = tokens.renamed(text, names)
         if made != text:
-            self.followed.update(f"{old} is {new} in {ours.site} there" for old, new in names.items())
+            self.followed.update(
+                f"{old} is named {new} in {ours.site} of this tree" for old, new in names.items()
+            )
         return made
 
     def _is_same(self, base: Item, ours: Item) -> bool:
@@ -328,13 +399,16 @@ class Merge:
                 stuck |= {other} if is_stuck and not other.parts else set()
         for one, other in moves.items():
             self._moved(row, one, other)
-        for gap in (each for each in (gap.without(moves) for gap in gaps) if each.gone or each.come):
+        for gap in (gap.without(moves) for gap in gaps):
+            self._documented(row, gap)
+            if not (gap.gone or gap.come):
+                continue
             beside = {
                 *theirs.parts[max(0, gap.left) : gap.left + 1],
                 *theirs.parts[gap.right : gap.right + 1],
             }
             if stuck & beside and not base.is_scope:
-                self._conflict(row, gap, "what stands beside it is a conflict", [])
+                self._conflict(row, gap, "it is next to a conflict")
             elif base.is_scope or not (gap.gone and gap.come):
                 for one in gap.gone:
                     self._gone(row, one)
@@ -350,13 +424,16 @@ class Merge:
             self._note(theirs, Outcome.ALREADY)
             return
         if ours is None or ours.parts:
-            reason = f"the statement that moves is not there{_moved_to(base, row.ours)}"
-            self._note(base, Outcome.CONFLICT, reason, theirs=theirs, ours=row.ours)
+            reason = f"the moved statement is not in this tree{_moved_to(base, row.ours)}"
+            self._stick(base.site, reason, ("", theirs.plain), row.at(theirs))
             return
         slot = row.slot([theirs])
+        here = row.ours.parts.index(ours)
         if slot.container is not row.ours or not slot.certain:
-            self._note(base, Outcome.CONFLICT, slot.reason, theirs=theirs, ours=ours)
-        elif not self._refuses(theirs, theirs=theirs, ours=ours):
+            self._clash(base, theirs, ours, slot.reason or "its new place is in another block in this tree")
+        elif slot.at in {here, here + 1}:
+            self._note(theirs, Outcome.ALREADY)
+        elif not self._refuses((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
             self._texts[ours] = ""
             if ours.plain == base.plain:
                 self._put(row.ours, slot.at, [theirs], ours.indent)
@@ -364,7 +441,7 @@ class Merge:
                 self._slots.setdefault((row.ours, slot.at), []).append(ours.text)
             is_same = self._is_same(base, ours)
             outcome = Outcome.LANDED if is_same and not slot.reason else Outcome.CHANGED
-            reason = slot.reason or ("" if is_same else "the statement that moves says more or less there")
+            reason = slot.reason or ("" if is_same else "this tree's version of the moved statement differs")
             self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
     def _changed(self, row: _Row, base: Item, theirs: Item) -> None:
@@ -381,18 +458,13 @@ class Merge:
         elif any(theirs.code == each.code for each in row.fresh()):
             self._note(theirs, Outcome.ALREADY)
         elif base.code == theirs.code:
-            reason = "a comment changes, of a statement that is not there"
-            self._note(base, Outcome.CHANGED, reason, theirs=theirs, ours=row.ours)
+            reason = "only a comment or the layout changes, and this tree does not have the statement"
+            self._note(base, Outcome.KEPT, reason, theirs=theirs)
         elif base.is_import and self._import(row, base, theirs):
             pass
         else:
-            self._note(
-                base,
-                Outcome.CONFLICT,
-                f"the statement that changes is not there{_moved_to(base, row.ours)}",
-                theirs=theirs,
-                ours=row.ours,
-            )
+            reason = f"the changed statement is not in this tree{_moved_to(base, row.ours)}"
+            self._stick(base.site, reason, (base.plain, theirs.plain), row.at(theirs))
 
     def _missing(self, base: Item, theirs: Item) -> None:
         """Make the edits of a definition that is not where it was."""
@@ -430,30 +502,34 @@ class Merge:
         if ours is None and base.is_definition:
             ours = self.elsewhere(base)
         if ours is None:
-            self._note(base, Outcome.ALREADY)
-        elif self._refuses(base, ours=ours):
+            form = row.form_of(base)
+            if form is None:
+                self._note(base, Outcome.ALREADY)
+            else:
+                self._clash(base, None, form, "the deleted code has another form in this tree")
+        elif self._refuses((base, ""), base=base, region=Region.of(ours)):
             pass
         elif tokens.loses_comments(ours.text, base.text, ""):
-            self._note(base, Outcome.CONFLICT, _COMMENTED, ours=ours)
+            self._clash(base, None, ours, _COMMENTED)
         elif self._is_same(base, ours):
             self._texts[ours] = ""
             self._note(base, Outcome.LANDED, ours=ours, key=(base, ""))
         elif base.is_import and (left := _joined(base, None, ours)):
             self._texts[ours] = ours.lead + tokens.shifted(left, "", ours.indent)
-            self._note(base, Outcome.CHANGED, "the import has more names there", ours=ours, key=(base, ""))
+            self._note(base, Outcome.CHANGED, "this tree's import has more names", ours=ours, key=(base, ""))
         elif self._is_earlier(base, ours) or (base.is_definition and alike(base, ours) >= _NEARLY):
             self._texts[ours] = ""
-            reason = "what goes says more or less there"
+            reason = "this tree's version of the deleted code differs"
             self._note(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
         else:
-            self._note(base, Outcome.CONFLICT, "what goes says something else there", ours=ours)
+            self._clash(base, None, ours, "the deleted code differs in this tree")
 
     def _replaced(self, row: _Row, gap: _Gap) -> None:
         """Put statements in the place of others."""
         there = [row.to_ours.get(one) or _inside(one, row.ours) for one in gap.gone]
         found = [(one, each) for one, each in zip(gap.gone, there, strict=True) if each is not None]
         codes = {each.code for each in row.ours.parts}
-        is_there = codes.issuperset(each.code for each in gap.come)
+        is_there = row.own_codes().issuperset(each.code for each in gap.come)
         if is_there and codes.isdisjoint(one.code for one in gap.gone):
             self._note(gap.come[0], Outcome.ALREADY)
             return
@@ -462,19 +538,21 @@ class Merge:
         ):
             gone = next(one for one, each in zip(gap.gone, there, strict=True) if each is None)
             where = _moved_to(gone, row.ours)
-            self._conflict(row, gap, f"not all of the code that it rewrites is there{where}", there)
+            self._conflict(row, gap, f"part of the replaced code is not in this tree{where}")
             return
         if not found:
             self._come(row, gap)
             return
         other = next((each for one, each in found if not self._is_earlier(one, each)), None)
         if other is not None:
-            self._conflict(row, gap, "the code that it rewrites says something else there", there)
+            self._conflict(row, gap, "the replaced code differs in this tree")
+            return
+        refused = next((each for each in (*gap.come, *gap.gone) if (each, "") in self.refused), None)
+        if refused is not None:
+            self._conflict(row, gap, self.refused[refused, ""], unmet=True)
             return
         first = found[0][1]
         assert first.above is not None
-        if any(self._refuses(each, theirs=each, ours=first) for each in (*gap.come, *gap.gone)):
-            return
         for _, each in found:
             self._texts[each] = ""
         at = first.above.parts.index(first)
@@ -483,7 +561,7 @@ class Merge:
         edit = Edit(
             row.base.site,
             Outcome.LANDED if same else Outcome.CHANGED,
-            "" if same else "the code that it rewrites says less there",
+            "" if same else "this tree's version of the replaced code differs",
             "" if same else "".join(one.plain for one in gap.gone),
             "" if same else "".join(each.plain for _, each in found),
             "".join(each.plain for each in gap.come),
@@ -492,18 +570,31 @@ class Merge:
         )
         self.edits.append(edit)
 
-    def _conflict(self, row: _Row, gap: _Gap, reason: str, there: Sequence[Item | None]) -> None:
-        place = next((each for each in there if each is not None), row.ours)
-        edit = Edit(
-            row.base.site,
-            Outcome.CONFLICT,
-            reason,
-            "".join(each.plain for each in gap.gone),
-            place.plain,
-            "".join(each.plain for each in gap.come),
-            place,
-        )
-        self.edits.append(edit)
+    def _conflict(self, row: _Row, gap: _Gap, reason: str, *, unmet: bool = False) -> None:
+        """Note that what goes and comes between two items is left to a person, all of it together."""
+        was, wanted = ("".join(each.plain for each in items) for items in (gap.gone, gap.come))
+        self._stick(row.base.site, reason, (was, wanted), row.region(gap), unmet=unmet)
+
+    def _documented(self, row: _Row, gap: _Gap) -> None:
+        """Put a docstring that comes where one has its meaning, and never beside another."""
+        first = _docstring_of(row.theirs)
+        if first is None or gap.come[:1] != [first]:
+            return
+        here = _docstring_of(row.ours)
+        if here is not None and here not in row.to_ours.values():
+            if _documentation(here) == _documentation(first):
+                self._note(first, Outcome.ALREADY)
+            else:
+                was = "".join(each.plain for each in gap.gone if _is_docstring(each))
+                reason = "the change adds a docstring, and this tree has another"
+                self._stick(row.base.site, reason, (was, first.plain), Region.of(here))
+            gap.gone = [each for each in gap.gone if not _is_docstring(each)]
+        elif not row.ours.parts or (here is not None and gap.gone and not row.base.is_scope):
+            return
+        elif not self._refuses((first, ""), theirs=first, region=Region(row.ours, 0, 0)):
+            self._put(row.ours, 0, [first], _inner(row.ours))
+            self._note(first, Outcome.LANDED, ours=row.ours.parts[0], key=(first, ""))
+        gap.come = gap.come[1:]
 
     def bring(self, root: Item, line: str) -> None:
         """Import something into a file, behind its other imports."""
@@ -513,34 +604,28 @@ class Merge:
         """Put what comes beside what it came beside."""
         fresh = row.fresh()
         codes = {each.code for each in fresh}
-        names = {each.name: each for each in fresh if each.is_definition}
+        names = {each.name: each for each in fresh if _is_unique(each)}
         come: list[Item] = []
         for each in gap.come:
-            if each.code in codes:
+            if each.code in codes or (each.is_import and row.isimported(each)):
                 self._note(each, Outcome.ALREADY)
-            elif each.is_definition and each.name in names:
-                self._note(
-                    each,
-                    Outcome.CONFLICT,
-                    f"{each.name} comes, and another is there",
-                    theirs=each,
-                    ours=names[each.name],
-                )
-            elif each.is_import and row.isimported(each):
-                self._note(each, Outcome.ALREADY)
-            elif not self._refuses(each, theirs=each):
+            elif _is_unique(each) and each.name in names:
+                reason = f"the change adds {each.name}, and this tree has another"
+                region = Region.of(names[each.name])
+                self._stick(each.site, reason, ("", each.plain), region)
+            elif not self._refuses((each, ""), theirs=each, region=row.at(each)):
                 come.append(each)
         if not come:
             return
         slot = row.slot(come)
         if slot.reason and not slot.certain:
-            self._conflict(row, gap, slot.reason, [])
+            self._conflict(row, replace(gap, gone=[], come=come), slot.reason)
             return
-        indent = row.ours.parts[0].indent if row.ours.parts else row.ours.indent + _STEP
         container = slot.container
-        if container is not row.ours and container.parts:
-            indent = container.parts[0].indent
-        self._put(container, slot.at, come, indent)
+        is_bare = not container.parts and container.above is None
+        if is_bare:
+            self._put_below(container, come[0])
+        self._put(container, slot.at, come[is_bare:], _inner(container))
         outcome = Outcome.CHANGED if slot.reason else Outcome.LANDED
         place = container.parts[slot.at - 1] if slot.at else container
         for each in come:
@@ -555,6 +640,14 @@ class Merge:
                     key=(each, ""),
                 )
             )
+
+    def _put_below(self, module: Item, each: Item) -> None:
+        """Put what comes to a file of comments alone below these."""
+        tail = self._tails.get(module, module.tail)
+        known = _stripped(tail)
+        lead = [line for line in each.lead.splitlines(keepends=True) if line.strip() not in known]
+        self._tails[module] = ""
+        self._slots.setdefault((module, 0), []).append(f"{tail}{''.join(lead)}{each.own}")
 
     def _put(self, container: Item, at: int, come: Iterable[Item], indent: str) -> None:
         for each in come:
@@ -625,6 +718,51 @@ class _Row:
         taken = set(self.to_ours.values())
         return [each for each in self.ours.parts if each not in taken]
 
+    def own_codes(self) -> set[str]:
+        """Return what stands in ours and is not, as it stands, what stood in base."""
+        same = {ours for base, ours in self.to_ours.items() if base.code == ours.code}
+        return {each.code for each in self.ours.parts if each not in same}
+
+    def form_of(self, base: Item) -> Item | None:
+        """Return what stands in ours where something of base would, and may be another form of it."""
+        parts, places = self.base.parts, {each: at for at, each in enumerate(self.ours.parts)}
+        at = parts.index(base)
+        left = next((self.to_ours[each] for each in parts[:at][::-1] if each in self.to_ours), None)
+        right = next((self.to_ours[each] for each in parts[at + 1 :] if each in self.to_ours), None)
+        low = 0 if left is None else places[left] + 1
+        high = len(places) if right is None else places[right]
+        taken = set(self.to_ours.values())
+        inside = [each for each in self.ours.parts[low:high] if each not in taken]
+        if _is_docstring(base):
+            return next(filter(_is_docstring, inside), None)
+        return next((each for each in inside if any(is_form(base, part) for part in each.walk())), None)
+
+    def at(self, theirs: Item) -> Region:
+        """Return the place in ours where an item of theirs would stand."""
+        at = self.theirs.parts.index(theirs)
+        return self._near(at - 1, at + 1)
+
+    def region(self, gap: _Gap) -> Region:
+        """Return what stands in ours where something goes and comes."""
+        found = [self.to_ours.get(one) or _inside(one, self.ours) for one in gap.gone]
+        there = [each for each in found if each is not None]
+        blocks = {each.above for each in there}
+        block = blocks.pop() if len(blocks) == 1 else None
+        if block is None:
+            return self._near(gap.left, gap.right)
+        at = [block.parts.index(each) for each in there]
+        return Region(block, min(at), max(at) + 1)
+
+    def _near(self, left: int, right: int) -> Region:
+        before = self._beside(range(left, -1, -1), behind=True)
+        behind = self._beside(range(right, len(self.theirs.parts)), behind=False)
+        if before.at is None or behind.at is None:
+            slot = self._apart(before, behind)
+            return Region(slot.container, slot.at, slot.at)
+        is_left_nearer = before.item is not None and (behind.item is None or before.steps <= behind.steps)
+        at = before.at if is_left_nearer else behind.at
+        return Region(self.ours, at, at)
+
     def isimported(self, item: Item) -> bool:
         """Tell whether all that an import binds is bound by others there."""
         here = {name for each in self.ours.parts if each.is_import for name in imported(each)}
@@ -666,7 +804,7 @@ class _Row:
         found = self._place(come)
         before = found.container.parts[: found.at]
         if before and before[-1].is_exit:
-            reason = "what it would stand behind leaves the block there"
+            reason = "in this tree the statement before it leaves the block"
             return replace(found, reason=reason, certain=False, stands=before[-1].plain)
         return found
 
@@ -684,11 +822,11 @@ class _Row:
         is_free = self._is_free(come)
         is_beside = left.is_next or right.is_next or ours.is_scope or not ours.parts
         if not is_beside and not all(map(_says_little, come)):
-            return _Slot(ours, low, "what it stood beside is not there", certain=False, was=was)
+            return _Slot(ours, low, "the code next to it is not in this tree", certain=False, was=was)
         if low == high:
             return _Slot(ours, low)
         if low > high:
-            reason = "" if is_free else "what it stands between has another order there"
+            reason = "" if is_free else "the code around it has another order in this tree"
             return _Slot(ours, low if left.steps <= right.steps else high, reason, was=was)
         stands = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
         is_left_nearer = left.item is not None and left.steps <= right.steps
@@ -696,7 +834,7 @@ class _Row:
             is_low = is_left_nearer or (left.item is None and right.steps > 1)
             return _Slot(ours, low if is_low else high)
         at = low if is_left_nearer else high
-        return _Slot(ours, at, "what stands beside it uses the same names", was=was, stands=stands)
+        return _Slot(ours, at, "the code next to it uses the same names", was=was, stands=stands)
 
     def _is_free(self, come: Sequence[Item]) -> bool:
         return self.ours.is_scope and all(
@@ -726,7 +864,7 @@ class _Row:
         assert item is not None  # What has no place in the block is in another.
         assert item.above is not None  # So it is in one.
         at = item.above.parts.index(item) + behind
-        return _Slot(item.above, at, "what it stands beside is in another block there")
+        return _Slot(item.above, at, "the code next to it is in another block in this tree")
 
 
 @dataclass(frozen=True)
@@ -752,6 +890,23 @@ def _stripped(lead: str) -> list[str]:
     return [line.strip() for line in lead.splitlines() if line.strip()]
 
 
+def _taken(old: Sequence[str], new: Sequence[str]) -> Counter[str] | None:
+    """Return the lines that go from one text to another; None if others come."""
+    rest = iter(old)
+    return Counter(old) - Counter(new) if all(line in rest for line in new) else None
+
+
+def _without(text: str, gone: Counter[str]) -> str:
+    """Return a text without so many of some lines."""
+    left, found = Counter(gone), []
+    for line in text.splitlines(keepends=True):
+        if left[line.strip()] > 0:
+            left[line.strip()] -= 1
+        else:
+            found.append(line)
+    return "".join(found)
+
+
 def _merged_heads(was: str, becomes: str, stands: str) -> str:
     """Merge headers; whether a condition is the first of its statement counts apart from what it asks."""
     heads = [text.partition(" ") for text in (was, becomes, stands)]
@@ -769,7 +924,7 @@ def _valid(made: str, kind: str = "") -> str:
     try:
         ast.parse(f"{_AROUND.get(kind, '')}{made.rstrip()}\n    pass\n" if kind else made)
     except (SyntaxError, ValueError):
-        raise tokens.ClashError("what both make of it is no valid Python") from None
+        raise tokens.ClashError("merging both versions gives invalid Python") from None
     return made
 
 
@@ -790,12 +945,38 @@ def _behind_imports(block: Item) -> int:
     """Return where an import goes: behind the others above all definitions, or at the beginning."""
     end = next((at for at, each in enumerate(block.parts) if each.is_definition), len(block.parts))
     at = [at for at, each in enumerate(block.parts[:end]) if each.is_import]
-    has_docstring = bool(block.parts) and _is_docstring(block.parts[0])
-    return at[-1] + 1 if at else int(has_docstring)
+    return at[-1] + 1 if at else int(_docstring_of(block) is not None)
 
 
 def _is_docstring(item: Item) -> bool:
-    return item.kind == "Expr" and _says_little(item)
+    return bool(_documentation(item))
+
+
+def _documentation(item: Item) -> str:
+    """Return the text of a statement that is a string alone, white space aside; nothing of any other."""
+    node = item.nodes[0] if len(item.nodes) == 1 else None
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    value = node.value.value if is_text else None  # type: ignore[union-attr]
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def _docstring_of(item: Item) -> Item | None:
+    """Return the docstring of a definition or a file."""
+    is_documented = item.parts and (item.is_scope or item.is_function) and _is_docstring(item.parts[0])
+    return item.parts[0] if is_documented else None
+
+
+def _is_unique(item: Item) -> bool:
+    """Tell whether a scope has one of its name: a definition, or what a class or a file is given once."""
+    is_value = item.kind in {"Assign", "AnnAssign"} and item.name.isidentifier()
+    return item.is_definition or (is_value and item.above is not None and item.above.is_scope)
+
+
+def _inner(item: Item) -> str:
+    """Return the indent of what is in an item."""
+    if item.parts:
+        return item.parts[0].indent
+    return item.indent + _STEP if item.above is not None else ""
 
 
 def _inside(base: Item, ours: Item) -> Item | None:

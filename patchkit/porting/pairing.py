@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import keyword
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 _LIKE = 0.6
 _HALF = 0.5
 _SAME_TARGET = 0.3
+_SAYING = re.compile(r"[\w\"']")
 _MANY = 40_000
 """So many comparisons of two runs of statements are made, and no more."""
 
@@ -124,6 +127,20 @@ def likeness(one: Item, other: Item) -> float:
         return max(ratio, _SAME_TARGET)
     least = _LIKE if one.name == other.name else 0.9 if one.kind == "Expr" else 0.75
     return _ratio(one.words, other.words, least)
+
+
+def is_form(one: Item, other: Item) -> bool:
+    """Tell whether a statement that was not paired with another may say the same in another form."""
+    kinds = {one.kind, other.kind}
+    if one.is_definition or one.is_import or (len(kinds) > 1 and kinds != {"Assign", "AnnAssign"}):
+        return False
+    called, calls = (item.name.rpartition(".")[2] if item.kind == "Expr" else "" for item in (one, other))
+    left, right = (
+        [word for word in item.words if _SAYING.match(word) and word not in {name, "self", *keyword.kwlist}]
+        for item, name in ((one, called), (other, calls))
+    )
+    total = len(left) + len(right)
+    return called == calls and 2 * _common(Counter(left), Counter(right)) >= _HALF * total
 
 
 def _compound(one: Item, other: Item) -> float:

@@ -41,7 +41,7 @@ def _exits(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, st
         guard = _guarded(each)
         if each.is_exit and guard.code not in known and guard.above in around:
             line = (guard.head or guard.parts[0].head if guard.parts else guard.head).strip().rstrip(":")
-            yield f"`{line}` there leaves before it", "", guard.plain
+            yield f"this tree may leave the function before it, at `{line}`", "", guard.plain
 
 
 def _guarded(item: Item) -> Item:
@@ -65,7 +65,7 @@ def _rebound(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, 
         here, there = before[name], after[name]
         if not {each.code for each in here} & {each.code for each in there}:
             was_bound, is_bound = ("".join(each.plain for each in items) for items in (here, there))
-            yield f"{name} is bound otherwise there", was_bound, is_bound
+            yield f"this tree assigns {name} differently", was_bound, is_bound
 
 
 def _bindings(function: Item) -> dict[str, list[Item]]:

@@ -120,10 +120,11 @@ def words(text: str) -> list[str]:
 
 def loses_comments(ours: str, base: str, made: str) -> bool:
     """Return whether ``ours`` has comments that ``base`` does not have and that are not in ``made`` either."""
-    return bool(_comments(ours) - _comments(base) - _comments(made))
+    return bool(comments(ours) - comments(base) - comments(made))
 
 
-def _comments(text: str) -> Counter[str]:
+def comments(text: str) -> Counter[str]:
+    """Return the comments of a text."""
     between = (match[0].removesuffix(match[1] or "") for match in _WORDS.finditer(text))
     return Counter(comment for space in between for comment in _COMMENT.findall(space))
 
@@ -188,7 +189,7 @@ def parsed(text: str) -> tuple[tuple[Node, ...], str]:
     tokens, end = _tokens(text)
     nodes, at = _row(tokens, 0, "")
     if at != len(tokens):
-        raise ClashError("its brackets do not close")
+        raise ClashError("its brackets do not match")
     return tuple(nodes), end
 
 
@@ -215,7 +216,7 @@ def _group(tokens: Sequence[Token], at: int) -> tuple[Group, int]:
     while True:
         nodes, at = _row(tokens, at, closing)
         if at >= len(tokens) or tokens[at].word not in {",", closing}:
-            raise ClashError("its brackets do not close")
+            raise ClashError("its brackets do not match")
         if tokens[at].word == closing:
             elements += [Element(tuple(nodes))] if nodes else []
             return Group(opening, tuple(elements), tokens[at]), at + 1
@@ -337,7 +338,9 @@ def _chunk(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -
         message = _message(base[0].code, theirs[0].code, ours[0].code)
         if message:
             return [Token(_space(ours[0]), message)]
-    raise ClashError(f"`{' '.join(b)}` is `{' '.join(o)}` there, and becomes `{' '.join(t)}`")
+    raise ClashError(
+        f"`{' '.join(b)}` is `{' '.join(o)}` in this tree, and the change makes it `{' '.join(t)}`"
+    )
 
 
 def _message(base: str, theirs: str, ours: str) -> str:
@@ -416,7 +419,7 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
             if mine is None:
                 continue
             if o[mine].code != each.code and not _is_part(o[mine].code, each.code):
-                raise ClashError(f"`{each.code}` goes, and is `{o[mine].code}` there")
+                raise ClashError(f"the change deletes `{each.code}`, which is `{o[mine].code}` in this tree")
             kept[mine] = None
         else:
             new = t[to_theirs[at]]
@@ -425,7 +428,9 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
             if mine is None:
                 if any(other.code == new.code for other in o):
                     continue
-                raise ClashError(f"`{each.code}` becomes `{new.code}`, and is not there")
+                raise ClashError(
+                    f"the change makes `{each.code}` `{new.code}`, and this tree has no `{each.code}`"
+                )
             nodes = _rows(each.nodes, new.nodes, o[mine].nodes)
             kept[mine] = replace(o[mine], nodes=tuple(nodes))
     slots: dict[int, list[Element]] = {}
@@ -436,7 +441,7 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
         if at in from_theirs or each.code in there:
             continue
         if each.name in named:
-            raise ClashError(f"`{each.code}` comes, and `{named[each.name]}` is there")
+            raise ClashError(f"the change adds `{each.code}`, and this tree has `{named[each.name]}`")
         slots.setdefault(_slot(at, t, mine_of, o, is_signature=is_signature), []).append(each)
     row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *kept[at : at + 1]) if each]
     return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))

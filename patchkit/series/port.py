@@ -8,6 +8,7 @@ from patchkit.errors import TreeError
 from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.worktree import linked
 from patchkit.transaction.apply import Transaction
+from patchkit.transaction.ledger import PORTED
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def committed(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Pla
             if not plan.changes:
                 made.append("")
                 continue
-            Transaction(there.tree, "", allow_dirty=True, committed=True).commit(plan)
+            Transaction(there.tree, PORTED, allow_dirty=True, committed=True).commit(plan)
             files = sorted({change.file for change in plan.changes})
             there.add(files)
             author, date, message = _told(origin)
@@ -80,7 +81,7 @@ def _told(origin: Origin) -> tuple[str, str, str]:
     words = shown.stdout.decode(errors="replace").split("\0")
     if shown.returncode != 0 or len(words) != 3:
         raise TreeError(
-            f"git cannot tell who made {origin.commit} in {origin.repository}: run git fsck there."
+            f"git cannot read the author of {origin.commit} in {origin.repository}: run git fsck there."
         )
     author, date, message = words
     return author, date, f"{message.rstrip()}\n\n(cherry picked from commit {origin.commit})\n"

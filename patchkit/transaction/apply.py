@@ -47,8 +47,11 @@ class Transaction:
         self._prepare(plan, holding(store.read(), self.tree.read, store.get) or Record())
         return _outcome(plan)
 
-    def commit(self, plan: Plan) -> Applied:
-        """Write the plan's changes and return what they come to; TreeError if the tree refuses, unchanged."""
+    def commit(self, plan: Plan, steps: Sequence[Plan] = ()) -> Applied:
+        """Write the plan's changes and return what they come to; TreeError if the tree refuses, unchanged.
+
+        ``steps`` are what the plan is made of, one after the other, where each is recorded for itself.
+        """
         require_settled(self.tree)
         if not plan.changes:
             return _outcome(plan)
@@ -56,8 +59,13 @@ class Transaction:
             before = store.read()
             record = holding(before, self.tree.read, store.get) or Record()
             prepared = self._prepare(plan, record)
-            now = with_plan(record, plan, self.digest, prepared.made)
-            write_all(self.tree, store, prepared, before=before, after=self._after(before, record, now))
+            now = record
+            for step in steps or (plan,):
+                now = with_plan(now, step, self.digest, prepared.made)
+            texts = (text for step in steps for each in step.changes for text in (each.before, each.after))
+            kept = [text for text in texts if text is not None]
+            after = self._after(before, record, now)
+            write_all(self.tree, store, prepared, before=before, after=after, kept=kept)
         return _outcome(plan)
 
     def _after(self, ledger: Ledger, record: Record, now: Record) -> Ledger:

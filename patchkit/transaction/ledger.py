@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FOLDER = ".patchkit"
 FORMAT = 2
+PORTED = "port"
+"""What a layer of a ported change has as its digest: no patch set makes that change again."""
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 _PART = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
@@ -93,6 +95,11 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self, files=files, patches=patches, folders=_above(self.folders, files)
         )
 
+    @property
+    def is_ported(self) -> bool:
+        """Whether it is a change that was ported, which has its layer to itself."""
+        return self.digest == PORTED
+
     def made(self, file: str) -> frozenset[tuple[str, str]]:
         """Return the edits made in ``file``, each as its patch's id and its name."""
         return frozenset((p.id, edit.name) for p in self.patches for edit in p.edits if edit.file == file)
@@ -112,6 +119,11 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def by_hand(self) -> frozenset[tuple[str, str]]:
         """The edits that a person made, each as its patch's id and its name."""
         return frozenset((p.id, name) for layer in self.layers for p in layer.patches for name in p.by_hand)
+
+    @property
+    def ported(self) -> frozenset[str]:
+        """The ids of the changes that were ported."""
+        return frozenset(patch.id for layer in self.layers if layer.is_ported for patch in layer.patches)
 
     @property
     def contents(self) -> frozenset[str]:
@@ -139,12 +151,22 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the record after ``changes``, keyed by file, made by ``patches``, for which ``folders`` were made.
 
         A file that stands as its layer left it stays in that layer, with its first original. If someone
-        changed one of the files since, it and the files new to the ledger get a layer of their own. A file in
-        which every edit of a layer had to be made again was replaced since: that layer forgets it.
+        changed one of the files since, it and the files new to the ledger get a layer of their own, and so do all files
+        of a ported change. A file in which every edit of a layer had to be made again was replaced since: that layer
+        forgets it, and so do ported ones if it stands as it did before them.
         """
         made = frozenset((patch.id, edit.name) for patch in patches for edit in patch.edits)
-        replaced = Record(tuple(layer.with_files(_remaining(layer, changes, made)) for layer in self.layers))
-        return replaced._with_applied(changes, patches, digest, folders)
+        void: set[str] = set()
+        layers: list[Layer] = []
+        for layer in self.layers:
+            if layer.is_ported:
+                void |= {
+                    f for f, k in layer.files.items() if f in changes and k.original == changes[f].original
+                }
+                layers.append(layer.with_files({f: k for f, k in layer.files.items() if f not in void}))
+            else:
+                layers.append(layer.with_files(_remaining(layer, changes, made)))
+        return Record(tuple(layers))._with_applied(changes, patches, digest, folders)
 
     def _with_applied(
         self,
@@ -157,9 +179,14 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         rewritten = {
             file
             for file, level in levels.items()
-            if level is not None and self.layers[level].files[file].applied != changes[file].original
+            if level is not None
+            and (
+                self.layers[level].files[file].applied != changes[file].original
+                or ((digest == PORTED or self.layers[level].is_ported) and changes[file].patches)
+            )
         }
-        top = len(self.layers) if rewritten or not self.layers else len(self.layers) - 1
+        is_apart = not self.layers or digest == PORTED or self.layers[-1].is_ported
+        top = len(self.layers) if rewritten or is_apart else len(self.layers) - 1
         homes = {file: top if level is None or file in rewritten else level for file, level in levels.items()}
         layers = [*self.layers, Layer((), {}, "", "", "")][: top + 1]
         for level in set(homes.values()):
@@ -245,7 +272,8 @@ def _joined(
             known[patch.id] = msgspec.structs.replace(patch, edits=edits, by_hand=theirs)
     time = datetime.now(timezone.utc).isoformat(timespec="seconds")
     above = tuple(dict.fromkeys((*layer.folders, *_above(folders, changes))))
-    return Layer(tuple(known.values()), files, digest, __version__, time, above)
+    made_by = digest if patches else layer.digest
+    return Layer(tuple(known.values()), files, made_by, __version__, time, above)
 
 
 def _above(folders: Iterable[str], files: Iterable[str]) -> tuple[str, ...]:

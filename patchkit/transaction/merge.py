@@ -30,10 +30,12 @@ class Undone(NamedTuple):
     proof: bytes | None
 
 
-def merge(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Undone:
+def merge(
+    file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, *, exact: bool = False
+) -> Undone:
     """Make in ``ours`` each change from ``base`` to ``theirs``; None stands for no file.
 
-    ConflictError if one of the changes has no certain place.
+    ConflictError if one of the changes has no certain place, and with ``exact`` if other code stands in its place.
     """
     if base in (ours, theirs) or ours == theirs:
         text = theirs if base == ours else ours
@@ -49,9 +51,9 @@ def merge(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | Non
         raise ConflictError(
             f"{file} was edited since and cannot be read as Python ({error}): fix it and revert again."
         ) from None
-    proof, unused = _Merge(file, left, mine, was).made()
+    proof, unused = _Merge(file, left, mine, was, exact=exact).made()
     used = frozenset(name for name in unused if _times(name, proof) > _times(name, theirs))
-    return Undone(_Merge(file, left, mine, was, used).made()[0] if used else proof, proof)
+    return Undone(_Merge(file, left, mine, was, used, exact=exact).made()[0] if used else proof, proof)
 
 
 def _without_lost_signs(base: Outline, ours: Outline, theirs: Outline) -> Outline:
@@ -108,8 +110,11 @@ class _Merge:
         ours: Outline,
         theirs: Outline,
         keep: frozenset[str] = frozenset(),
+        *,
+        exact: bool = False,
     ) -> None:
         self._file = file
+        self._exact = exact
         self._base, self._ours, self._theirs = base, ours, theirs
         self._keep = keep
         self._edits = _Edits()
@@ -224,8 +229,14 @@ class _Merge:
         here, before = Counter(_keys(mine)), Counter(_keys(self._theirs.scopes[change.scope]))
         left = any(here[key] > before[key] for key in self._brought(change))
         back = not wanted or bool(_occurrences(_keys(wanted), _keys(mine)))
-        if left or not back:
+        if left or not back or (self._exact and not wanted and not self._is_closed(change, mine)):
             raise self._edited(self._near(change, mine))
+
+    def _is_closed(self, change: _Change, mine: list[Unit]) -> bool:
+        """Tell whether what stood on both sides of a change stands together."""
+        units = self._base.scopes[change.scope]
+        sides = _key_at(units, change.start - 1), _key_at(units, change.end)
+        return any(sides == (_key_at(mine, at - 1), _key_at(mine, at)) for at in range(len(mine) + 1))
 
     def _near(self, change: _Change, mine: list[Unit]) -> int:
         """Return the line behind the last unit that is still there of those before a change."""

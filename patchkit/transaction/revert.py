@@ -125,7 +125,11 @@ def _planned(
                 _require_gone(origins, account, None if named is None else gone, unwound, planner)
             except PatchkitError as error:
                 # What a person made by hand, and git does not have, nobody else knows of.
-                if account.record.by_hand and account.record in origins.uncommitted:
+                record = account.record
+                if record.by_hand and record in origins.uncommitted:
+                    raise
+                # Nor of what was ported: an older record has less of it, and would leave some in the code.
+                if record.ported & (record.patches.keys() if named is None else named):
                     raise
                 refusals.append((account.sure, error))
             else:

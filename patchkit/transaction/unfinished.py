@@ -44,8 +44,8 @@ def require_finished(tree: CheckoutTree) -> None:
     for file, blocks in unfinished(tree).items():
         block = blocks[0]
         raise TreeError(
-            f"{file}:{block.start + 1}: the conflict of {block.patch} {block.edit} stands there: {advice(block)}; "
-            f"patchkit revert {tree.root} takes all back."
+            f"{file}:{block.start + 1}: {block.patch} {block.edit} is still in conflict: {advice(block)}; "
+            f"patchkit revert {tree.root} reverts everything."
         )
 
 

@@ -8,7 +8,7 @@ shown by the patches themselves, and by no comment of theirs being left.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
@@ -18,6 +18,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.markers import blocks_in, without_same
 from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.status import noted_in
+from patchkit.transaction.exact import merged_exactly
 from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.merge import Undone, merge
 from patchkit.transaction.swap import digest_or_none
@@ -110,14 +111,19 @@ def unwind(
     will: dict[str, bytes | None] = {}
     layers: list[Layer] = []
     kept: dict[str | None, bytes] = {}
+    ported: set[str] = set()
     for layer in record.layers:
         originals = {file: kept_as(known.original) for file, known in layer.files.items()}
         moved = {
-            file: _merged(file, was.get(file, original), original, will.get(file, original)).text
+            file: _merged(
+                file, was.get(file, original), original, will.get(file, original), exact=file in ported
+            ).text
             for file, original in originals.items()
         }
         was |= {file: kept_as(known.applied) for file, known in layer.files.items()}
-        will |= _without(layer, gone, at_hand, originals=originals, applied=was, moved=moved)
+        will |= _without(layer, gone, at_hand, originals=originals, applied=was, moved=moved, ported=ported)
+        if layer.is_ported:
+            ported |= {file for file, known in layer.files.items() if gone.intersection(known.patches)}
         files = {
             file: AppliedFile(
                 digest_or_none(moved[file]),
@@ -135,7 +141,7 @@ def unwind(
     left = Record(tuple(layers))
     stands = {file: read(file) for file in was}
     _require_own(record, gone, at_hand, stands)
-    merged = {file: _merged(file, was[file], stands[file], will[file]) for file in was}
+    merged = {file: _merged(file, was[file], stands[file], will[file], exact=file in ported) for file in was}
     changes = {file: (stands[file], result.text) for file, result in merged.items()}
     _require_unsigned(gone, changes, will)
     _require_undone(record, gone, at_hand, merged, will)
@@ -143,12 +149,13 @@ def unwind(
     return Unwound(left, tuple(kept.values()), changes, emptied)
 
 
-def _merged(file: str, was: bytes | None, stands: bytes | None, will: bytes | None) -> Undone:
+def _merged(file: str, was: bytes | None, stands: bytes | None, will: bytes | None, *, exact: bool) -> Undone:
     if stands is None and was is not None and will is not None:
         raise ConflictError(f"{file}, which patchkit changed, is gone: put it back and revert again.")
     if was is not None and stands is not None and was not in (stands, will):
         was, stands = _without_conflicts(file, was, stands)
-    return merge(file, was, stands, will)
+    # No comment tells the code of a change that was ported.
+    return merged_exactly(file, was, stands, will) if exact else merge(file, was, stands, will)
 
 
 def _without_conflicts(file: str, was: bytes, stands: bytes) -> tuple[bytes, bytes]:
@@ -240,14 +247,23 @@ def _without(
     originals: Contents,
     applied: Contents,
     moved: Contents,
+    ported: Collection[str],
 ) -> dict[str, bytes | None]:
-    """Return what the layer makes of the ``moved`` originals without the patches in ``gone``."""
+    """Return what the layer makes of the ``moved`` originals without the patches in ``gone``.
+
+    From what is in ``ported`` something goes that no patch at hand makes again.
+    """
     will: dict[str, bytes | None] = {}
     mixed = []
     for file, known in layer.files.items():
         staying = _staying(known.patches, gone)
         if not staying:
             will[file] = moved[file]
+        elif staying == known.patches and (layer.is_ported or file in ported):
+            try:
+                will[file] = merged_exactly(file, originals[file], applied[file], moved[file]).text
+            except ConflictError:
+                raise _tangled(file, gone, known.patches) from None
         elif staying == known.patches:
             will[file] = merge(file, originals[file], applied[file], moved[file]).text
         else:
@@ -277,6 +293,17 @@ def _without(
             left = _taken_out(file, together[file], applied[file], alone[file])
             will[file] = merge(file, originals[file], left, moved[file]).text
     return will
+
+
+def _tangled(file: str, gone: frozenset[str], staying: tuple[str, ...]) -> StuckError:
+    """Return the refusal of taking back one of two changes that are not told apart in a file."""
+    names = dict.fromkeys((*sorted(gone), *staying))
+    left = ", ".join(name for name in staying if name not in gone)
+    return StuckError(
+        f"{file}: {left} changed the same code as {', '.join(sorted(gone))}, or depends on it: revert them "
+        f"together, patchkit revert {' '.join(names)}.",
+        *sorted(gone),
+    )
 
 
 def _taken_out(file: str, together: bytes | None, applied: bytes | None, alone: bytes | None) -> bytes | None:

@@ -159,7 +159,7 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
     before = everything(checkout.root)
     for command in ("apply", "diff", "verify", "audit"):
         said = run(command, checkout.root, code=4).stderr
-        assert f"{MIRROR}:12: the conflict of t-copy copy stands there" in said, command
+        assert f"{MIRROR}:12: t-copy copy is still in conflict" in said, command
     said = run("resolve", checkout.root, "t-copy", "copy", code=3).stderr
     assert "the conflict markers are still there" in said
     assert everything(checkout.root) == before

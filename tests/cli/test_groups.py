@@ -121,7 +121,7 @@ def test_a_second_apply_says_the_same_and_changes_nothing(tree: CheckoutTree) ->
     msgspec.convert(first, schemas.ANSWERS["apply"])
     assert [(each["patch"], each["reason"]) for each in first["left"]] == [
         ("x-none", first["patches"][-2]["reason"]),
-        ("x-after", "requires x-none, which is conflict here"),
+        ("x-after", "requires x-none, which is in conflict"),
     ]
     before = everything(tree.root)
     second = asked("apply", tree.root)

@@ -143,7 +143,7 @@ def test_a_conflict_is_said_with_its_site_and_nothing_is_written(main_line: Path
     drifted(fork, (b"self.today + self.days", b"self.later()"))
     before = everything(fork)
     result = run("port", commit, "--repo", main_line, "--onto", fork, code=3)
-    assert "1 edit cannot be made (srt/desk.py: Desk.lend: " in result.output
+    assert "1 edit cannot be applied (srt/desk.py: Desk.lend: " in result.output
     assert everything(fork) == before
 
 
@@ -195,8 +195,8 @@ def test_a_file_that_moved_and_a_method_that_moved_are_followed_and_said(main_li
     answer = asked("port", commit, "--repo", main_line, "--onto", fork)
     (file,) = answer["trees"][0]["changes"][0]["files"]
     assert file["notes"] == [
-        "srt/desk.py is srt/counter/desk.py there",
-        "Desk.take is Shelf.take in srt/shelf.py there",
+        "srt/desk.py is srt/counter/desk.py in this tree",
+        "Desk.take is Shelf.take in srt/shelf.py of this tree",
     ]
     assert b"reader.due = due" in (package / "srt/counter/desk.py").read_bytes()
     assert b"book.out = None" in (package / SHELF).read_bytes()
@@ -207,7 +207,10 @@ def test_a_renamed_parameter_is_followed_and_said(main_line: Path, fork: Path) -
     path = fork / "sglang" / DESK
     path.write_bytes(SOURCES[DESK].replace(b"reader", b"member"))
     answer = asked("port", commit, "--repo", main_line, "--onto", fork)
-    assert "reader is member in Desk.lend there" in answer["trees"][0]["changes"][0]["files"][0]["notes"]
+    assert (
+        "reader is named member in Desk.lend of this tree"
+        in answer["trees"][0]["changes"][0]["files"][0]["notes"]
+    )
     assert path.read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"reader", b"member")
 
 
@@ -220,7 +223,7 @@ def test_an_edit_that_needs_what_is_not_there_is_not_made(main_line: Path, fork:
     before = everything(fork)
     answer = asked("port", commit, "--repo", main_line, "--onto", fork, code=3)
     assert edits(answer) == [(DESK, "Desk.take", "unmet")]
-    assert "seal is not defined there" in json.dumps(answer)
+    assert "seal is not defined in this tree" in json.dumps(answer)
     assert everything(fork) == before
 
 
@@ -513,10 +516,44 @@ def test_a_conflict_of_a_port_is_given_up_and_the_rest_is_reverted_by_its_name(
 
 
 @pytest.mark.usefixtures("left")
-def test_what_is_no_python_is_no_resolution_of_a_port(fork: Path) -> None:
+@pytest.mark.parametrize(
+    "text", [b"        due = (\n", b"        due = 1\nreturn due\n", b"        due = lambda a, a: 1\n"]
+)
+def test_what_does_not_compile_is_no_resolution_of_a_port(fork: Path, text: bytes) -> None:
     finished(fork)
-    drifted(fork, (OWN, b"        due = (\n"))
+    drifted(fork, (OWN, text))
     assert "not valid Python" in run("resolve", fork, "77", "edit-1", code=3).output
+
+
+def test_of_two_conflicts_one_is_resolved_while_the_other_stands(main_line: Path, fork: Path) -> None:
+    days = b"    days = 14\n"
+    commit = changed(
+        main_line, (b"self.today + self.days", b"self.today + self.days * 2"), (days, b"    days = 21\n")
+    )
+    drifted(fork, (b"self.today + self.days", b"self.later()"), (days, b"    days = 28\n"))
+    run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1)
+    path = fork / "sglang" / DESK
+    text = path.read_bytes()
+    assert text.count(b"<<<<<<< ") == 2
+    at = text.index(b"<<<<<<< ")
+    end = text.index(b"\n", text.index(b">>>>>>> ")) + 1
+    path.write_bytes(text[:at] + b"    days = 35\n" + text[end:])
+    name = text[at:].split()[4].decode().rstrip(")")
+    assert "is recorded as made by hand" in run("resolve", fork, "77", name).output
+
+
+def test_the_last_conflict_of_a_port_is_given_up_with_no_advice_to_revert_what_is_not_there(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(main_line, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    before = everything(fork)
+    run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1)
+    said = " ".join(run("resolve", fork, "77", "edit-1", "--give-up").output.split())
+    assert everything(fork) == before
+    assert f"Next: patchkit status {fork}" in said
+    assert "patchkit revert" not in said
+    run("status", fork)
 
 
 def test_a_port_is_reverted_by_its_name_and_a_name_that_nothing_has_is_refused(
@@ -527,3 +564,189 @@ def test_a_port_is_reverted_by_its_name_and_a_name_that_nothing_has_is_refused(
     assert "no patch is called '78'" in run("revert", fork, "78", code=2).output
     run("revert", fork, "77")
     assert everything(fork) == before
+
+
+def tracked(fork: Path) -> Path:
+    git(fork.parent, "init", "-q", "fork")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "A fork")
+    committing(open_tree(fork))
+    return fork
+
+
+def two_ports(
+    main_line: Path, fork: Path, second: tuple[bytes, bytes], *how: str, why: str = "Tell them (#78)"
+) -> None:
+    """Port two commits of a range, or one after the other where ``how`` is nothing."""
+    first = changed(main_line, LENT)
+    then = changed(main_line, second, why=why)
+    if "apart" in how:
+        for commit in (first, then):
+            run("port", commit, "--repo", main_line, "--onto", fork)
+    else:
+        run("port", f"{first}^..{then}", "--repo", main_line, "--onto", fork, *how)
+
+
+FAR = (b"        return place(book)\n", b"        book.back = True\n        return place(book)\n")
+BESIDE = (b"        reader.due = due\n", b"        reader.due = due\n        reader.told = True\n")
+WAYS = [("apart",), (), ("--commit",)]
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("second", [FAR, BESIDE], ids=["far", "beside"])
+@pytest.mark.parametrize("order", [("77", "78"), ("78", "77")])
+def test_of_two_ports_each_is_reverted_alone_and_both_give_every_byte_back(
+    main_line: Path, fork: Path, how: tuple[str, ...], second: tuple[bytes, bytes], order: tuple[str, str]
+) -> None:
+    tracked(fork)
+    path = fork / "sglang" / DESK
+    before = path.read_bytes()
+    two_ports(main_line, fork, second, *how)
+    both = SOURCES[DESK].replace(*LENT).replace(*second)
+    assert path.read_bytes() == both
+    assert run("revert", fork, order[0]).output.startswith(f"< {order[0]}\n")
+    old, new = LENT if order[0] == "77" else second
+    assert path.read_bytes() == both.replace(
+        new[len(old) :] if new.startswith(old) else new, b"" if new.startswith(old) else old
+    )
+    assert "no patch is called" in run("revert", fork, order[0], code=2).output
+    assert run("revert", fork, order[1]).output.startswith(f"< {order[1]}\n")
+    assert path.read_bytes() == before
+
+
+OVER = (b"        reader.due = due\n", b"        reader.due = due or 1\n")
+USES = (b"        return due\n", b"        return later\n")
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_port_that_a_later_one_changed_is_not_reverted_alone(
+    main_line: Path, fork: Path, how: tuple[str, ...]
+) -> None:
+    tracked(fork)
+    before = everything(fork)
+    two_ports(main_line, fork, OVER, *how)
+    both = everything(fork)
+    said = " ".join(run("revert", fork, "77", code=3).output.split())
+    assert (
+        "78 changed the same code as 77, or depends on it: revert them together, patchkit revert 77 78"
+        in said
+    )
+    assert everything(fork) == both
+    run("revert", fork, "77", "78")
+    assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK]
+    assert set(everything(fork)) >= set(before)
+
+
+def test_a_port_whose_name_a_later_one_uses_is_not_reverted_alone(main_line: Path, fork: Path) -> None:
+    first = changed(main_line, (LENT[0], LENT[0] + b"        later = due + 1\n"))
+    second = changed(main_line, USES, why="It is later (#78)")
+    for commit in (first, second):
+        run("port", commit, "--repo", main_line, "--onto", fork)
+    both = everything(fork)
+    assert "or depends on it" in run("revert", fork, "77", code=3).output
+    assert everything(fork) == both
+    run("revert", fork, "78")
+    run("revert", fork, "77")
+    assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_two_ports_of_one_pull_request_are_reverted_by_its_name(
+    main_line: Path, fork: Path, how: tuple[str, ...]
+) -> None:
+    tracked(fork)
+    two_ports(main_line, fork, OVER, *how, why="Never nothing (#77)")
+    run("revert", fork, "77")
+    assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK]
+
+
+INSIDE = (
+    (b"        return due\n", b"        if due > 9:\n            reader.late = True\n        return due\n"),
+    (
+        b"            reader.late = True\n",
+        b"            reader.late = True\n            reader.told = True\n",
+    ),
+)
+
+
+def test_a_port_inside_of_which_a_person_wrote_is_not_reverted(main_line: Path, fork: Path) -> None:
+    drifted(
+        fork, (b"        return due\n", b"        if due:\n            book.on = True\n        return due\n")
+    )
+    run("port", changed(main_line, INSIDE[0]), "--repo", main_line, "--onto", fork)
+    drifted(fork, INSIDE[1])
+    stands = everything(fork)
+    assert "revert again" in " ".join(run("revert", fork, "77", code=3).output.split())
+    assert everything(fork) == stands
+
+
+def test_a_line_of_a_port_that_a_person_rewrote_is_not_left_in_silence(main_line: Path, fork: Path) -> None:
+    run("port", changed(main_line, LENT, FAR), "--repo", main_line, "--onto", fork)
+    drifted(fork, (b"        reader.due = due\n", b"        reader.due = due + 1\n"))
+    stands = everything(fork)
+    assert "edited since" in run("revert", fork, "77", code=3).output
+    assert everything(fork) == stands
+
+
+def test_between_two_ports_a_person_edits_and_each_is_reverted_alone(main_line: Path, fork: Path) -> None:
+    own = (b"    days = 14\n", b"    days = 28\n")
+    first, second = changed(main_line, LENT), changed(main_line, FAR, why="Tell them (#78)")
+    run("port", first, "--repo", main_line, "--onto", fork)
+    drifted(fork, own)
+    run("port", second, "--repo", main_line, "--onto", fork, "--allow-dirty")
+    path = fork / "sglang" / DESK
+    run("revert", fork, "77")
+    assert path.read_bytes() == SOURCES[DESK].replace(*own).replace(*FAR)
+    run("revert", fork, "78")
+    assert path.read_bytes() == SOURCES[DESK].replace(*own)
+
+
+def test_a_port_made_again_after_its_file_was_put_back_is_reverted(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, LENT)
+    for _ in range(2):
+        run("port", commit, "--repo", main_line, "--onto", fork)
+        (fork / "sglang" / DESK).write_bytes(SOURCES[DESK])
+    run("port", commit, "--repo", main_line, "--onto", fork)
+    run("revert", fork, "77")
+    assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK]
+
+
+def test_two_ports_of_a_file_that_is_no_python_are_reverted_one_by_one(main_line: Path, fork: Path) -> None:
+    kernel, lines = "srt/kernel.cuh", b"".join(b"int v%d;\n" % n for n in range(9))
+    for root in (main_line / "python", fork):
+        (root / "sglang" / kernel).write_bytes(lines)
+    git(main_line, "add", "-A")
+    git(main_line, "commit", "-qm", "A kernel")
+    for old, new, name in ((b"int v1;", b"long v1;", "77"), (b"int v7;", b"long v7;", "78")):
+        commit = changed(main_line, (old, new), file=kernel, why=f"Longer (#{name})")
+        run("port", commit, "--repo", main_line, "--onto", fork)
+    run("revert", fork, "77")
+    assert (fork / "sglang" / kernel).read_bytes() == lines.replace(b"int v7;", b"long v7;")
+
+
+def test_behind_a_conflict_that_is_marked_nothing_of_a_range_is_ported(main_line: Path, fork: Path) -> None:
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    before = (fork / "sglang" / DESK).read_bytes()
+    first = changed(main_line, (b"self.today + self.days", b"self.today + self.days * 2"))
+    then = changed(main_line, FAR, why="Tell them (#78)")
+    words = ("port", f"{first}^..{then}", "--repo", main_line, "--onto", fork, "--markers")
+    assert asked(*words, "--dry-run", code=1)["trees"][0]["not_ported"] == ["78"]
+    said = run(*words, code=1).output
+    assert "78  Tell them: not ported; resolve the conflicts first" in said
+    assert FAR[1] not in (fork / "sglang" / DESK).read_bytes()
+    run("revert", fork, "77")
+    assert (fork / "sglang" / DESK).read_bytes() == before
+
+
+def test_an_edit_that_gets_no_markers_says_what_to_do(main_line: Path, fork: Path) -> None:
+    fresh = "srt/fresh.py"
+    (main_line / "python" / "sglang" / fresh).write_bytes(b"x = 1\n")
+    commit = changed(main_line, LENT)
+    (fork / "sglang" / fresh).write_bytes(b"y = 2\n")
+    said = " ".join(
+        run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1).output.split()
+    )
+    assert f"! {fresh}: conflict" in said
+    assert "it has no conflict markers: make this edit by hand" in said
+    assert (fork / "sglang" / fresh).read_bytes() == b"y = 2\n"
+    assert LENT[1] in (fork / "sglang" / DESK).read_bytes()

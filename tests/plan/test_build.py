@@ -473,8 +473,9 @@ def test_patches_that_require_one_that_cannot_apply_are_left_out(blocker: Patch,
     third = patch(CLOSE, name="third", requires=["second"])
     plan = make_plan(library(), [blocker, second, third])
     assert [found.state for found in plan.patches] == [state] * 3
-    assert plan.patches[1].reason == f"requires first, which is {state.value} here"
-    assert plan.patches[2].reason == f"requires second, which is {state.value} here"
+    said = {State.CONFLICT: "in conflict", State.NOT_APPLICABLE: "not applicable"}[state]
+    assert plan.patches[1].reason == f"requires first, which is {said}"
+    assert plan.patches[2].reason == f"requires second, which is {said}"
     assert plan.changes == ()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from patchkit.plan.rehearse import MemoryTree
 from patchkit.porting.follow import Trees
 from patchkit.porting.land import Landing, land
@@ -27,9 +29,11 @@ def tell(reader):
 """
 
 
-def landed(base: dict[str, bytes], theirs: dict[str, bytes], ours: dict[str, bytes]) -> Landing:
+def landed(
+    base: dict[str, bytes], theirs: dict[str, bytes], ours: dict[str, bytes], name: str = ""
+) -> Landing:
     sources = {file: (base.get(file), theirs.get(file)) for file in base | theirs}
-    return land(sources, Trees(MemoryTree(base), MemoryTree(ours)))
+    return land(sources, Trees(MemoryTree(base), MemoryTree(ours)), name)
 
 
 def outcomes(landing: Landing) -> list[tuple[str, str]]:
@@ -42,7 +46,7 @@ def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
     landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
     ast.parse(landing.contents.get(DESK) or b"")
     assert [outcome for outcome, _ in outcomes(landing)] == ["unmet", "landed"]
-    assert "is no valid Python" in outcomes(landing)[0][1]
+    assert "not be valid Python" in outcomes(landing)[0][1]
 
 
 def test_a_name_that_one_file_lacks_keeps_no_edit_of_another_file_back() -> None:
@@ -86,7 +90,9 @@ def test_a_renamed_file_does_not_take_the_place_of_another() -> None:
     own = {DESK: BASE, "srt/counter.py": b"MINE = 1\n"}
     theirs = {"srt/counter.py": BASE.replace(b"= True", b"= 1")}
     landing = landed({DESK: BASE}, theirs, own)
-    assert outcomes(landing) == [("conflict", "the file becomes srt/counter.py, and another is there")]
+    assert outcomes(landing) == [
+        ("conflict", "the change renames the file to srt/counter.py, and this tree has another")
+    ]
     assert landing.contents == {}
 
 
@@ -97,6 +103,167 @@ def test_a_comment_of_the_tree_stays_or_is_a_conflict() -> None:
     assert b"book.out = 1" in (changed.contents[DESK] or b"")
     assert b"# ours" in (changed.contents[DESK] or b"")
     gone = landed({DESK: BASE}, {DESK: BASE.replace(b"    book.out = True\n", b"")}, {DESK: ours})
-    assert outcomes(gone) == [("conflict", "a comment of this tree would be lost")]
+    assert outcomes(gone) == [("conflict", "applying it would delete a comment of this tree")]
     file = landed({DESK: BASE}, {}, {DESK: ours})
     assert [outcome for outcome, _ in outcomes(file)] == ["conflict"]
+
+
+RENAMED = "srt/counter.py"
+
+
+def test_a_renamed_file_is_renamed_also_where_another_edit_of_the_change_cannot_be_made() -> None:
+    other = {"srt/readers.py": b"def read(book):\n    return book\n"}
+    theirs = {
+        RENAMED: BASE,
+        "srt/readers.py": other["srt/readers.py"].replace(b"return book", b"return nobody(book)"),
+    }
+    own = {DESK: BASE, "srt/readers.py": b"import os\n\n\n" + other["srt/readers.py"]}
+    landing = landed({DESK: BASE} | other, theirs, own)
+    assert [(file.file, file.outcome.value) for file in landing.files] == [
+        (DESK, "landed"),
+        ("srt/readers.py", "unmet"),
+    ]
+    assert landing.contents == {RENAMED: BASE, DESK: None}
+
+
+def test_a_file_that_is_no_python_and_drifted_is_renamed_with_what_changes_in_it() -> None:
+    kernel, new = "srt/a.cuh", "srt/b.cuh"
+    base = b"".join(b"int v%d;\n" % number for number in range(9))
+    ours = base.replace(b"int v8;", b"long v8;")
+    for theirs in (base, base.replace(b"int v2;", b"long v2;")):
+        landing = landed({kernel: base}, {new: theirs}, {kernel: ours})
+        wanted = theirs.replace(b"int v8;", b"long v8;")
+        assert landing.contents == {new: wanted, kernel: None}
+        assert landing.files[0].outcome.value == "landed"
+
+
+def test_a_file_that_has_its_new_name_already_is_said_to_have_it() -> None:
+    landing = landed({DESK: BASE}, {RENAMED: BASE}, {RENAMED: BASE})
+    assert landing.contents == {}
+    assert outcomes(landing) == [("already", f"already renamed to {RENAMED}")]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "made"),
+    [
+        (b"# one\nx = 1\n", b"# ours\n# one\n", b"# ours\n# one\nx = 1\n"),
+        (b"x = 1\n# one\n", b"# ours\n", b"# ours\nx = 1\n"),
+    ],
+)
+def test_code_that_comes_to_a_file_of_comments_stands_below_them(
+    theirs: bytes, ours: bytes, made: bytes
+) -> None:
+    landing = landed({DESK: b"# one\n"}, {DESK: theirs}, {DESK: ours})
+    assert landing.files[0].is_whole
+    assert landing.contents[DESK] == made
+
+
+def test_what_would_compile_to_nothing_is_left_although_it_can_be_read() -> None:
+    base = b"def f(a, b):\n    return a\n\n\nx = 1\n"
+    theirs = base.replace(b"f(a, b)", b"f(a, b, *, c)")
+    ours = base.replace(b"f(a, b)", b"f(a, b, d, *c)")
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: ours})
+    compile(landing.contents.get(DESK) or ours, DESK, "exec")
+    assert not landing.files[0].is_whole
+
+
+def test_a_file_that_comes_and_is_there_with_other_comments_says_so() -> None:
+    landing = landed({}, {DESK: b"# why\n" + BASE}, {DESK: BASE})
+    assert (landing.contents, [outcome for outcome, _ in outcomes(landing)]) == ({}, ["kept"])
+
+
+def marked(base: bytes, theirs: bytes, ours: bytes) -> str:
+    return (landed({DESK: base}, {DESK: theirs}, {DESK: ours}, "77").marked.get(DESK) or b"").decode()
+
+
+def sides(text: str) -> tuple[str, str, str]:
+    """Return a file with its conflicts as they were found, as they were expected, and as they are wanted."""
+    found: tuple[list[str], list[str], list[str]] = [], [], []
+    side = None
+    for line in text.splitlines(keepends=True):
+        if line.startswith("<<<<<<< "):
+            side = 0
+        elif line.startswith(("||||||| ", "=======")) and side is not None:
+            side += 1
+        elif line.startswith(">>>>>>> "):
+            side = None
+        else:
+            for each in found if side is None else found[side : side + 1]:
+                each.append(line)
+    one, two, three = ("".join(lines) for lines in found)
+    return one, two, three
+
+
+CALL = (b"    book.out = True\n", b"    book.out = later(book)\n")
+CONFLICTS = {
+    "another statement": (CALL, (CALL[0], b"    book.out = sooner(book, reader)\n")),
+    "a statement that is not there": (CALL, (CALL[0], b"    while book:\n        book.shelve()\n")),
+    "a header": (
+        (b"    if book.out:\n", b"    if book.out > 2:\n"),
+        (b"    if book.out:\n", b"    if book.out < 3:\n        count()\n"),
+    ),
+    "a signature": (
+        (b"def tell(reader):", b"def tell(reader, k=1):"),
+        (b"def tell(reader):", b"def tell(reader, k=2):"),
+    ),
+    "what goes": (
+        (b"    book.noted = True\n", b"    pass\n"),
+        (b"    book.noted = True\n", b"    book.noted = stamp()\n"),
+    ),
+    "a definition": (
+        (b"def tell(", b"def count(book):\n    return 1\n\n\ndef tell("),
+        (b"def tell(", b"def count(card):\n    return 2\n\n\ndef tell("),
+    ),
+    "a value": ((b"def note(", b"FEE = 2\n\n\ndef note("), (b"def note(", b"FEE = 3\n\n\ndef note(")),
+    "a docstring": (
+        (b"def note(book):\n", b'def note(book):\n    """One."""\n'),
+        (b"def note(book):\n", b'def note(book):\n    """Two."""\n'),
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "drift"), CONFLICTS.values(), ids=CONFLICTS)
+def test_every_side_of_a_conflict_stands_for_the_same_so_that_each_is_a_whole_file(
+    change: tuple[bytes, bytes], drift: tuple[bytes, bytes]
+) -> None:
+    ours = BASE.replace(*drift)
+    text = marked(BASE, BASE.replace(*change), ours)
+    found, expected, wanted = sides(text)
+    assert found == ours.decode()
+    for each in (expected, wanted):
+        compile(each, DESK, "exec")
+        assert all(f"def {name}(" in each for name in ("lend", "note", "tell"))
+    assert change[1].decode().strip().splitlines()[-1] in wanted
+    assert text.count("<<<<<<< ") == 1
+
+
+def test_conflicts_of_one_function_are_marked_one_by_one() -> None:
+    theirs = BASE.replace(*CALL).replace(b"        tell(reader)\n", b"        tell(1)\n")
+    ours = BASE.replace(CALL[0], b"    book.out = 3\n").replace(
+        b"        tell(reader)\n", b"        tell(2)\n"
+    )
+    text = marked(BASE, theirs, ours)
+    assert [line.split()[-1] for line in text.splitlines() if line.startswith("<<<<<<<")] == [
+        "edit-1)",
+        "edit-2)",
+    ]
+    assert sides(text)[0] == ours.decode()
+
+
+@pytest.mark.parametrize(
+    ("files", "theirs", "ours"),
+    [
+        ({}, {DESK: BASE}, {DESK: b"x = 1\n"}),
+        ({DESK: BASE}, {}, {DESK: BASE + b"\n\nx = 1\n"}),
+        ({DESK: BASE}, {RENAMED: BASE}, {DESK: BASE, RENAMED: b"x = 1\n"}),
+        ({DESK: BASE}, {DESK: BASE.replace(b"told = True", b"told = 1")}, {"srt/other.py": b"x = 1\n"}),
+        ({"a.cuh": b"int a;\n"}, {"a.cuh": b"long a;\n"}, {"a.cuh": b"char a;\n"}),
+    ],
+    ids=["a new file", "a deleted file", "a renamed file", "a file that is gone", "no Python"],
+)
+def test_an_edit_that_gets_no_markers_says_so(
+    files: dict[str, bytes], theirs: dict[str, bytes], ours: dict[str, bytes]
+) -> None:
+    landing = landed(files, theirs, ours, "77")
+    assert landing.marked == {}
+    assert all("it has no conflict markers" in reason for _, reason in outcomes(landing))

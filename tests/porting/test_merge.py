@@ -287,7 +287,7 @@ def test_what_went_into_a_helper_is_a_conflict_that_names_it() -> None:
     merge.make(outline(program()), outline(theirs), whole)
     assert merge.render(whole) == ours
     assert [edit.reason for edit in merge.edits] == [
-        "the statement that changes is not there: it is in Desk.tell"
+        "the changed statement is not in this tree: it is in Desk.tell"
     ]
 
 
@@ -408,3 +408,114 @@ def test_what_comes_out_is_valid(form: str, names: list[str], data: st.DataObjec
         assume(False)
     made, _ = ported(*versions)
     outline(made)
+
+
+def documented(text: str) -> tuple[str, str]:
+    return ("    def take(self, book):\n", f'    def take(self, book):\n        """{text}"""\n')
+
+
+def test_a_docstring_that_both_add_is_there_once_or_a_conflict() -> None:
+    theirs, other = (program(LIBRARY, documented(text)) for text in ("Take it.", "Take it back."))
+    assert ported(program(), theirs, theirs.replace("Take it.", "Take it.\n        ")) == (
+        theirs.replace("Take it.", "Take it.\n        "),
+        [("already", "Desk.take")],
+    )
+    assert ported(program(), theirs, other) == (other, [("conflict", "Desk.take")])
+
+
+def test_a_docstring_comes_first_whatever_the_tree_has_there() -> None:
+    ours = program(LIBRARY, ("        book.out = False\n", "        count(book)\n        book.out = False\n"))
+    made, found = ported(program(), program(LIBRARY, documented("Take it.")), ours)
+    assert '"""Take it."""\n        count(book)\n' in made
+    assert found == [("landed", "Desk.take")]
+
+
+def test_docstrings_that_both_rewrite_are_a_conflict_and_not_two() -> None:
+    base, theirs, ours = (
+        program(LIBRARY, documented(text))
+        for text in ("Take it.", "Books come in.", "What was lent is back.")
+    )
+    assert ported(base, theirs, ours) == (ours, [("conflict", "Desk.take")])
+
+
+def test_a_value_that_both_give_a_class_is_a_conflict() -> None:
+    theirs, ours = (
+        program(LIBRARY, ("    days = 14\n", f"    days = 14\n    fee = {fee}\n")) for fee in (1, 2)
+    )
+    assert ported(program(), theirs, ours) == (ours, [("conflict", "Desk")])
+
+
+COMMENTED = ("        book.out = True\n", "        book.out = True  # lent\n")
+DRIFTS = {
+    "the statement is another": "        book.out = reader.card(book, today())\n",
+    "the statement is not there": "",
+    "the comment is another": "        book.out = True  # ours\n",
+}
+
+
+@pytest.mark.parametrize("drift", DRIFTS.values(), ids=DRIFTS)
+def test_a_comment_that_does_not_come_is_not_said_to_be_there(drift: str) -> None:
+    ours = program(LIBRARY, (COMMENTED[0], drift))
+    assert ported(program(), program(LIBRARY, COMMENTED), ours) == (ours, [("kept", "Desk.lend")])
+
+
+def test_a_comment_above_that_is_another_there_is_kept_and_said() -> None:
+    theirs, ours = (
+        program(LIBRARY, ("# A book goes out once.", comment)) for comment in ("# Only once.", "# Ours.")
+    )
+    assert ported(program(), theirs, ours) == (ours, [("kept", "Desk.lend")])
+
+
+def test_code_that_is_there_without_the_comment_of_the_change_is_told_from_both() -> None:
+    theirs = program(LIBRARY, ("        book.out = True\n", "        book.out = 1  # lent\n"))
+    ours = program(LIBRARY, ("        book.out = True\n", "        book.out = 1\n        count()\n"))
+    assert ported(program(), theirs, ours)[1] == [("kept", "Desk.lend")]
+    commented = ours.replace("book.out = 1\n", "book.out = 1  # lent\n")
+    assert ported(program(), theirs, commented)[1] == [("already", "Desk.lend")]
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["        self.note(book=book, until=due)\n", "        if due:\n            note(book, due, reader)\n"],
+)
+def test_what_goes_and_is_there_in_another_form_is_a_conflict(form: str) -> None:
+    theirs = program(LIBRARY, ("        note(book, due)\n", ""))
+    ours = program(LIBRARY, ("        note(book, due)\n", form))
+    assert ported(program(), theirs, ours) == (ours, [("conflict", "Desk.lend")])
+
+
+def test_what_goes_and_went_is_already_gone_whatever_else_came_there() -> None:
+    theirs = program(LIBRARY, ("        note(book, due)\n", ""))
+    ours = program(LIBRARY, ("        note(book, due)\n", "        shelve(reader.card)\n"))
+    assert ported(program(), theirs, ours) == (ours, [("already", "Desk.lend")])
+
+
+def test_a_statement_that_stands_elsewhere_in_the_block_is_not_what_comes() -> None:
+    base = "def f(x):\n    tell(x)\n    a(x)\n    b(x)\n    c(x)\n"
+    theirs = base.replace("    b(x)\n", "    tell(x)\n")
+    ours = base.replace("    b(x)\n", "    while x:\n        x = other(x)\n")
+    assert ported(base, theirs, ours) == (ours, [("conflict", "f")])
+
+
+END = "x = 1\n# the end\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "theirs", "ours", "made"),
+    [
+        (END, f"{END}y = 2\n", f"w = 0\n{END}", f"w = 0\n{END}y = 2\n"),
+        (END, f"{END}y = 2\n", f"w = 0\n{END}# ours\n", f"w = 0\n{END}y = 2\n# ours\n"),
+        (f"{END}y = 2\n", END, f"w = 0\n{END}y = 2\n", f"w = 0\n{END}"),
+        (END, "x = 1\n# an end\n", f"w = 0\n{END}", "w = 0\nx = 1\n# an end\n"),
+        (END, "x = 1\n", f"w = 0\n{END}", "w = 0\nx = 1\n"),
+    ],
+)
+def test_a_comment_at_the_end_of_a_file_follows_and_is_there_once(
+    base: str, theirs: str, ours: str, made: str
+) -> None:
+    assert ported(base, theirs, ours)[0] == made
+
+
+def test_a_comment_at_the_end_that_is_another_there_is_kept_and_said() -> None:
+    ours = "w = 0\nx = 1\n# ours\n"
+    assert ported(END, END.replace("the", "an"), ours) == (ours, [("kept", "")])

@@ -22,9 +22,9 @@ def ported(ours: str) -> list[Edit]:
 SAID = {
     "an early return": (
         ("    note(book)\n", "    if book.lost:\n        return None\n    note(book)\n"),
-        "`if book.lost` there leaves",
+        "leave the function before it, at `if book.lost`",
     ),
-    "a name bound otherwise": (("today() + days", "book.due"), "due is bound otherwise there"),
+    "a name bound otherwise": (("today() + days", "book.due"), "this tree assigns due differently"),
 }
 QUIET = {
     "a statement more": ("    note(book)\n", "    note(book)\n    count(book)\n"),

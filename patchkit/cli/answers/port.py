@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class PortedEdit(Answer, frozen=True, kw_only=True):
     """An edit of a change; ``site`` is the dotted name of its class or function, empty at a file's top level.
 
-    ``outcome`` is landed, changed, already, conflict, no-site or unmet. ``was`` and ``stands`` are the code at its site
-    on its own tree and on this one, if they differ.
+    ``outcome`` is landed, changed, kept (this tree's own comment stays), already, conflict, no-site or unmet. ``was``
+    and ``stands`` are the code at its site on its own tree and on this one, if they differ.
     """
 
     site: str
@@ -109,7 +109,10 @@ class Change(Answer, frozen=True, kw_only=True):
 
 
 class PortedOnto(Answer, frozen=True, kw_only=True):
-    """The outcome of changes on a tree; ``error`` says why there is no tree."""
+    """The outcome of changes on a tree; ``error`` says why there is no tree.
+
+    ``not_ported`` are the ids of changes behind one whose conflicts are marked.
+    """
 
     onto: str
     whole: bool
@@ -117,6 +120,7 @@ class PortedOnto(Answer, frozen=True, kw_only=True):
     changed_files: tuple[str, ...]
     patches: tuple[str, ...] = ()
     error: str = ""
+    not_ported: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, ported: PortedTree) -> PortedOnto:
@@ -128,6 +132,7 @@ class PortedOnto(Answer, frozen=True, kw_only=True):
             changed_files=ported.changed,
             patches=tuple(map(str, ported.folders)),
             error=ported.error,
+            not_ported=tuple(change.facts.id for change in ported.left),
         )
 
 

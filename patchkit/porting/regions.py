@@ -1,0 +1,137 @@
+"""Conflicts of a port as git writes them: what stands there, what was expected and what is wanted, of one extent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchkit.porting import tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from patchkit.porting.outline import Item
+
+    Blocks = Mapping[Item, Sequence["Block | None"]]
+    """The conflicts in each item: that of its header, if there is one, and those among its parts, in order."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """What a conflict encloses: parts ``start`` to ``end`` of an item, or its header where ``end`` is None."""
+
+    inside: Item
+    start: int = 0
+    end: int | None = None
+
+    @classmethod
+    def of(cls, item: Item) -> Region:
+        """Return the region of an item; of a file, its beginning."""
+        if item.above is None:
+            return cls(item, 0, 0)
+        at = item.above.parts.index(item)
+        return cls(item.above, at, at + 1)
+
+    @property
+    def text(self) -> str:
+        """What stands there, at no indent."""
+        if self.end is None:
+            return tokens.shifted(self.inside.head, self.inside.indent, "")
+        return "".join(each.plain for each in self.inside.parts[self.start : self.end])
+
+
+@dataclass(frozen=True)
+class Block:
+    """A conflict, with the numbers of its edits; a header's starts and ends nowhere among the parts."""
+
+    name: str
+    numbers: tuple[int, ...]
+    start: int
+    end: int
+    was: tuple[str, ...]
+    wanted: tuple[str, ...]
+
+    def around(self, found: str, indent: str) -> str:
+        """Return what stands there between markers; blank lines above it stay above all three sides."""
+        was, wanted = _joined(self.was), _joined(self.wanted)
+        blank = ""
+        if found.strip():
+            blank = found[: len(found) - len(_bare(found))]
+            found, was, wanted = map(_bare, (found, was, wanted))
+        said = f"{self.name} edit-{self.numbers[0]}"
+        return "".join(
+            (
+                blank,
+                f"<<<<<<< found (patchkit {said})\n",
+                _ended(found),
+                f"||||||| expected\n{tokens.shifted(was, '', indent)}",
+                f"=======\n{tokens.shifted(wanted, '', indent)}",
+                f">>>>>>> wanted (patchkit {said}, port)\n",
+            )
+        )
+
+
+def enclosed(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> Blocks:
+    """Return the blocks of conflicts, each its region, its edit's number, what was expected and what is wanted.
+
+    Conflicts of which one encloses a part of another are one block.
+    """
+    found: dict[Item, list[Block | None]] = {}
+    for region, number, was, wanted in sorted(conflicts, key=_order):
+        blocks = found.setdefault(region.inside, [None])
+        if region.end is None:
+            known = blocks[0]
+            mine = Block(name, (number,), 0, 0, (was,), (wanted,))
+            blocks[0] = mine if known is None else _both(known, mine)
+            continue
+        mine = Block(name, (number,), region.start, region.end, (was,), (wanted,))
+        last = blocks[-1] if len(blocks) > 1 else None
+        # What is missing twice at one place is two conflicts.
+        if last is not None and mine.start < last.end:
+            blocks[-1] = _both(last, mine)
+        else:
+            blocks.append(mine)
+    return found
+
+
+def said(text: str, blocks: Blocks) -> frozenset[int]:
+    """Return the numbers of the edits whose conflicts stand in a text."""
+    known = (block for row in blocks.values() for block in row if block is not None)
+    return frozenset(
+        number
+        for block in known
+        if f"<<<<<<< found (patchkit {block.name} edit-{block.numbers[0]})\n" in text
+        for number in block.numbers
+    )
+
+
+def _order(conflict: tuple[Region, int, str, str]) -> tuple[int, int, int]:
+    region, number, _, _ = conflict
+    return region.start, -(region.end or 0), number
+
+
+def _both(one: Block, other: Block) -> Block:
+    numbers = (*one.numbers, *other.numbers)
+    return Block(
+        one.name,
+        numbers,
+        one.start,
+        max(one.end, other.end),
+        (*one.was, *other.was),
+        (*one.wanted, *other.wanted),
+    )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "".join(map(_ended, dict.fromkeys(texts)))
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") or not text else f"{text}\n"
+
+
+def _bare(text: str) -> str:
+    """Return a text without the blank lines above it."""
+    lines = text.splitlines(keepends=True)
+    first = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
+    return "".join(lines[first:])
