@@ -111,12 +111,12 @@ def resolve(
             advice="put it back, or confirm the removal with resolve --accept",
         )
     line = at_site(OverlayTree(tree, before), named, status).line
-    word = resolving.Word(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)
-    found = resolving.record_by_hand(tree, named, status, check, word)
+    note = resolving.Note(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)
+    found = resolving.record_by_hand(tree, named, status, check, note)
     if found is None or not found.is_whole:
         return Resolved(recorded=True, remembered=False, accepted=missing)
     conflict = at_site(OverlayTree(tree, {status.file: found.original}), named, status)
-    kept = resolution(conflict, found.original, found.text, word.note if missing else "")
+    kept = resolution(conflict, found.original, found.text, note.text if missing else "")
     remembered = kept is not None and Remembered(tree).put(*kept)
     return Resolved(recorded=True, remembered=remembered, accepted=missing)
 

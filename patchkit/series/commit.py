@@ -14,7 +14,7 @@ from patchkit.series.worktree import RefusedCommitError, linked
 from patchkit.transaction.apply import Applied, Transaction
 from patchkit.transaction.origins import origin
 from patchkit.transaction.uncommitted import uncommitted
-from patchkit.transaction.write import checked
+from patchkit.transaction.write import check_targets
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
@@ -164,7 +164,9 @@ def require_committed(tree: CheckoutTree, plan: Plan) -> None:
     old = tuple(file for file, text in files.items() if text is not None)
     if old and git(tree.package, "ls-files", "--error-unmatch", "--", *old).returncode != 0:
         raise TreeError(f"git does not track all files to change in {tree.package}: leave out --commit.")
-    places = checked(tree, {change.file: (change.before, change.after) for change in plan.changes}).places
+    places = check_targets(
+        tree, {change.file: (change.before, change.after) for change in plan.changes}
+    ).places
     dirty = uncommitted(tree.package, {f: (places[f], text) for f, text in files.items() if text is not None})
     new = [file for file, text in files.items() if text is None]
     if new:

@@ -108,7 +108,7 @@ class Linked:
         A formatter that runs as a hook rewrites files and refuses, or rewrites them and goes on: both times what
         it made of them is what the commit is to have.
         """
-        left, start = adopt.as_left(self.tree), self.head
+        left, start = adopt.unedited(self.tree), self.head
         try:
             for _ in range(_ROUNDS):
                 before = asked(self.top, "write-tree")
