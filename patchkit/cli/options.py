@@ -129,7 +129,7 @@ def style_of(style: str, *, as_json: bool) -> str:
     return "json" if as_json else style
 
 
-def at_hand(
+def loaded_patches(
     folders: Sequence[Path], words: Sequence[str | None] = (), *, installed: bool = False
 ) -> PatchSet:
     """Return the patches of a command: built-in patches, those in ``folders``, and those of the fork's configuration.

@@ -62,7 +62,7 @@ def resolve(
     """
     require_settled(tree)
     is_by_hand = (patch, edit) in resolving.by_hand(tree)
-    file = None if _is_at_hand(patches, patch, edit) else resolving.conflict_of(tree, patch, edit)
+    file = None if _is_loaded(patches, patch, edit) else resolving.conflict_of(tree, patch, edit)
     if file is not None:
         return _resolve_ported(tree, file, patch, edit)
     if is_by_hand:
@@ -121,7 +121,7 @@ def resolve(
     return Resolved(recorded=True, remembered=remembered, accepted=missing)
 
 
-def _is_at_hand(patches: PatchSet, patch: str, edit: str) -> bool:
+def _is_loaded(patches: PatchSet, patch: str, edit: str) -> bool:
     return patch in patches.ids and edit in [each.name for each in patches.get(patch).edits]
 
 
@@ -161,7 +161,7 @@ def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str
 
     Raise UsageError for an unknown edit, and ConflictError, with nothing written, if there are no markers of it.
     """
-    if _is_at_hand(patches, patch, edit) or resolving.conflict_of(tree, patch, edit) is None:
+    if _is_loaded(patches, patch, edit) or resolving.conflict_of(tree, patch, edit) is None:
         _require_edit(patches.get(patch), edit)
     return resolving.give_up(tree, patch, edit)
 
