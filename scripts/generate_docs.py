@@ -1,10 +1,10 @@
-"""Write what the pages show of commands, patches and measurements from the thing itself.
+"""Write the generated parts of the pages: output of commands, patches and measurements.
 
 usage: python scripts/generate_docs.py [--check]
 
-The pages hold calls of this module's functions, in comments, in front of what those return; cog puts it
-there. Plots are drawn from the same measurements. With ``--check`` nothing is written, and the script fails
-if a page or a plot would change. Needs what ``.[dev]`` installs, git, and the package index the first time.
+The pages contain calls of this module's functions in comments, and cog inserts the results after them. Plots are
+drawn from the same measurements. With ``--check`` nothing is written, and the script fails if a page or a plot
+would change. Requires the dependencies of ``.[dev]``, git, and the package index on the first run.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ PAGES = (
 )
 RELEASE = "0.5.12.post1"
 HOME = "/home/you"
-"""Where a session's temporary folder is said to be."""
+"""Replaces the session's temporary folder in its output."""
 UPSTREAM_MEASURED = {
     "26241": "mean time per output token 2.47 to 2.41 ms (-2.4 %), median 2.44 to 2.38 ms (-2.5 %), accept "
     "length unchanged at 3.94: Kimi-K2.5-NVFP4, TP 4, 80K context, EAGLE3 with 3 steps",
-    "26397": "about 175 us a step of four softmax kernels, gone: the same model, TP 4, 80K context, batch 1",
-    "26424": "about 25 us of a draft's work on the GPU, the same model and server",
+    "26397": "about 175 us per step, of four softmax kernels: the same model, TP 4, 80K context, batch 1",
+    "26424": "about 25 us of GPU time per draft: the same model and server",
     "28782": "about 10 % of the median end-to-end latency, accept length unchanged: Llama-2-7B, EAGLE with a top-k "
     "of 4, 8 requests a second",
 }
-"""What the pull requests' reports say was measured; those of the others name no figure."""
+"""Figures quoted from the descriptions of the pull requests; the others have none."""
 
 
 class Session:
-    """A shell in ``fork``, a git checkout of a release with a backend of its own, beside ``my-patches``."""
+    """A shell in ``fork``, a git checkout of a release with an additional backend, beside ``my-patches``."""
 
     def __init__(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="patchkit-docs-")).resolve()
@@ -84,7 +84,7 @@ class Session:
         self.run("git init -q && git add . && git commit -qm 'As it was'")
 
     def run(self, command: str) -> str:
-        """Return what a command prints; RuntimeError with that if the command fails."""
+        """Return a command's output. Raise RuntimeError with it if the command fails."""
         environment = {
             **os.environ,
             "HOME": str(self.home),
@@ -113,7 +113,7 @@ _session = functools.cache(Session)
 
 
 def session(*commands: str) -> str:
-    """Return a code block of commands, each with what it prints; the fork stays as they leave it."""
+    """Return a code block of commands with their output; changes of the fork persist."""
     lines = ["```console"]
     for command in commands:
         lines += [f"$ {command}", *_session().run(command).splitlines()]
@@ -121,7 +121,7 @@ def session(*commands: str) -> str:
 
 
 def port_session(*commands: str) -> str:
-    """Return a session in which the fork's own backend has drifted from ``../theirs``, which a diff was made on."""
+    """Return a session in which the fork's backend has drifted from that in ``../theirs``, which a diff was made on."""
     backend = "python/sglang/srt/layers/attention/acme_backend.py"
     drift = (
         "s/runner/model_runner/g",
@@ -143,7 +143,7 @@ def quoted(file: str, language: str) -> str:
 
 
 def patch_table() -> str:
-    """Return the patches, what each brings along, what upstream measured, and what was measured here of it alone."""
+    """Return the table of patches: requirements, upstream's figures, and figures measured for the patch alone."""
     rows = []
     for patch in load.patches():
         link = f"[{patch.id}]({patch.upstream})" if patch.upstream else patch.id
@@ -155,13 +155,13 @@ def patch_table() -> str:
 
 BENCHMARKS = REPOSITORY / "docs" / "benchmarks"
 TARGETS = {(32, 1): 0.96, (32, 8): 0.93, (8, 1): 0.93, (8, 8): 0.91}
-"""The patched tree's time over the unpatched tree's that was aimed at, by layers and batch."""
+"""The target ratio of the patched tree's time to the unpatched tree's, by layers and batch."""
 TREES = ("unpatched", "patched", "upstream")
 TIMELINE_BATCH = 8
 STEPS = ("decode", "decode-8")
-"""The runs that time decode steps."""
+"""The runs with timed decode steps."""
 REPLAY = (8, 8192)
-"""Batch and context of the metadata that are shown one by one."""
+"""Batch and context of the metadata fills that are shown in detail."""
 
 
 def _results(name: str) -> dict[str, Any]:
@@ -169,12 +169,12 @@ def _results(name: str) -> dict[str, Any]:
 
 
 def steps() -> list[dict[str, Any]]:
-    """Return what was measured of decode steps, run by run."""
+    """Return the measured decode steps of all runs."""
     return [result for name in STEPS if (BENCHMARKS / name).exists() for result in _results(name)["results"]]
 
 
 def _runs() -> dict[str, dict[str, Any]]:
-    """The runs, by name, of ``bench_decode.py`` that compare tokens alone."""
+    """The other runs of ``bench_decode.py``, by name, which compare tokens."""
     runs = {file.parent.name: _results(file.parent.name) for file in BENCHMARKS.glob("*/results.json")}
     others = {
         name: run
@@ -188,7 +188,7 @@ _Case = tuple[str, int, int]
 
 
 def _cases() -> dict[_Case, dict[str, dict[str, Any]]]:
-    """The trees that were timed in each decode measurement, by scenario, layers and batch."""
+    """The timed trees of each decode measurement, by scenario, layers and batch."""
     cases: dict[_Case, dict[str, dict[str, Any]]] = {}
     for result in steps():
         if result["step"] and result["profile"]:
@@ -198,7 +198,7 @@ def _cases() -> dict[_Case, dict[str, dict[str, Any]]]:
 
 
 def _targets() -> list[tuple[int, int, float, dict[str, dict[str, Any]]]]:
-    """Layers, batch, target and trees of every target."""
+    """The layers, batch, target and trees of every target."""
     cases = _cases()
     return [
         (layers, batch, target, cases.get(("straight", layers, batch), {}))
@@ -212,7 +212,7 @@ def _text_tools() -> dict[str, Any]:
 
 
 def text_tools() -> str:
-    """Return what ``scripts/compare_text_tools.py`` measured, a row a tool."""
+    """Return the results of ``scripts/compare_text_tools.py``, one row per tool."""
     said = _text_tools()
     keys = ("clean", "correct", "wrong", "left")
     rows = [[each["tool"], *(str(each[key]) for key in keys)] for each in said["tools"]]
@@ -224,7 +224,7 @@ def text_tools() -> str:
 
 
 def text_tools_in_brief() -> str:
-    """Return the comparison in a sentence, with the best of the other tools that git has."""
+    """Return the comparison in one sentence."""
     said = _text_tools()
     correct = {each["tool"]: each["correct"] for each in said["tools"]}
     return (
@@ -308,7 +308,7 @@ def _ported_picks(said: dict[str, Any]) -> str:
 
 
 def measured() -> str:
-    """Return what ``scripts/bench_decode.py`` measured of a decode step."""
+    """Return the decode steps measured by ``scripts/bench_decode.py``."""
     rows = []
     for result in steps():
         cells = [str(result[key]) for key in ("scenario", "layers", "batch", "tree")]
@@ -352,11 +352,11 @@ SERVERS_PATCHED = {
     ("long-32k-8", "long-32k"): "patched",
     ("long-128k-8", "fa3-long-128k"): "patched",
 }
-"""Which tree of a run had the most patches, for the scenarios that were timed."""
+"""For each timed scenario, the run and the tree with the most patches."""
 
 
 def _servers() -> list[tuple[str, dict[str, Any]]]:
-    """Return what each run in `servers` measured, with the run's name."""
+    """Return each result in `servers`, with the run's name."""
     runs = {
         file.stem: json.loads(file.read_text(encoding="utf-8"))
         for file in (BENCHMARKS / "servers").glob("*.json")
@@ -365,7 +365,7 @@ def _servers() -> list[tuple[str, dict[str, Any]]]:
 
 
 def servers_timed() -> str:
-    """Return what a decode step takes on servers as they are started by default, and on FlashAttention-3."""
+    """Return the decode steps of default servers and of FlashAttention-3."""
     rows = []
     for run, result in _servers():
         if result["step"] and result["profile"]:
@@ -381,7 +381,7 @@ def servers_timed() -> str:
 
 
 def servers_gained() -> str:
-    """Return the last ratio of each server, layers and batch: the tree with every patch that was on in its run."""
+    """Return the ratio of each server, layers and batch, of the tree with the most patches."""
     ratios = {
         (result["scenario"], result["layers"], result["batch"]): _spread(result["ratio"])
         for run, result in _servers()
@@ -392,7 +392,7 @@ def servers_gained() -> str:
 
 
 class _Alone(NamedTuple):
-    """Runs of one scenario, and their trees, that differ in a patch and in those ``beside`` it."""
+    """A scenario, and two runs and trees that differ only in a patch and those ``beside`` it."""
 
     scenario: str
     without: tuple[str, str]
@@ -429,7 +429,7 @@ ALONE: dict[str, _Alone] = {
 
 
 def _measured_alone(patch: str) -> str:
-    """Return what a step launches without and with a patch, or its time, where runs differ in nothing else."""
+    """Return launches per step without and with a patch, or its step time, from runs that differ only in it."""
     if patch not in ALONE:
         return ""
     scenario, *places, beside = ALONE[patch]
@@ -440,19 +440,19 @@ def _measured_alone(patch: str) -> str:
     }
     without, with_it = ([found[run, tree, batch] for batch in (1, 8)] for run, tree in places)
     counts = [f"{results[0]['profile']['launches']:.0f}" for results in (without, with_it)]
-    said = [] if counts[0] == counts[1] else [f"launches a step {' to '.join(counts)}"]
+    said = [] if counts[0] == counts[1] else [f"launches per step {' to '.join(counts)}"]
     if places[0][0] == places[1][0]:
         ratios = [b["step"]["median"] / a["step"]["median"] for a, b in zip(without, with_it, strict=True)]
-        said.append(f"{ratios[0]:.3f} of the step at batch 1, {ratios[1]:.3f} at 8")
+        said.append(f"step time ratio {ratios[0]:.3f} at batch 1, {ratios[1]:.3f} at 8")
     elif not said:
         pairs = zip(without, with_it, strict=True)
         ratios_of_both = [f"{a['ratio']['median']:.3f} to {b['ratio']['median']:.3f}" for a, b in pairs]
-        said.append(f"of the unpatched step {ratios_of_both[0]} at batch 1, {ratios_of_both[1]} at 8")
+        said.append(f"ratio to unpatched {ratios_of_both[0]} at batch 1, {ratios_of_both[1]} at 8")
     return "; ".join(said) + (f", with {', '.join(beside)}" if beside else "")
 
 
 class _Backend(NamedTuple):
-    """A row of the README's table: a backend, what patches change there, and where it was timed."""
+    """A row of the README's table: a backend, the changes on it, and its timed runs."""
 
     name: str
     changes: str
@@ -511,7 +511,7 @@ BACKENDS = (
 
 
 def gains() -> list[tuple[_Backend, dict[int, float], dict[int, float]]]:
-    """Return each backend with the patched step's time over the unpatched one's by batch, at 8 and at 32 layers."""
+    """Return each backend's ratios of the patched step to the unpatched one by batch, at 8 and at 32 layers."""
     found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
     large = {
         (result["scenario"], result["batch"]): result["ratio"]["median"]
@@ -533,7 +533,7 @@ def gains() -> list[tuple[_Backend, dict[int, float], dict[int, float]]]:
 
 
 def gained() -> str:
-    """Return what changes on each backend, and the patched step's time over the unpatched one's."""
+    """Return the table of changes and ratios by backend."""
 
     def said(ratios: dict[int, float]) -> str:
         return " / ".join(f"{ratios[batch]:.2f}" for batch in (1, 8)) if ratios else ""
@@ -546,7 +546,7 @@ def gained() -> str:
 
 
 def gained_elsewhere() -> str:
-    """Return the same ratios of the other releases that were timed, on the backends that each was timed on."""
+    """Return the ratios of the other timed releases."""
     found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
     said: dict[str, list[str]] = {}
     for name, backend in (("Triton", "triton"), ("FlashAttention-3", "fa3")):
@@ -561,7 +561,7 @@ def gained_elsewhere() -> str:
 
 
 def servers_compared() -> str:
-    """Return how the tokens of each tree compare with the run's first tree's."""
+    """Return how each tree's tokens compare with those of the run's first tree."""
     rows = []
     for run, result in _servers():
         if result["error"]:
@@ -577,7 +577,7 @@ def servers_compared() -> str:
 
 
 def agreement() -> str:
-    """Return how far the patched tree is from upstream's, in time and in what a step still waits for."""
+    """Return the difference between the patched tree and upstream's, in time and in host syncs per step."""
     both = [
         (trees["patched"], trees["upstream"])
         for trees in _cases().values()
@@ -590,15 +590,15 @@ def agreement() -> str:
             sources = result["profile"]["synchronisation_sources"]
             left[upstreams] |= {name for name, count in sources.items() if round(count)}
     waits = ", ".join(f"`{name}`" for name in sorted(left[False])) or "none"
-    same = "; upstream's has the same" if left[False] == left[True] else ""
+    same = "; the same as upstream's tree" if left[False] == left[True] else ""
     return (
         f"The patched release and upstream's tree are at most {apart:.1%} apart. "
-        f"Host syncs that the patched release still has in every step: {waits}{same}."
+        f"Host syncs in every step of the patched release: {waits}{same}."
     )
 
 
 def masks_written() -> str:
-    """Return the table of tree masks that ``check_tree_mask.py`` had trees write, by tree and owner."""
+    """Return the results of ``check_tree_mask.py`` by tree and owner of the mask."""
     tally: dict[tuple[str, str], Counter[str]] = {}
     for outcome in json.loads((BENCHMARKS / "masks.json").read_text(encoding="utf-8"))["outcomes"]:
         ended = "failed" if outcome["error"] else "over" if outcome["overflow"] else "inside"
@@ -613,7 +613,7 @@ def masks_written() -> str:
 
 
 def spent() -> str:
-    """Return where the time of a profiled step goes, by what was aimed at and tree."""
+    """Return how the time of a profiled step is spent, by target and tree."""
     rows = []
     for layers, batch, _, trees in _targets():
         for tree in TREES:
@@ -636,12 +636,12 @@ class Spent:
     took: float
     busy: float
     waiting: float
-    # Of the same steps without the profiler, where the run has them.
+    # The same steps without the profiler, if the run has them.
     untraced: float | None
 
     @property
     def idle(self) -> float:
-        """What is left when the GPU is not busy."""
+        """The time in which the GPU is not busy."""
         return self.took - self.busy
 
 
@@ -653,7 +653,7 @@ def _spent(result: dict[str, Any]) -> Spent:
 
 
 def reached() -> str:
-    """Return whether each target was reached and, if not, what bounds the patched tree's step."""
+    """Return whether each target was reached and, if not, what limits the patched tree's step."""
     lines = []
     for layers, batch, target, trees in _targets():
         if not {"unpatched", "patched"} <= trees.keys():
@@ -672,25 +672,25 @@ def _bound(unpatched: dict[str, Any], patched: dict[str, Any]) -> str:
     before, after = _spent(unpatched), _spent(patched)
     longest = patched["profile"]["longest_gap_us"]
     said = (
-        f"the patched step's GPU is idle for {after.idle:.3f} ms, at most {longest:.0f} µs at a time, "
+        f"in the patched step the GPU is idle for {after.idle:.3f} ms, at most {longest:.0f} µs at a time, "
         f"and the host waits for it for {after.waiting:.3f} ms"
     )
-    # Of two that keep each other going, the one that waits less sets the pace.
+    # Host and GPU wait for each other; the one that waits less is the limit.
     if after.waiting > after.idle:
         said = f"The GPU bounds it: {said}."
     else:
-        said = f"The host's own work bounds it under the profiler, which makes that work longer: {said}."
+        said = f"The host's own work bounds it under the profiler, which slows the host: {said}."
     if before.untraced and after.untraced:
         said += (
             f" Without the profiler the GPU is busy for {before.busy / before.untraced:.3f} of the same steps "
-            f"unpatched, below which no ratio of theirs can come, and for {after.busy / after.untraced:.3f} "
+            f"unpatched, which is the lowest possible ratio, and for {after.busy / after.untraced:.3f} "
             "of them patched."
         )
     return said
 
 
 def compared(name: str) -> str:
-    """Return what became of each scenario's tokens on each tree of one run."""
+    """Return the outcome of each scenario on each tree of one run."""
     results = _results(name)["results"]
     trees = list(dict.fromkeys(result["tree"] for result in results))
     rows: dict[str, list[str]] = {}
@@ -703,7 +703,7 @@ def compared(name: str) -> str:
 
 
 def scenario_runs() -> str:
-    """Return every run that compares tokens, with the errors of trees that are no controls."""
+    """Return every run that compares tokens, with the errors of trees that are not controls."""
     parts = []
     for name, run in _runs().items():
         parts += [run_of(name), compared(name)]
@@ -724,7 +724,7 @@ def _timed(run: dict[str, Any]) -> bool:
 
 
 def _fills() -> list[dict[str, Any]]:
-    """What was measured of metadata without a sliding window."""
+    """The metadata measurements without a sliding window."""
     return [result for result in _results("metadata")["results"] if not result["swa"]]
 
 
@@ -746,7 +746,7 @@ def launches() -> str:
 
 
 def many_refs() -> str:
-    """Return what ``scripts/bench_matrix.py`` measured, a row a run, and what a further ref takes."""
+    """Return the results of ``scripts/bench_matrix.py``, one row per run, and the time of a further ref."""
     said = json.loads((BENCHMARKS / "matrix.json").read_text(encoding="utf-8"))
     keys = ("refs", "states", "examined")
     rows = [
@@ -762,19 +762,19 @@ def many_refs() -> str:
         f"{besides}:\n\n"
         f"    {said['command']}\n\n"
         + _table(["run", *keys, "CPU s", "wall s"], rows)
-        + f"\n\nA further ref whose files are known takes {1000 * more['median_s']:.1f} ms, the slowest of "
-        f"{more['refs']} {1000 * more['most_s']:.1f} ms: from its commit to its answer, each with a package folder "
-        "that no other ref has."
+        + f"\n\nA further ref whose files are cached takes {1000 * more['median_s']:.1f} ms in the median, "
+        f"{1000 * more['most_s']:.1f} ms at most, over {more['refs']} refs, each with a package folder that no other "
+        "ref has."
     )
 
 
 def _besides(load: float) -> str:
-    """Say what else a machine did when a measurement began: as many processes as its load was."""
-    return f"had {load:.0f} other processes to run" if load >= 0.5 else "did nothing else"
+    """Return the other load of a machine at the start of a measurement, in words."""
+    return f"ran {load:.0f} other processes" if load >= 0.5 else "were otherwise idle"
 
 
 def kill_rates() -> str:
-    """Return the section on mutants, nothing if no run has been kept."""
+    """Return the section on mutants; empty without a run."""
     if not (BENCHMARKS / "mutation" / "results.json").is_file():
         return ""
     run = _results("mutation")
@@ -788,35 +788,33 @@ def kill_rates() -> str:
         if not row["killed"]
     ]
     return (
-        "\n## Mutants\n\nSmall faults put into the patches and the runtime one at a time; a mutant is killed when a "
-        f"test fails. These are the first {run['mutants']} that the seed {run['seed']} takes.\n\n"
+        "\n## Mutants\n\nSmall faults are inserted into the patches and the runtime one at a time; a mutant is killed "
+        f"if a test fails. A sample of {run['mutants']} mutants, seed {run['seed']}.\n\n"
         f"{run['date'][:10]}:\n\n    {run['command']}\n\n"
         f"{_table(['file', 'mutants', 'killed', 'rate'], rows)}\n"
-        + ("\nThose that no test noticed:\n\n" + "\n".join(survivors) + "\n" if survivors else "")
+        + ("\nMutants that no test detected:\n\n" + "\n".join(survivors) + "\n" if survivors else "")
         + _later_guards()
     )
 
 
 def _later_guards() -> str:
-    """Return the rates of runs over one guard each, which the sample of all is too small for; nothing without one."""
+    """Return the rates of runs over single guards, which the sample may not contain; empty without one."""
     kept = sorted((BENCHMARKS / "mutation").glob("*.json"))
     runs = [json.loads(path.read_text()) for path in kept if path.stem != "results"]
     rows = [[f"`{run['command']}`", f"{run['killed']} of {run['mutants']}"] for run in runs]
-    return (
-        f"\nEvery mutant of guards that are newer:\n\n{_table(['command', 'killed'], rows)}\n" if rows else ""
-    )
+    return f"\nAll mutants of newer guards:\n\n{_table(['command', 'killed'], rows)}\n" if rows else ""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One picture of a page: what it shows, in words, and how it is drawn."""
+    """A plot: its alternative text, and the function that draws it."""
 
     shows: str
     draw: Callable[[], Figure]
 
 
 def pictures() -> dict[str, Plot]:
-    """Return the plots of the runs that are there, by name."""
+    """Return the plots of the existing runs, by name."""
     metadata = _results("metadata")
     contenders = tuple(metadata["trees"])
     batch, context = REPLAY
@@ -864,12 +862,12 @@ def pictures() -> dict[str, Plot]:
 
 
 def plot(name: str, folder: str = "benchmarks") -> str:
-    """Return the picture as a page shows it that has the plots in ``folder``."""
+    """Return a plot as Markdown, for a page from which ``folder`` is the path to the plots."""
     return f"![{pictures()[name].shows}]({folder}/{name}.svg)"
 
 
 def stale_pictures(*, write: bool) -> list[str]:
-    """Return the names of the plots that are not as they should be, once more written if asked for."""
+    """Return the names of the plots that are out of date; with ``write``, update them."""
     drawn = {f"{name}.svg": plots.svg(picture.draw()) for name, picture in pictures().items()}
     kept = {file.name: file.read_text(encoding="utf-8") for file in BENCHMARKS.glob("*.svg")}
     stale = sorted(name for name in drawn.keys() | kept.keys() if drawn.get(name) != kept.get(name))
@@ -882,7 +880,7 @@ def stale_pictures(*, write: bool) -> list[str]:
 
 
 def run_of(name: str) -> str:
-    """Return the machine, the date and the command of the run in a folder."""
+    """Return the machine, the date and the command of a run."""
     return _how(_results(name))
 
 
@@ -894,7 +892,7 @@ def _how(run: dict[str, Any]) -> str:
 
 
 def step_runs() -> str:
-    """Return ``run_of`` of the runs that time decode steps; a run whose time is up has the layers that it came to."""
+    """Return ``run_of`` for the runs with timed decode steps."""
     return "\n\n".join(run_of(name) for name in STEPS if (BENCHMARKS / name).exists())
 
 
@@ -910,7 +908,7 @@ def release_runs() -> str:
 
 
 def releases_timed() -> str:
-    """Return what a decode step takes on each release and with each model family that was timed."""
+    """Return the timed decode steps by release and model family."""
     rows = [
         [
             *(run, result["tree"], result["family"], result["backend"], str(result["batch"])),
@@ -942,11 +940,11 @@ def releases_rated() -> str:
 
 
 NEVER = "-"
-"""Stands in a table for what never ran."""
+"""In a table: never run."""
 
 
 def ran_by_release() -> str:
-    """Return a section a release that ran on a GPU, family by backend, and the names of the others."""
+    """Return a section per release that ran on a GPU, family by backend, and the names of the other releases."""
     places = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
     ran = sorted({place.release for place in places}, key=gpu_runs.order)
     parts = [
@@ -968,7 +966,7 @@ _Found = dict[gpu_runs.Scenario, gpu_runs.Outcome]
 
 
 def _ran_on(release: str, places: dict[gpu_runs.Place, _Found]) -> str:
-    """Return the section of one release: its table, and what was not as on the unpatched tree."""
+    """Return the section of one release: its table, and every outcome that differs from the unpatched tree's."""
     backends = sorted({place.backend for place in places})
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for place, found in sorted(places.items()):
@@ -993,7 +991,7 @@ def _ran_on(release: str, places: dict[gpu_runs.Place, _Found]) -> str:
 
 
 def _came_out(found: _Found) -> str:
-    """Return one cell: how many scenarios gave the unpatched tree's tokens, ratios, the latest day and its GPU."""
+    """Return one cell: in how many scenarios the tokens are identical, ratios, the latest date and its GPU."""
     names = {scenario.name for scenario in found}
     otherwise = {
         outcome.scenario.name: outcome.end for outcome in found.values() if outcome.end != gpu_runs.IDENTICAL
@@ -1017,7 +1015,7 @@ def _came_out(found: _Found) -> str:
 
 
 def ran_by_patch() -> str:
-    """Return a row a patch: on which release its code ran, or was constructed."""
+    """Return a row per patch: the releases on which its code ran, or was constructed."""
     known, built = _known(), gpu_runs.constructed()
     rows = []
     for patch in known.patches:
@@ -1036,7 +1034,7 @@ def _known() -> runs.Known:
 
 
 def edit_kinds() -> str:
-    """Return the kinds of edit, what each does, and its keys beside those that every edit has."""
+    """Return the kinds of edit, with their own keys."""
     shared = {field.name for field in msgspec.structs.fields(Kind)}
     rows = []
     for name, kind in KINDS.items():
@@ -1047,12 +1045,12 @@ def edit_kinds() -> str:
 
 
 def data() -> dict[Path, str]:
-    """Return the files that are for programs, with what they are to hold."""
+    """Return the content of the generated files that are not pages."""
     return {REPOSITORY / "patches" / runs.NAME: gpu_runs.written(_known())} | schemas() | kind_pages()
 
 
 def schemas() -> dict[Path, str]:
-    """Return the JSON Schemas of patch files, a configuration and every ``--json`` answer as they are published."""
+    """Return the JSON Schemas of patch files, configurations and ``--json`` answers."""
     found = {
         SCHEMA: schema.json_schema(),
         SCHEMA.with_name("configuration.schema.json"): configuration.json_schema(),
@@ -1062,7 +1060,7 @@ def schemas() -> dict[Path, str]:
 
 
 def kind_pages() -> dict[Path, str]:
-    """Return a page per kind of edit: what it does, its keys, and its examples, which are its tests."""
+    """Return a page per kind of edit: its description, keys and examples, which are its tests."""
     return {KIND_PAGES / f"{name}.md": _kind_page(name, kind) for name, kind in KINDS.items()}
 
 
@@ -1108,7 +1106,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the pages, their plots and the data, or check them; return 0 if they are as they should be."""
+    """Write or check the pages, their plots and the data; return 0 if they are up to date."""
     check = "--check" in arguments
     how = ["--check", "--diff"] if check else ["-r"]
     os.chdir(REPOSITORY)

@@ -294,7 +294,7 @@ def test_where_a_steps_time_goes_adds_up(benchmarks: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("waits", "said"), [("cudaEventSynchronize in x", "upstream's has the same"), ("y", "`y`")]
+    ("waits", "said"), [("cudaEventSynchronize in x", "the same as upstream's tree"), ("y", "`y`")]
 )
 def test_how_far_the_patched_tree_is_from_upstreams_is_told(benchmarks: Path, waits: str, said: str) -> None:
     ours, theirs = a_step("patched", 1.0), a_step("upstream", 0.8)

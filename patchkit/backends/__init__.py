@@ -1,1 +1,1 @@
-"""Metadata of attention backends as patched sglang code computes it; depends on torch alone."""
+"""Metadata of attention backends, computed for patched sglang code; depends on torch only."""

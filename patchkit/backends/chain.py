@@ -23,8 +23,8 @@ class Verified(NamedTuple):
     """Where the outcome goes: two buffers, and views of them in this order.
 
     ``narrow`` (int32): ``tokens`` [requests x tokens], what is accepted and the bonus token behind it, else 0;
-    ``accepted`` [requests], how many, with the bonus; ``index`` [requests x tokens], their places in the batch, else -1;
-    ``drafts`` [requests], how many without the bonus; ``bonus`` [requests], the bonus tokens. ``wide`` (int64):
+    ``accepted`` [requests], how many, with the bonus; ``index`` [requests x tokens], their places in the batch, or
+    -1; ``drafts`` [requests], how many without the bonus; ``bonus`` [requests], the bonus tokens. ``wide`` (int64):
     ``lens_after`` [requests]; ``last`` [requests], the place of each bonus token; ``wide_tokens``, the tokens again.
     """
 

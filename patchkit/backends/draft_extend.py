@@ -1,4 +1,4 @@
-"""A v2 draft-extend writes the same number of tokens for every request, so its query offsets are one stride apart."""
+"""Fill the query metadata of a v2 draft-extend, which writes the same number of tokens for every request."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 if TYPE_CHECKING:
     from .shapes import QueryMetadata
 
-# What a tree calls it: the latter before 25014.
+# The attribute's names; the latter before 25014.
 _ACCEPTED = ("num_accept_tokens", "num_accepted_tokens")
 
 
 def accepted_tokens(spec_info: object) -> torch.Tensor:
-    """Return how many tokens each request of a v1 draft-extend accepted, by whichever name the tree has for it."""
+    """Return how many tokens each request of a v1 draft-extend accepted, under either of the attribute's names."""
     named: torch.Tensor = next(getattr(spec_info, name) for name in _ACCEPTED if hasattr(spec_info, name))
     return named
 
@@ -24,8 +24,8 @@ def fill_draft_extend_v2(
 ) -> None:
     """Fill ``metadata.max_seq_len_q`` and ``metadata.cu_seqlens_q`` (int32, shape [bs + 1]; its first element stays 0).
 
-    ``tokens_per_request`` is the spec info's stride. Where it is unset (not positive), as at capture, the stride is the
-    greatest of ``accepted`` (int32, shape [>= bs], on the device): reading it waits for the device. Source: 25002.
+    ``tokens_per_request`` is the spec info's stride. If it is not positive, as at capture, the stride is the
+    greatest of ``accepted`` (int32, shape [>= bs], on the device), which waits for the device. Source: 25002.
     """
     stride = tokens_per_request if tokens_per_request > 0 else int(accepted[:bs].max())
     offsets = metadata.cu_seqlens_q

@@ -1,4 +1,4 @@
-"""A multi-step draft plans step by step: every step's backend builds its own metadata, with no common template."""
+"""Plan a multi-step draft step by step: each step's backend builds its own metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _steps(backend: MultiStepDraft[_Step]) -> Iterator[_Step]:
 
 
 def init_draft_steps(backend: MultiStepDraft[EagerStep], forward_batch: object) -> None:
-    """Plan every step of an eager draft. Source: pull request 26241."""
+    """Plan every step of a draft without a graph. Source: pull request 26241."""
     for step in _steps(backend):
         step.init_forward_metadata(forward_batch)
 
@@ -29,7 +29,7 @@ def replay_draft_steps(
 ) -> None:
     """Plan every step for the replay of a graph of ``bs`` requests, in ``decode_mode``. Source: pull request 26241.
 
-    The sum is passed as None: no step reads it.
+    The sum of the lengths is passed as None, since no step reads it.
     """
     for step in _steps(backend):
         step.init_forward_metadata_replay_cuda_graph(

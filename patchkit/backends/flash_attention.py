@@ -1,4 +1,4 @@
-"""FlashAttention-3's metadata for a graph's replay, of all steps for a draft's, is one ``fill`` from device lengths."""
+"""Fill FlashAttention's metadata for a graph's replay, or for all steps of a draft, with one ``fill``."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     )
 
 _SHARED = "patchkit_steps"
-# The size of the graph that a step need not fill any more.
+# Set on a step to the size of the graph that is already filled.
 _PLANNED = "patchkit_planned"
-# Of trees whose graphs read from a buffer where the keys of a window's pool are written (27617).
+# In trees whose graphs read from a buffer where a window's keys are written (27617).
 _WRITTEN = "swa_out_cache_loc_buf"
 
 
 class _Shared(NamedTuple):
-    """What all steps' graphs read: a row of lengths and one of their prefix sums for each, and the captured sizes."""
+    """The buffers that all steps' graphs read, a row of lengths and of prefix sums per step, and the captured sizes."""
 
     keys: torch.Tensor
     offsets: torch.Tensor
@@ -51,23 +51,23 @@ def fill_flash_attention(
     adds_written: bool = False,
     out_cache_loc: torch.Tensor | None = None,
 ) -> None:
-    """Fill and make current the metadata that a FlashAttention backend keeps for graphs of ``bs`` requests.
+    """Fill a FlashAttention backend's metadata for graphs of ``bs`` requests, and make it the current one.
 
     The arguments are those of upstream's replay, without the host mirror: ``seq_lens`` and ``req_pool_indices``,
     integer, shape [>= bs], on the device. For a draft's decode, target verify and draft-extend v1 and v2.
-    ``paged.fill`` says what a page table holds behind a request's last page.
+    ``paged.fill`` documents what a page table contains after a request's last page.
 
-    ``max_seq_len_k`` becomes the context length: no kernel of a speculative step takes it. ``max_seq_len_q``
-    does reach the kernel, which recorded the capture's tokens per request; it stays that, and a v2 draft-extend may
-    name its own stride. With ``adds_written`` a v2 draft-extend's requests attend to as many tokens more, as they do
-    in a tree of which it is so (26512).
+    ``max_seq_len_k`` becomes the context length, which no kernel of a speculative step reads. ``max_seq_len_q`` is
+    a kernel argument that the capture recorded, and stays the captured tokens per request; a v2 draft-extend may
+    set its own stride. With ``adds_written`` the requests of a v2 draft-extend attend to the tokens that it writes
+    too, as in a tree that counts these (26512).
 
-    A sliding window's pages are filled beside the others where the capture bound a table for them. What a batch writes,
-    ``out_cache_loc`` (integer, shape [tokens], on the device), is translated for that pool where the tree's graphs
-    read that from a buffer.
+    A sliding window's pages are filled too if the capture bound a table for them. ``out_cache_loc`` (integer, shape
+    [tokens], on the device), where a batch writes, is translated for that pool if the tree's graphs read it from a
+    buffer.
 
-    With a top-k above 1 a draft's decode and a verify have metadata of their branches as well, which
-    ``flash_branches`` makes; a decode's are the slots that it writes.
+    With a top-k above 1, a draft's decode and a verify also have metadata of their branches, which
+    ``flash_branches`` plans; for a decode, from the slots that it writes.
     """
     _translate_written(backend, out_cache_loc)
     if backend.topk > 1 and (forward_mode.is_decode_or_idle() or forward_mode.is_target_verify()):
@@ -119,20 +119,20 @@ def fill_flash_attention(
 
 
 def _tables(backend: FlashAttention, metadata: WindowMetadata) -> PageTables:
-    """Return where a graph's pages go, and those of a sliding window's pool where it has one."""
+    """Return the page tables of a graph, with that of a sliding window's pool if it has one."""
     swa_pages = metadata.swa_page_table
     full_to_swa = None if swa_pages is None else backend.token_to_kv_pool.full_to_swa_index_mapping
     return PageTables(backend.req_to_token, backend.page_size, metadata.page_table, full_to_swa, swa_pages)
 
 
 def _translate_written(backend: FlashAttention, out_cache_loc: torch.Tensor | None) -> None:
-    """Write where a window's pool has what a batch writes to the buffer that graphs read it from, if there is one."""
+    """Write the window pool's slots of a batch's writes to the buffer from which graphs read them, if there is one."""
     buffer: torch.Tensor | None = getattr(backend, _WRITTEN, None)
     if buffer is None or out_cache_loc is None:
         return
     count = out_cache_loc.shape[0]
     buffer[:count].copy_(backend.token_to_kv_pool.translate_loc_from_full_to_swa(out_cache_loc))
-    # Padding writes where nothing is read.
+    # Padding requests write to slot 0, which is not read.
     buffer[count:].zero_()
 
 
@@ -142,11 +142,10 @@ def _steps(draft: FlashAttentionDraft) -> Sequence[FlashAttentionStep]:
 
 
 def share_flash_attention_steps(draft: FlashAttentionDraft, bs: int) -> None:
-    """Have all steps of a draft's graph of ``bs`` requests, which is about to be captured, read common buffers.
+    """Share one set of buffers among all steps of a draft's graph of ``bs`` requests, before its capture.
 
-    Their page tables are equal up to a step's own length, at which it ends, and lie in the first step's buffer then.
-    Does nothing where a step reads the mirror, is not the one that follows the step before it, or has several branches.
-    Source: 31364.
+    Their page tables differ only in length, and share the first step's. Does nothing if a step reads the mirror,
+    steps are not consecutive, or there are several branches. Source: 31364.
     """
     steps = _steps(draft)
     ids = [step.speculative_step_id for step in steps]
@@ -174,10 +173,10 @@ def share_flash_attention_steps(draft: FlashAttentionDraft, bs: int) -> None:
 def fill_flash_attention_steps(
     draft: FlashAttentionDraft, bs: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor
 ) -> None:
-    """Fill the buffers of all steps for the replay of a draft's graph of ``bs`` requests, so that no step has to.
+    """Fill the shared buffers of all steps for the replay of a draft's graph of ``bs`` requests.
 
-    The arguments are those of ``fill_flash_attention``, which each step calls next. Does nothing for a graph whose
-    steps share no buffers. Source: 31364.
+    The arguments are those of ``fill_flash_attention``, which each step calls next. Does nothing for a graph
+    without shared buffers. Source: 31364.
     """
     shared: _Shared | None = getattr(draft, _SHARED, None)
     if shared is None or bs not in shared.sizes:

@@ -1,6 +1,6 @@
-"""With several branches FlashAttention-3 attends to prefix and branch apart, and both are planned on the device.
+"""Plan FlashAttention-3's graphs with several branches on the device: prefix and branches are attended to separately.
 
-The prefix is one ``fill``; a branch is a few torch operations on as many columns as there are draft tokens.
+The prefix is one ``fill``; the branches are a few torch operations on as many columns as there are draft tokens.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def plan_draft_branches(
     seq_lens: torch.Tensor,
     out_cache_loc: torch.Tensor,
 ) -> tuple[WindowMetadata, Metadata]:
-    """Plan a draft step's graph of ``bs`` requests, and return what attends to the prefix and to the branches.
+    """Plan a draft step's graph of ``bs`` requests, and return the metadata of prefix and branches.
 
     ``seq_lens`` and ``req_pool_indices`` are as in ``fill_flash_attention``; ``out_cache_loc`` (integer, on the
-    device) has the slots that each branch writes, step after step. A page that the prefix fills in part belongs to
-    each branch, which has a copy of it.
+    device) has the slots that each branch writes, step after step. A page that the prefix fills only in part is
+    counted to the branches, each of which has a copy of it.
     """
     prefix, own = backend.draft_decode_metadata_topk_normal[bs], backend.draft_decode_metadata_topk_expand[bs]
     drafted, page_size = backend.speculative_step_id + 1, backend.page_size
@@ -41,7 +41,7 @@ def plan_draft_branches(
         lens = lens - behind
         own.cache_seqlens_int32.copy_((behind + drafted).repeat_interleave(backend.topk))
         pages = slots // page_size
-        # A branch has each of its pages once, however many of its tokens lie on it.
+        # A page is listed once, however many of the branch's tokens are on it.
         turns = pages.diff(dim=1, prepend=pages[:, :1]) != 0
         table.scatter_(1, turns.cumsum(1), pages.to(table.dtype))
     _fill_prefix(backend, prefix, lens, req_pool_indices)
@@ -55,9 +55,9 @@ def plan_verify_branches(
     seq_lens: torch.Tensor,
     tree: TreeInput,
 ) -> tuple[WindowMetadata, Metadata]:
-    """Plan a verify's graph of ``bs`` requests, and return what attends to the prefix and to the tree.
+    """Plan a verify's graph of ``bs`` requests, and return the metadata of prefix and tree.
 
-    A token's row of the page table lists first the slots of the draft tokens that it sees.
+    Each token's row of the page table starts with the slots of the draft tokens that it sees.
     """
     prefix, own = (
         backend.target_verify_metadata_topk_normal[bs],
@@ -80,8 +80,8 @@ def plan_verify_branches(
 def _seen(tree: TreeInput, lens: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
     """Return which draft tokens each token of a graph sees, [requests x tokens, tokens].
 
-    The mask is over the draft tokens alone or over the whole context, which its size tells. A graph's padding sees what
-    the mask's first element says.
+    The mask's size shows whether it is over the draft tokens or the whole context. Padding uses the mask's first
+    element.
     """
     mask, live, tokens = tree.custom_mask, tree.positions.numel(), column.shape[0]
     token = torch.arange(lens.shape[0] * tokens, device=lens.device)
@@ -98,7 +98,7 @@ def _seen(tree: TreeInput, lens: torch.Tensor, column: torch.Tensor) -> torch.Te
 def _fill_prefix(
     backend: FlashAttentionBranches, prefix: WindowMetadata, lens: torch.Tensor, rows: torch.Tensor
 ) -> None:
-    """Write what all branches attend to."""
+    """Write the metadata of the prefix, which all branches attend to."""
     fill(
         Batch(lens, rows, lens.shape[0], 0),
         Lengths(keys=prefix.cache_seqlens_int32, key_offsets=prefix.cu_seqlens_k),

@@ -1,4 +1,4 @@
-"""What a fill of a paged backend's graph metadata reads, and the buffers that it writes."""
+"""Inputs and output buffers of the fills of graph metadata."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class Batch(NamedTuple):
-    """Requests whose metadata is to be written.
+    """Requests whose metadata is written.
 
-    ``seq_lens`` and ``req_pool_indices`` are integer, of shape [>= size], contiguous, on the device; what is
-    behind ``size`` is not read. Each request attends to its length plus ``extra`` tokens.
+    ``seq_lens`` and ``req_pool_indices`` are integer, of shape [>= size], contiguous, on the device; elements from
+    ``size`` on are not read. Each request attends to its length plus ``extra`` tokens.
     """
 
     seq_lens: torch.Tensor
@@ -22,14 +22,13 @@ class Batch(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """Where lengths and offsets go: int32, contiguous, on the device.
+    """Buffers for lengths and offsets: int32, contiguous, on the device.
 
-    ``keys`` [>= size] gets the tokens that each request attends to, and ``key_offsets`` [>= size + 1] their
-    prefix sums from 0. ``query_offsets`` [>= size + 1], None where a graph's never change, gets the prefix sums,
-    from 0, of ``accepted`` (integer, [>= size]) or, where that is None, of ``query_stride``.
-
-    Where a draft plans several ``steps`` at once, ``keys`` and ``key_offsets`` have a row for each, [steps, ...]; each
-    request attends to one token more than in the step before.
+    ``keys`` [>= size] gets the tokens that each request attends to, ``key_offsets`` [>= size + 1] their prefix sums
+    from 0. ``query_offsets`` [>= size + 1], None if the graph's do not change, gets the prefix sums, from 0, of
+    ``accepted`` (integer, [>= size]) or, if that is None, of ``query_stride``. If a draft plans several ``steps``
+    at once, ``keys`` and ``key_offsets`` have one row per step, [steps, ...]; each request attends to one token
+    more than in the step before.
     """
 
     keys: torch.Tensor
@@ -41,12 +40,12 @@ class Lengths(NamedTuple):
 
 
 class PageTables(NamedTuple):
-    """Where page numbers come from and where they go, on the device.
+    """Source and buffers of page numbers, on the device.
 
-    ``req_to_token`` (integer, [requests, tokens], contiguous) has the slot of each request's every
-    token, of which every ``page_size``-th begins a page. ``pages`` (int32, [>= size, pages], contiguous)
-    gets their page numbers. ``swa_pages`` (the same; None without a sliding-window pool) gets those of their
-    counterparts in ``full_to_swa`` (integer, [slots]); a negative slot has none, and its page there is -1.
+    ``req_to_token`` (integer, [requests, tokens], contiguous) has the slot of each token of each request; every
+    ``page_size``-th token starts a page. ``pages`` (int32, [>= size, pages], contiguous) gets their page numbers.
+    ``swa_pages`` (the same; None without a sliding-window pool) gets the pages of their slots in ``full_to_swa``
+    (integer, [slots]), -1 for negative slots.
     """
 
     req_to_token: torch.Tensor
@@ -57,11 +56,11 @@ class PageTables(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """Where the prefix sums of a batch's lengths go, [>= size + 1] each, contiguous; None where there is none.
+    """Buffers for prefix sums of a batch's lengths, [>= size + 1] each, contiguous; None if not needed.
 
-    ``keys`` (int32) are the tokens that each request attends to. ``queries`` (int64) are ``stride`` a request. ``mask``
-    (int64) are ``stride * (length + stride)``, a tree mask's part of each request. The first element of ``keys`` and
-    of ``mask`` is 0 and stays.
+    ``keys`` (int32) counts the tokens that each request attends to. ``queries`` (int64) counts ``stride`` per
+    request. ``mask`` (int64) counts ``stride * (length + stride)``, each request's part of a tree mask. The first
+    element of ``keys`` and ``mask`` must be 0 and is not written.
     """
 
     keys: torch.Tensor
@@ -71,11 +70,11 @@ class Offsets(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Requests of whose every token a backend lists the slot.
+    """Requests for which a backend lists the slot of every token.
 
-    ``seq_lens`` and ``req_pool_indices`` are integer, [>= size], contiguous, on the device. ``req_to_token`` (integer,
-    [requests, tokens], contiguous) has the slots. ``slots`` (int64, contiguous) gets those of request after request;
-    what is behind the last keeps what it holds.
+    ``seq_lens`` and ``req_pool_indices`` are integer, [>= size], contiguous, on the device. ``req_to_token``
+    (integer, [requests, tokens], contiguous) has the slots. ``slots`` (int64, contiguous) gets those of all
+    requests, one after the other; elements after the last one are not written.
     """
 
     size: int

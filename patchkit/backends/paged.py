@@ -1,4 +1,4 @@
-"""A paged backend's graph metadata is made from lengths on the device, by one kernel or by torch alike."""
+"""Fill a paged backend's graph metadata from lengths on the device, by a kernel or by torch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ if TYPE_CHECKING:
 
 
 def fill(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
-    """Write ``lengths`` and ``tables`` for ``batch``: on a GPU one launch, and the host waits for nothing.
+    """Write ``lengths`` and ``tables`` for ``batch``: on a GPU in one launch, without blocking the host.
 
-    ``lengths.keys`` may be ``batch.seq_lens`` itself where ``batch.extra`` is 0.
+    ``lengths.keys`` may be ``batch.seq_lens`` itself if ``batch.extra`` is 0.
 
-    Of a page table's row only the columns of the request's own pages are written, at most as many as the
-    table and ``req_to_token`` have. The others keep what they hold: what the backend allocated them with,
-    or the page that they had for an earlier batch. Kernels end at the length. Even one
-    that fetched a page before it looks at the length would find what a column can hold without this fill:
-    a page stays a page of the pool for as long as the pool lives. Code that writes every row up to the longest
-    request's last page leaves behind a shorter one's last page what its row of ``req_to_token`` holds there,
-    which is no less stale.
+    Of a page table's row only the columns of the request's own pages are written, at most as many as the table and
+    ``req_to_token`` have. The others keep their content, initial or from an earlier batch, which kernels do not
+    read, since they end at the length. Even a kernel that prefetched a page would read a valid one, since pages
+    stay in the pool. Code that writes every row up to the longest request's last page leaves entries there that are
+    no less stale.
     """
     if batch.seq_lens.is_cuda:
         from .paged_kernel import fill_by_kernel
@@ -32,10 +30,10 @@ def fill(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
 
 
 def fill_by_torch(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
-    """Do what ``fill`` promises by torch operations."""
+    """Implement ``fill`` by torch operations."""
     first_keys = batch.seq_lens[: batch.size].to(torch.int32) + batch.extra
     keys = first_keys + lengths.steps - 1
-    # A single step has no dimension for them.
+    # A single step has no dimension for steps.
     own, offsets = (rows.view(lengths.steps, -1) for rows in (lengths.keys, lengths.key_offsets))
     for step in range(lengths.steps):
         own[step, : batch.size] = first_keys + step
@@ -45,14 +43,14 @@ def fill_by_torch(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
         taken = stride if lengths.accepted is None else lengths.accepted[: batch.size]
         _write_offsets(lengths.query_offsets, taken)
     first = torch.arange(tables.pages.shape[1], device=keys.device) * tables.page_size
-    # A table may be padded to more columns than a request can have pages.
+    # A table may be padded beyond the most pages of a request.
     last = tables.req_to_token.shape[1] - 1
     live = (first <= last) & (first < keys[:, None])
     column = first.clamp(max=last)
     slots = tables.req_to_token[batch.req_pool_indices[: batch.size].long()[:, None], column].long()
     _write_pages(tables.pages, slots, live, tables.page_size)
     if tables.full_to_swa is not None and tables.swa_pages is not None:
-        # Only a live column is sure to hold a slot.
+        # Other columns may not contain a slot.
         counterparts = tables.full_to_swa[torch.where(live, slots, 0).clamp(min=0)]
         _write_pages(tables.swa_pages, torch.where(slots < 0, -1, counterparts), live, tables.page_size)
 

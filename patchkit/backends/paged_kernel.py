@@ -1,6 +1,6 @@
-"""One launch writes a batch's lengths, offsets and page tables, from lengths that never leave the device.
+"""Write a batch's lengths, offsets and page tables in one launch.
 
-Imported only where Triton is needed: ``patchkit.backends.paged`` does so for tensors on a GPU.
+Imported only where Triton is needed: by ``patchkit.backends.paged``, for tensors on a GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _BATCH_BLOCK = 512
 _PAGE_BLOCK = 512
-# Enough for every multiprocessor of a large GPU to hold several, which evens out rows of unequal length.
+# Several for each multiprocessor of a large GPU, to balance rows of unequal length.
 _PROGRAMS = 2048
 
 
@@ -25,7 +25,7 @@ def _page(slot, PAGE_SIZE: tl.constexpr):  # type: ignore[no-untyped-def]  # noq
     return tl.where(slot < 0, -1 - (-1 - slot) // PAGE_SIZE, slot // PAGE_SIZE)
 
 
-# Neither a number that differs from replay to replay nor where a batch begins may compile a variant.
+# Values and alignments that vary between replays must not compile variants.
 @triton.jit(  # type: ignore[untyped-decorator]
     do_not_specialize=["bs", "extra", "query_stride"],
     do_not_specialize_on_alignment=["seq_lens", "req_pool_indices", "accepted"],
@@ -54,7 +54,7 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     BATCH_BLOCK: tl.constexpr,  # noqa: N803
 ):
     if tl.program_id(0) == 0:
-        # No page depends on the prefix sums, so that one program makes them while the others make the tables.
+        # One program computes the prefix sums, which no page depends on.
         if tl.program_id(1) == 0:
             keys_before = 0
             queries_before = 0
@@ -84,7 +84,7 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
         length = tl.load(seq_lens + request).to(tl.int32) + extra + STEPS - 1
         most = tl.minimum(pages_per_request, tl.cdiv(slots_per_request, PAGE_SIZE))
         pages = tl.minimum(tl.cdiv(length, PAGE_SIZE), most)
-        # A pool for many long requests has more slots than 32 bits can count.
+        # A pool for many long requests has more slots than 32 bits can index.
         slots = req_to_token + tl.load(req_pool_indices + request).to(tl.int64) * slots_per_request
         row = request.to(tl.int64) * pages_per_request
         for start in range(tl.program_id(1) * PAGE_BLOCK, pages, tl.num_programs(1) * PAGE_BLOCK):
@@ -98,7 +98,7 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 
 def fill_by_kernel(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
-    """Do what ``patchkit.backends.paged.fill`` promises, in one launch and without a host read."""
+    """Implement ``patchkit.backends.paged.fill`` in one launch."""
     pages_per_request = tables.pages.stride(0)
     splits = min(-(-pages_per_request // _PAGE_BLOCK), max(1, _PROGRAMS // batch.size))
     _fill[(batch.size + 1, splits)](

@@ -1,4 +1,4 @@
-"""A backend that lists every token's slot gets a batch's offsets and slots from device lengths, in one launch."""
+"""Fill offsets and slots for a backend that lists every token's slot, from lengths on the device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def fill_slots(rows: Rows, offsets: Offsets) -> None:
-    """Write offsets and slots of a batch: on a GPU one launch, and the host waits for nothing."""
+    """Write offsets and slots of a batch: on a GPU in one launch, without blocking the host."""
     if rows.seq_lens.is_cuda:
         from .ragged_kernel import fill_slots_by_kernel
 
@@ -21,7 +21,7 @@ def fill_slots(rows: Rows, offsets: Offsets) -> None:
 
 
 def fill_slots_by_torch(rows: Rows, offsets: Offsets) -> None:
-    """Do what ``fill_slots`` promises by torch operations, which may wait for the device."""
+    """Implement ``fill_slots`` by torch operations, which may wait for the device."""
     size, stride = rows.size, offsets.stride
     lens = rows.seq_lens[:size].to(torch.int64)
     offsets.keys[1 : size + 1] = lens.cumsum(0)

@@ -1,6 +1,6 @@
-"""One launch writes a batch's offsets and slots, from lengths that never leave the device.
+"""Write a batch's offsets and slots in one launch.
 
-Imported only where Triton is needed: ``ragged`` does so for tensors on a GPU.
+Imported only where Triton is needed: by ``ragged``, for tensors on a GPU.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _BATCH_BLOCK = 512
 _TOKEN_BLOCK = 1024
-# Enough for every multiprocessor of a large GPU to hold several.
+# Several for each multiprocessor of a large GPU.
 _PROGRAMS = 2048
 
 
-# Neither a number that differs from replay to replay nor where a batch begins may compile a variant.
+# Values and alignments that vary between replays must not compile variants.
 @triton.jit(  # type: ignore[untyped-decorator]
     do_not_specialize=["size", "stride"],
     do_not_specialize_on_alignment=[
@@ -45,7 +45,7 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     BATCH_BLOCK: tl.constexpr,  # noqa: N803
 ):
     if tl.program_id(0) == 0:
-        # The slots' programs sum up on their own, so that none waits for this one.
+        # The other programs compute their own sums, and do not wait for this one.
         if tl.program_id(1) == 0:
             before = tl.cast(0, tl.int64)
             for start in range(0, size, BATCH_BLOCK):
@@ -70,7 +70,7 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
             earlier = start + tl.arange(0, BATCH_BLOCK)
             lens = tl.load(seq_lens + earlier, mask=earlier < request, other=0).to(tl.int64)
             first += tl.sum(lens, 0)
-        # A pool for many long requests has more slots than 32 bits can count.
+        # A pool for many long requests has more slots than 32 bits can index.
         source = req_to_token + tl.load(req_pool_indices + request).to(tl.int64) * slots_per_request
         for start in range(tl.program_id(1) * TOKEN_BLOCK, length, tl.num_programs(1) * TOKEN_BLOCK):
             token = start + tl.arange(0, TOKEN_BLOCK)
@@ -80,7 +80,7 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 
 def fill_slots_by_kernel(rows: Rows, offsets: Offsets) -> None:
-    """Do what ``ragged.fill_slots`` promises, in one launch and without a host read."""
+    """Implement ``ragged.fill_slots`` in one launch."""
     longest = rows.req_to_token.shape[1]
     splits = min(-(-longest // _TOKEN_BLOCK), max(1, _PROGRAMS // rows.size))
     _fill[(rows.size + 1, splits)](

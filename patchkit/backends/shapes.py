@@ -1,4 +1,4 @@
-"""What the fills need of sglang's attention backends, of their graphs' metadata and of a batch."""
+"""Protocols of sglang's attention backends, their graph metadata and their batches, as the fills use them."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ _Metadata = TypeVar("_Metadata", bound="Metadata")
 
 
 class Mode(Protocol):
-    """What a forward is for."""
+    """A forward's mode."""
 
     def is_decode_or_idle(self) -> bool:
-        """Tell whether each request gets one token, or there is none."""
+        """Return whether each request gets one token, or the batch is idle."""
 
     def is_target_verify(self) -> bool:
-        """Tell whether the target verifies what a draft wrote."""
+        """Return whether the target verifies a draft."""
 
     def is_draft_extend_v2(self) -> bool:
-        """Tell whether a draft catches up, by the same number of tokens for each request."""
+        """Return whether a draft extends each request by the same number of tokens."""
 
 
 class SpecInfo(Protocol):
-    """What a batch carries of a draft: tokens a request, not positive where unset."""
+    """A batch's speculative input: tokens per request, not positive if unset."""
 
     num_tokens_per_req: int
 
 
 class TreeInput(Protocol):
-    """What a verify carries of its tree: a position for each token of the batch, and the mask."""
+    """A verify's tree: a position for each token of the batch, and the mask."""
 
     positions: torch.Tensor
     custom_mask: torch.Tensor
 
 
 class QueryMetadata(Protocol):
-    """The part of a graph's metadata that is about its queries."""
+    """The queries' part of a graph's metadata."""
 
     max_seq_len_q: int
     cu_seqlens_q: torch.Tensor
 
 
 class Metadata(QueryMetadata, Protocol):
-    """A graph's metadata of a paged backend."""
+    """The graph metadata of a paged backend."""
 
     max_seq_len_k: int
     cache_seqlens_int32: torch.Tensor
@@ -62,7 +62,7 @@ class WindowMetadata(Metadata, Protocol):
 
 
 class _PagedBackend(Protocol[_Metadata]):
-    """A paged backend with its metadata by the size of the graph."""
+    """A paged backend, with its metadata by graph size."""
 
     forward_metadata: _Metadata
     max_context_len: int
@@ -78,11 +78,11 @@ class _WindowPool(Protocol):
     full_to_swa_index_mapping: torch.Tensor
 
     def translate_loc_from_full_to_swa(self, kv_indices: torch.Tensor, /) -> torch.Tensor:
-        """Return the counterparts of slots in the window's pool."""
+        """Return the window pool's slots for slots of the full pool."""
 
 
 class FlashAttention(_PagedBackend[WindowMetadata], Protocol):
-    """sglang's FlashAttention backend; its pool is asked for only where the metadata has a window's pages."""
+    """sglang's FlashAttention backend; the pool is read only if the metadata has a window's pages."""
 
     forward_metadata_spec_decode_expand: Metadata | None
     speculative_num_draft_tokens: int
@@ -91,7 +91,7 @@ class FlashAttention(_PagedBackend[WindowMetadata], Protocol):
 
 
 class FlashAttentionBranches(_PagedBackend[WindowMetadata], Protocol):
-    """The same with a top-k above 1: what attends to the prefix, and what attends to a token's own branch."""
+    """The same with a top-k above 1, with metadata for the prefix and for each token's own branch."""
 
     topk: int
     speculative_num_steps: int
@@ -103,20 +103,20 @@ class FlashAttentionBranches(_PagedBackend[WindowMetadata], Protocol):
 
 
 class FlashAttentionStep(FlashAttention, Protocol):
-    """The same as a draft's step, patched to say whether it reads the mirror."""
+    """The same as a draft's step, with the flag whether it reads the mirror."""
 
     needs_cpu_seq_lens: bool
 
 
 class FlashAttentionDraft(Protocol):
-    """sglang's FlashAttention backend of a draft of several steps, the last of which needs none."""
+    """sglang's FlashAttention backend of a draft of several steps, the last of which is not used."""
 
     speculative_num_steps: int
     attn_backends: Sequence[FlashAttentionStep]
 
 
 class TRTLLMBackend(_PagedBackend[WindowMetadata], Protocol):
-    """sglang's TRTLLM MHA backend; its pool is asked for only where the metadata has a window's pages."""
+    """sglang's TRTLLM MHA backend; the pool is read only if the metadata has a window's pages."""
 
     _swa_kv_pool: _WindowPool
 
@@ -138,7 +138,7 @@ class EagerStep(Protocol):
 
 
 class ReplayedStep(Protocol):
-    """A step's backend that plans a graph's replay by its arguments."""
+    """A step's backend that plans a graph's replay from separate arguments."""
 
     def init_forward_metadata_replay_cuda_graph(
         self,
@@ -164,7 +164,7 @@ class OutGraphStep(Protocol):
 
 
 class MultiStepDraft(Protocol[_Step]):
-    """A draft's backend, with one for each of its steps."""
+    """A draft's backend, with one backend per step."""
 
     speculative_num_steps: int
     attn_backends: Sequence[_Step]

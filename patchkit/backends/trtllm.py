@@ -1,4 +1,4 @@
-"""A TRTLLM MHA backend's metadata for a graph's replay is one ``fill``, from what the batch has on the device."""
+"""Fill a TRTLLM MHA backend's metadata for a graph's replay with one ``fill`` from device lengths."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ def fill_trtllm_mha(
     forward_mode: Mode,
     spec_info: SpecInfo | None,
 ) -> None:
-    """Fill and make current the metadata that a TRTLLM MHA backend keeps for graphs of ``bs`` requests.
+    """Fill a TRTLLM MHA backend's metadata for graphs of ``bs`` requests, and make it the current one.
 
-    The arguments are those of upstream's ``_apply_cuda_graph_metadata``, without the host mirror:
-    ``seq_lens`` and ``req_pool_indices``, integer, shape [>= bs], on the device. For decode (a step of a
-    draft as well), target verify and draft-extend v1 and v2, with the buffers that the capture bound.
-    ``patchkit.backends.paged.fill`` says what a page table holds behind a request's last page.
+    The arguments are those of upstream's ``_apply_cuda_graph_metadata``, without the host mirror: ``seq_lens`` and
+    ``req_pool_indices``, integer, shape [>= bs], on the device. For decode (also a step of a draft), target verify
+    and draft-extend v1 and v2, with the buffers that the capture bound. ``patchkit.backends.paged.fill`` documents
+    what a page table contains after a request's last page.
 
-    No maximum is read from the device. ``max_seq_len_k`` becomes ``max_context_len``, its static upper
-    bound. That changes nothing in a graph: the kernels get ``max_context_len`` itself, never this field, and
-    a replay could not change a number that the capture recorded. All they need is an upper bound: trtllm-gen
-    divides its work by it, XQA takes the page table's width times the page size instead, and both find where
-    a request ends in ``cache_seqlens_int32``. ``max_seq_len_q`` stays the captured graph's tokens per
-    request, which is the stride of every mode but a v1 draft-extend and bounds what that one accepted; a v2
-    draft-extend may name its own stride.
+    No maximum is read from the device. ``max_seq_len_k`` becomes ``max_context_len``, an upper bound. No graph is
+    affected: its kernels get ``max_context_len`` itself, and a replay cannot change a recorded argument. They need
+    no more than a bound: trtllm-gen splits its work by it, XQA uses the page table's width times the page size, and
+    both read where a request ends from ``cache_seqlens_int32``. ``max_seq_len_q`` stays the captured tokens per
+    request, which is the stride of every mode but a v1 draft-extend, for which it is a bound; a v2 draft-extend may
+    set its own stride.
     """
     query_offsets = accepted = None
     extra = 0
@@ -49,7 +48,7 @@ def fill_trtllm_mha(
         extra = metadata.max_seq_len_q
     else:
         metadata = backend.draft_extend_metadata[bs]
-        # The other modes' stride is the capture's, and so are their offsets.
+        # The query offsets of the other modes do not change after the capture.
         query_offsets = metadata.cu_seqlens_q
         drafted = cast("SpecInfo", spec_info)
         if not forward_mode.is_draft_extend_v2():

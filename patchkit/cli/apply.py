@@ -93,7 +93,7 @@ def command(
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
     from patchkit.transaction.apply import Applied
 
-    patches = options.at_hand(folders, arguments, installed=installed)
+    patches = options.loaded_patches(folders, arguments, installed=installed)
     words = options.understood(arguments, installed, folders, patches, everything=everything)
     if committing and (dry_run or allow_dirty):
         raise UsageError(

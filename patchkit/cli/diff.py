@@ -31,7 +31,7 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     from patchkit.findings.printable import printable
     from patchkit.plan.refusal import describe_conflicts, describe_left
 
-    patches = options.at_hand(folders, arguments, installed=installed)
+    patches = options.loaded_patches(folders, arguments, installed=installed)
     words = options.understood(arguments, installed, folders, patches)
     asked = patches.asked(words.ids)
     tree = words.open()

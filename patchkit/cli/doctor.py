@@ -44,7 +44,7 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     tree = options.Words(words[0] if named else None, False, folders).open()
     given = read_named(settings) if settings is not None else b""
     with console.working(tree):
-        diagnosis = doctor(tree, options.at_hand(folders, words[:named]), words[named:], given)
+        diagnosis = doctor(tree, options.loaded_patches(folders, words[:named]), words[named:], given)
     if as_json:
         console.emit(Doctor.of(tree, diagnosis))
     else:

@@ -43,7 +43,7 @@ def command(
     from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left
 
-    patches = options.at_hand(folders, arguments)
+    patches = options.loaded_patches(folders, arguments)
     words = options.understood(arguments, False, folders, patches)
     tree = words.open()
     with console.working(tree):

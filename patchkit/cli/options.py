@@ -129,7 +129,7 @@ def style_of(style: str, *, as_json: bool) -> str:
     return "json" if as_json else style
 
 
-def at_hand(
+def loaded_patches(
     folders: Sequence[Path], words: Sequence[str | None] = (), *, installed: bool = False
 ) -> PatchSet:
     """Return the patches of a command: built-in patches, those in ``folders``, and those of the fork's configuration.
@@ -152,13 +152,13 @@ def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = 
     """Return the patches of a command with those that only the ledger of its tree names, as of a port."""
     from patchkit.patchset.select import PatchSet
     from patchkit.transaction.revert import recorded
-    from patchkit.transaction.unfinished import nameless
+    from patchkit.transaction.unfinished import placeholder
 
     tree = next((word for word in words if word not in patches and Path(word).exists()), None)
     names: tuple[str, ...] = ()
     with suppress(TreeError, UsageError):
         names = recorded(Words(tree, installed).open())
-    others = (nameless(name) for name in names if name not in patches)
+    others = (placeholder(name) for name in names if name not in patches)
     return PatchSet((*patches, *others), patches.digest, patches.wishes)
 
 

@@ -55,7 +55,7 @@ def command(
     from patchkit.commands.rebase_check import rebase_check
     from patchkit.findings.printable import escaped
 
-    patches = options.at_hand(folders, [tree])
+    patches = options.loaded_patches(folders, [tree])
     words = options.Words(tree, False, folders)
     opened = words.open()
     with console.working(opened):

@@ -71,7 +71,7 @@ def command(
         raise UsageError("no edit is named", advice="patchkit resolve [TREE] PATCH EDIT")
     if accept and giving_up:
         raise UsageError("--accept and --give-up contradict each other", advice="leave out one of them")
-    patches = options.at_hand(folders, words[:-2], installed=installed)
+    patches = options.loaded_patches(folders, words[:-2], installed=installed)
     *tree, patch, edit = words
     asked = options.Words(tree[0] if tree else None, installed, folders)
     opened = asked.open()
@@ -111,7 +111,7 @@ def _export(words: options.Words, folder: Path, *, as_json: bool) -> None:
     from patchkit.findings.printable import escaped
 
     tree = words.open()
-    patches = options.at_hand(words.folders, [words.tree], installed=words.installed)
+    patches = options.loaded_patches(words.folders, [words.tree], installed=words.installed)
     done = export_resolutions(tree, patches, folder)
     if as_json:
         console.emit(Resolve.of_export(tree, done))

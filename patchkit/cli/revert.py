@@ -46,7 +46,7 @@ def command(
     from patchkit.commands.revert import KeptGoing, revert, revert_what_can_be
     from patchkit.findings.printable import escaped
 
-    patches = options.at_hand(folders, arguments, installed=installed)
+    patches = options.loaded_patches(folders, arguments, installed=installed)
     known = options.with_recorded(patches, arguments, installed=installed)
     words = options.understood(arguments, installed, folders, known, everything=everything)
     tree = words.open()

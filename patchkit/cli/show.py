@@ -28,7 +28,7 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
     from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import runs
 
-    patches = options.at_hand(folders)
+    patches = options.loaded_patches(folders)
     if patch is None or patch.startswith("@"):
         listed = tuple(patches) if patch is None else patches.group(patch)
         if as_json:

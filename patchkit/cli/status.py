@@ -52,7 +52,7 @@ def command(
     from patchkit.plan.status import State
 
     words = options.Words(tree, installed, folders)
-    patches = options.at_hand(folders, [tree], installed=installed)
+    patches = options.loaded_patches(folders, [tree], installed=installed)
     opened = words.open()
     if style == "ledger":
         _say_ledger(opened, patches, as_json=as_json)

@@ -58,7 +58,7 @@ def command(
         check(own, (), as_json=as_json)
         return
     is_folder = (own / "patch.toml").is_file()
-    patches = options.at_hand((*folders, own) if is_folder else folders)
+    patches = options.loaded_patches((*folders, own) if is_folder else folders)
     name = load.named_in(own / "patch.toml") if is_folder else patch
     trials = [test(options.located(tree), patches, name) for tree in (*trees, *more)]
     if as_json:

@@ -70,7 +70,7 @@ def command(
     from patchkit.verify.subject import Terms
 
     style = options.style_of(style, as_json=as_json)
-    patches = options.at_hand(folders, [tree], installed=installed)
+    patches = options.loaded_patches(folders, [tree], installed=installed)
     words = options.Words(tree, installed, folders)
     opened = words.open()
     baseline = baseline or configuration.baseline_of(opened.fork)

@@ -63,7 +63,7 @@ def resolve(
     """
     require_settled(tree)
     is_by_hand = (patch, edit) in resolving.by_hand(tree)
-    file = None if _is_at_hand(patches, patch, edit) else resolving.conflict_of(tree, patch, edit)
+    file = None if _is_loaded(patches, patch, edit) else resolving.conflict_of(tree, patch, edit)
     if file is not None:
         return _resolve_ported(tree, file, patch, edit)
     if is_by_hand:
@@ -112,17 +112,17 @@ def resolve(
             advice="put it back, or confirm the removal with resolve --accept",
         )
     line = at_site(OverlayTree(tree, before), named, status).line
-    word = resolving.Word(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)
-    found = resolving.record_by_hand(tree, named, status, check, word)
+    note = resolving.Note(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)
+    found = resolving.record_by_hand(tree, named, status, check, note)
     if found is None or not found.is_whole:
         return Resolved(recorded=True, remembered=False, accepted=missing)
     conflict = at_site(OverlayTree(tree, {status.file: found.original}), named, status)
-    kept = resolution(conflict, found.original, found.text, word.note if missing else "")
+    kept = resolution(conflict, found.original, found.text, note.text if missing else "")
     remembered = kept is not None and Remembered(tree).put(*kept)
     return Resolved(recorded=True, remembered=remembered, accepted=missing)
 
 
-def _is_at_hand(patches: PatchSet, patch: str, edit: str) -> bool:
+def _is_loaded(patches: PatchSet, patch: str, edit: str) -> bool:
     return patch in patches.ids and edit in [each.name for each in patches.get(patch).edits]
 
 
@@ -175,7 +175,7 @@ def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str
 
     Raise UsageError for an unknown edit, and ConflictError, with nothing written, if there are no markers of it.
     """
-    if _is_at_hand(patches, patch, edit) or resolving.conflict_of(tree, patch, edit) is None:
+    if _is_loaded(patches, patch, edit) or resolving.conflict_of(tree, patch, edit) is None:
         _require_edit(patches.get(patch), edit)
     return resolving.give_up(tree, patch, edit)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.plan.fitting import foreseen
 from patchkit.plan.planner import Planner
-from patchkit.transaction.unfinished import as_left, before_markers, unfinished
+from patchkit.transaction.unfinished import before_markers, unfinished, with_conflicts
 from patchkit.transaction.write import require_settled
 
 if TYPE_CHECKING:
@@ -29,5 +29,5 @@ def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
     require_settled(tree)
     before = before_markers(tree)
     found = Planner(tree, patches).standing(before)
-    left = as_left(found.patches, unfinished(tree) if before else {})
+    left = with_conflicts(found.patches, unfinished(tree) if before else {})
     return replace(found, patches=foreseen(left))

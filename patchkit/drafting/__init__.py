@@ -1,1 +1,1 @@
-"""A patch of one's own is drafted from a diff."""
+"""Draft a patch from a diff."""

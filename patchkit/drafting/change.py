@@ -1,6 +1,6 @@
-"""What is drafted from, and what comes of it: files before and after, facts about the change, and a patch folder.
+"""Input and output of drafting: files before and after, facts about the change, and a patch folder.
 
-``patchkit.drafting.whole.drafted`` makes one of the other, and writes nothing.
+``patchkit.drafting.whole.drafted`` computes one from the other, and writes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileDiff:
-    """A file of the package, by its name below that, before and after; None where there is no such file."""
+    """A file, by its path in the package, before and after a change; None if it does not exist."""
 
     file: str
     before: bytes | None
@@ -23,7 +23,7 @@ class FileDiff:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the header of a patch says, as far as the change itself says it."""
+    """What a change itself provides for a patch's header."""
 
     id: str
     title: str = ""
@@ -34,41 +34,41 @@ class Facts:
 
 @dataclass(frozen=True)
 class Drafted:
-    """One edit's table: its kind, where, its keys in order, and what is left to do by hand."""
+    """One edit's table: kind, site, keys in order, and what has to be finished by hand."""
 
     kind: str
     at: str
     keys: Mapping[str, str | Sequence[str] | int]
     todo: tuple[str, ...] = ()
     others: tuple[Drafted, ...] = ()
-    """Other ways to say the same, for where this one does not lay it out as it is."""
+    """Alternatives, in case this form does not reproduce the layout."""
 
     @property
     def file(self) -> str:
-        """The file that it edits."""
+        """The edited file."""
         return self.at.partition("::")[0]
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A patch folder, as the text of each of its files by name, and its edits by name.
+    """A patch folder, as the text of each file by name, and its edits by name.
 
-    It loads, and its edits make of the files before what they are after, byte for byte but for the comment that each
-    edit leaves; ``left`` says what of the change no edit makes, and why.
+    The patch loads, and its edits reproduce the change byte for byte, except for the comment that each edit adds.
+    ``left`` lists what no edit covers, and why.
     """
 
     files: Mapping[str, str]
     edits: Mapping[str, Drafted]
     left: tuple[str, ...] = ()
     made: Mapping[str, bytes | None] = field(default_factory=dict)
-    """What the edits make of each file, without their comments."""
+    """The result of the edits for each file, without their comments."""
 
     @property
     def hunks(self) -> int:
-        """How many of the edits are hunks."""
+        """The number of edits that are hunks."""
         return sum(edit.kind == "hunk" for edit in self.edits.values())
 
     @property
     def is_whole(self) -> bool:
-        """Whether the edits make all of the change."""
+        """Whether the edits cover the whole change."""
         return not self.left

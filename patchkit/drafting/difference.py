@@ -1,4 +1,4 @@
-"""What diffs or commits change, as each file's bytes before and after, and what they say about it."""
+"""Read diffs and commits: each file's bytes before and after, and facts for the patch's header."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ _PULLS = f"https://github.com/sgl-project/{NAME}/pull/"
 _NOWHERE = "/dev/null"
 _NO_NEWLINE = "\\"
 _PLAIN_MODES = {"100644", "100755"}
+_OUTSIDE = "it is outside the package folder; left out."
+_NOT_A_FILE = "it is a link or a submodule, which no edit can change; left out."
+_MODE = "no edit can change its mode; left out."
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The files of the package that change, and of what else changes why it is left out."""
+    """The changed files of the package, and why other changes are left out."""
 
     files: tuple[FileDiff, ...]
     left: tuple[str, ...] = ()
 
 
 class Asked(NamedTuple):
-    """How a caller's own user names a diff, and the tree that it was made on."""
+    """The options by which the user named the diff and the tree that it was made on, for messages."""
 
     diff: str = "--from-diff"
     tree: str = "--on"
@@ -57,7 +60,7 @@ class _Hunk(NamedTuple):
 
 @dataclass
 class _Part:
-    """What a diff says of one file."""
+    """A diff's section for one file."""
 
     old: str | None = None
     new: str | None = None
@@ -68,7 +71,7 @@ class _Part:
 
 
 def places_of(package: Path) -> tuple[str, ...]:
-    """Return where the files of a package may lie in a repository, its own place first."""
+    """Return the folders in which a repository may contain the package's files, its own place first."""
     own = (posixpath.join(parent, package.name) for parent in PARENTS)
     return tuple(dict.fromkeys((*filter(None, [place_of(package)]), *own, *PLACES)))
 
@@ -76,14 +79,16 @@ def places_of(package: Path) -> tuple[str, ...]:
 def of_commit(
     root: Path, commit: str, places: Sequence[str] = PLACES, asked: str = "--from-commit "
 ) -> Difference:
-    """Return what a commit, or a range of them, changes in the package; UsageError for one that is none.
+    """Return what a commit or a range changes in the package. Raise UsageError if it is neither.
 
-    ``places`` are those where the repository has the package's files; errors begin with how it was ``asked`` for.
+    ``places`` are the folders in which the repository may contain the package's files; errors start with ``asked``.
     """
     first, last = _ends(commit)
     raw = git(root, "diff-tree", "-r", "-z", "--no-renames", "--raw", first, last, "--")
     if raw.returncode != 0:
-        raise UsageError(f"{asked}{commit}: no commit of {root} with a parent: git fetch it there.")
+        raise UsageError(
+            f"{asked}{commit}: not a commit of {root} that has a parent", advice="run git fetch there"
+        )
     words = raw.stdout.decode(errors="surrogateescape").split("\0")
     files: list[FileDiff] = []
     left: list[str] = []
@@ -91,15 +96,13 @@ def of_commit(
         modes, blobs = said.lstrip(":").split()[:2], said.split()[2:4]
         file = _inside(name, places)
         if file is None:
-            left.append(f"{_shown(name)}: it is outside the package folder: it is left out.")
+            left.append(f"{_shown(name)}: {_OUTSIDE}")
             continue
         if any(mode not in {*_PLAIN_MODES, "000000"} for mode in modes):
-            left.append(
-                f"{_shown(name)}: it is a link or a submodule, and no edit says that: it is left out."
-            )
+            left.append(f"{_shown(name)}: {_NOT_A_FILE}")
             continue
         if set(modes) == _PLAIN_MODES:
-            left.append(f"{_shown(name)}: its mode changes, which no edit says.")
+            left.append(f"{_shown(name)}: {_MODE}")
         if blobs[0] != blobs[1]:
             sides = zip((first, last), blobs, strict=True)
             contents = [
@@ -110,7 +113,7 @@ def of_commit(
 
 
 def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
-    """Return what a commit's message says; of a range what the last one's does."""
+    """Return the facts in a commit's message; for a range, in that of its last commit."""
     shown = git(root, "rev-list", "--max-count=1", "--format=%H%x00%s%x00%b", _ends(commit)[1], "--")
     if shown.returncode != 0:
         return Facts(identifier)
@@ -120,7 +123,7 @@ def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
 
 
 def parent_of(commit: str) -> str:
-    """Return what a commit, or a range of them, starts from."""
+    """Return the commit before a commit or a range."""
     return _ends(commit)[0]
 
 
@@ -131,13 +134,13 @@ def _ends(commit: str) -> tuple[str, str]:
 
 def _blob(root: Path, name: str, asked: str) -> bytes:
     shown = git(root, "cat-file", "blob", name)
-    if shown.returncode != 0:  # An entry with a slash in its name is listed like a file in a folder.
-        raise UsageError(f"{asked}{_shown(name)} is no file that git finds: run git fsck there.")
+    if shown.returncode != 0:  # Such as an entry of a damaged tree with a slash in its name.
+        raise UsageError(f"{asked}{_shown(name)}: git cannot read this file", advice="run git fsck there")
     return shown.stdout
 
 
 def facts_of_diff(identifier: str, text: str) -> Facts:
-    """Return what a mail that git wrote says around its diff; of other diffs nothing is known."""
+    """Return the facts in the mail around a diff, as git format-patch writes it; other diffs have none."""
     subject = _SUBJECT.search(text.partition("\ndiff --git ")[0])
     if subject is None:
         return Facts(identifier)
@@ -162,9 +165,9 @@ def of_diffs(
     places: Sequence[str] = PLACES,
     asked: Asked = _OF_NEW,
 ) -> Difference:
-    """Return what unified diffs, one after the other, change in ``tree``, on which those of ``base`` are made first.
+    """Return what unified diffs, one after the other, change in ``tree`` after those of ``base``.
 
-    UsageError where the lines of a hunk are not there.
+    Raise UsageError if the lines of a hunk are not in the tree.
     """
     contents: dict[str, bytes | None] = {}
     for text in base:
@@ -184,7 +187,7 @@ def of_diffs(
 def _made(
     tree: Tree, text: str, contents: dict[str, bytes | None], asked: Asked, places: Sequence[str]
 ) -> Iterable[str]:
-    """Make a diff in ``contents``, and return what of it is left out."""
+    """Apply a diff to ``contents``, and return what is left out."""
     left: list[str] = []
 
     def there(file: str) -> bytes | None:
@@ -194,18 +197,16 @@ def _made(
         name = part.new or part.old or ""
         files = [None if each is None else _inside(each, places) for each in (part.old, part.new)]
         if all(file is None for file in files):
-            left.append(f"{_shown(name)}: it is outside the package folder: it is left out.")
+            left.append(f"{_shown(name)}: {_OUTSIDE}")
             continue
         if part.is_binary:
-            left.append(f"{_shown(name)}: it is binary, and no edit says that: it is left out.")
+            left.append(f"{_shown(name)}: it is binary, which no edit can change; left out.")
             continue
         if any(mode.startswith("12") or mode.startswith("16") for mode in part.modes):
-            left.append(
-                f"{_shown(name)}: it is a link or a submodule, and no edit says that: it is left out."
-            )
+            left.append(f"{_shown(name)}: {_NOT_A_FILE}")
             continue
         if set(part.modes) == _PLAIN_MODES:
-            left.append(f"{_shown(name)}: its mode changes, which no edit says.")
+            left.append(f"{_shown(name)}: {_MODE}")
         _make(part, files, there, contents, asked)
     return left
 
@@ -221,18 +222,18 @@ def _make(
     was = there(old) if old is not None else None
     if old is not None and was is None:
         raise UsageError(
-            f"{asked.diff}: {old}: the tree has no such file: name with {asked.tree} the tree that the diff was made "
-            "on."
+            f"{asked.diff}: {old}: no such file in the tree",
+            advice=f"pass the tree that the diff was made on with {asked.tree}",
         )
     if old is None and new is not None and there(new) is not None:
         raise UsageError(
-            f"{asked.diff}: {new}: the diff makes this file, and the tree has one: name another tree with "
-            f"{asked.tree}."
+            f"{asked.diff}: {new}: the diff creates this file, but the tree contains it",
+            advice=f"pass another tree with {asked.tree}",
         )
     try:
         source = (was or b"").decode()
     except UnicodeDecodeError:
-        raise UsageError(f"{old} is not readable as UTF-8: save it as that, and try again.") from None
+        raise UsageError(f"{old} is not UTF-8", advice="save it as UTF-8 and try again") from None
     after = _applied(old or new or "", source, part.hunks, asked).encode()
     if old is not None and (new is None or part.is_renamed) and old != new:
         contents[old] = None
@@ -241,7 +242,7 @@ def _make(
 
 
 def _parts(text: str, asked: Asked) -> Iterator[_Part]:
-    """Yield what a diff says of each file; UsageError where a hunk has fewer lines than it says."""
+    """Yield a diff's section for each file. Raise UsageError if a hunk is incomplete."""
     lines = text.split("\n")
     part: _Part | None = None
     at = 0
@@ -272,7 +273,7 @@ def _parts(text: str, asked: Asked) -> Iterator[_Part]:
 
 
 def _told(part: _Part, line: str) -> None:
-    """Note what a line between a file's name and its first hunk says."""
+    """Read a line between a file's name and its first hunk."""
     if line.startswith("new file mode "):
         part.old = None
         part.modes.append(line.rpartition(" ")[2])
@@ -310,7 +311,9 @@ def _hunk(lines: Sequence[str], at: int, asked: Asked) -> tuple[_Hunk, int]:
     header = lines[at].removesuffix("\r")
     said = _HUNK.match(header)
     if said is None:
-        raise UsageError(f"{asked.diff}: {header!r} is not the head of a hunk: give a unified diff.")
+        raise UsageError(
+            f"{asked.diff}: {header!r} is not the header of a hunk", advice="pass a unified diff"
+        )
     wanted = [1 if said[group] is None else int(said[group]) for group in (2, 4)]
     old: list[str] = []
     new: list[str] = []
@@ -328,7 +331,8 @@ def _hunk(lines: Sequence[str], at: int, asked: Asked) -> tuple[_Hunk, int]:
         at += 1
     if [len(old), len(new)] != wanted:
         raise UsageError(
-            f"{asked.diff}: the hunk {header} has fewer lines than it says: give the diff whole."
+            f"{asked.diff}: the hunk {header} has fewer lines than its header says",
+            advice="pass the complete diff",
         )
     if at < len(lines) and lines[at].startswith(_NO_NEWLINE):
         _without_newline(old, new, lines[at - 1][:1])
@@ -352,8 +356,8 @@ def _applied(file: str, source: str, hunks: Sequence[_Hunk], asked: Asked) -> st
         at = min(_places(lines, old), key=lambda place: abs(place - wanted), default=None) if old else wanted
         if at is None or not 0 <= at <= len(lines):
             raise UsageError(
-                f"{asked.diff}: {file}: the lines of {hunk.header.strip()} are not in the tree: name with {asked.tree} "
-                "the tree that the diff was made on."
+                f"{asked.diff}: {file}: the lines of {hunk.header.strip()} are not in the tree",
+                advice=f"pass the tree that the diff was made on with {asked.tree}",
             )
         lines[at : at + len(old)] = new
         shift += len(new) - len(old)
@@ -361,7 +365,7 @@ def _applied(file: str, source: str, hunks: Sequence[_Hunk], asked: Asked) -> st
 
 
 def _ended(line: str, ends: set[bool]) -> str:
-    """Return a line with the line end of its file, which mail programs and editors change, if all there are alike."""
+    """Return a line with the line end of its file, if that is uniform; mail programs and editors change line ends."""
     if len(ends) != 1 or not line.endswith("\n"):
         return line
     return (
@@ -382,7 +386,9 @@ def _inside(name: str, places: Sequence[str]) -> str | None:
     for place in places:
         if name.startswith(f"{place}/"):
             if any(map(is_unsafe, name.split("/"))):
-                raise UsageError(f"{name!r} leads out of the package: take it out of the change.")
+                raise UsageError(
+                    f"{name!r} leads out of the package", advice="remove this file from the change"
+                )
             return name.removeprefix(f"{place}/")
     return None
 

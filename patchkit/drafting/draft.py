@@ -1,4 +1,4 @@
-"""Edits guessed from two versions of a file by structure; what is not sure is marked to be done by hand."""
+"""Draft edits from the syntax trees of two versions of a file; uncertain parts are marked for completion by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Body = list[ast.stmt]
 _Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 LONG = 8
-"""Lines of a statement, beyond which it rarely stands as it is in other trees."""
+"""The most lines of a statement that other trees are likely to have unchanged."""
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -42,18 +42,18 @@ class _File:
         return source(self.new_lines, node, *others)
 
     def segment(self, node: ast.expr) -> str:
-        """Return the source of an expression of the file after."""
+        """Return the source of an expression in the new version."""
         return ast.get_source_segment(self.after, node) or ast.unparse(node)
 
     def apart(self, *nodes: ast.AST) -> str:
-        """Return statements that come, with the comments and the blank lines above them."""
+        """Return new statements with the comments and blank lines above them."""
         lines = self.new_lines
         first = top = first_line(nodes[0]) - 1
         while top and (not lines[top - 1].strip() or lines[top - 1].lstrip().startswith("#")):
             top -= 1
         indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
         above = lines[top:first]
-        # A comment that stands less deep is that of what is around.
+        # A comment with less indentation belongs to the enclosing block.
         while any(line.strip() and not line.startswith(indent) for line in above):
             above = above[1:]
         blank = next((at for at, line in enumerate(above) if line.strip()), len(above))
@@ -62,7 +62,7 @@ class _File:
 
 
 def draft(name: str, before: str, after: str) -> tuple[Drafted, ...]:
-    """Return the edits by which structure alone makes the second version of a file of its first."""
+    """Return the edits, by structure alone, between two versions of a file."""
     file = _File(name, before, after)
     try:
         _scopes(file, "", parsed(before), parsed(after))
@@ -72,7 +72,7 @@ def draft(name: str, before: str, after: str) -> tuple[Drafted, ...]:
 
 
 def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
-    """Compare what two versions of a module, class or function hold."""
+    """Compare the content of two versions of a module, class or function."""
     at = f"{file.name}::{path}" if path else file.name
     named_old, named_new = _named(old.body), _named(new.body)
     for name, node in named_new.items():
@@ -96,7 +96,7 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
 
 
 def _come(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: ast.stmt) -> None:
-    """Have a definition come, or an assignment to a name, behind the one before it that was there."""
+    """Draft a new definition or assignment, placed after the existing one before it."""
     old, new = scopes
     kind = "module-code" if isinstance(new, ast.Module) else "method" if is_named(node) else "class-attribute"
     place = new.body.index(node)
@@ -129,7 +129,7 @@ def _bound(node: ast.stmt) -> str:
 
 
 def _gone(file: _File, at: str, old: Mapping[str, _Definition], new: Mapping[str, _Definition]) -> None:
-    """Have definitions go; one that stays as it is called shows that the place is the one meant."""
+    """Draft the removal of definitions, each with the header of one that stays as context."""
     stay = [node for name, node in old.items() if name in new and header(node) == header(new[name])]
     for node in (node for name, node in old.items() if name not in new):
         beside = sorted(stay, key=lambda other: abs(other.lineno - node.lineno))
@@ -137,7 +137,13 @@ def _gone(file: _File, at: str, old: Mapping[str, _Definition], new: Mapping[str
             keys = {"find": header(node), "context": [header(beside[0])]}
             file.found.append(Drafted("delete", at, keys))
         else:
-            _rewrite(file, at, [node], [], ("this definition goes, and nothing beside it stays: by hand",))
+            _rewrite(
+                file,
+                at,
+                [node],
+                [],
+                ("this definition is removed, and no definition beside it stays: finish by hand",),
+            )
 
 
 def _without_docstring(body: _Body) -> _Body:
@@ -217,16 +223,16 @@ def _is_empty(body: _Body) -> bool:
 
 
 def _kept(old: _Body, new: _Body) -> list[ast.stmt]:
-    """Return the statements that stay, of the first body."""
+    """Return the statements of the old body that stay."""
     return [node for tag, same, _ in _opcodes(old, new) for node in same if tag == "equal"]
 
 
 def _statements(
     file: _File, at: str, bodies: tuple[_Body, _Body], whole: _Body, around: Sequence[ast.stmt] = ()
 ) -> None:
-    """Compare two bodies statement by statement; go into a compound statement of which only a body differs.
+    """Compare two bodies statement by statement, and the bodies of compound statements that differ only there.
 
-    ``whole`` is the body that they are in, and ``around`` what stays of it.
+    ``whole`` is the body of the scope, and ``around`` are statements of it that stay.
     """
     (old, new), done = bodies, 0
     kept = [*_kept(old, new), *around]
@@ -262,14 +268,14 @@ def _insert(file: _File, at: str, old: _Body, place: int, come: _Body) -> None:
         pair = f"{behind}\n{before}"
         inside = f"{behind}\n{code}\n{before}"
         ways.append(Drafted("rewrite", at, {"find": pair, "code": inside}))
-    # The shorter anchor ties the edit to less.
+    # A shorter anchor matches more trees.
     ways.sort(key=lambda way: (way.kind == "rewrite", len(str(way.keys["find"]).splitlines()) > 1))
     first, *others = ways
     file.found.append(Drafted(first.kind, at, first.keys, (), tuple(others)))
 
 
 def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: _Body) -> None:
-    """Have statements go; what stays nearest to them, and stands once, shows that the place is the one meant."""
+    """Draft the removal of statements, with the nearest unique statement that stays as context."""
     if _is_empty(gone):
         return
     said = [meaning(node) for body in whole for node in ast.walk(body) if isinstance(node, ast.stmt)]
@@ -282,7 +288,13 @@ def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: 
         ),
     )
     if not beside:
-        _rewrite(file, at, gone, [], ("these statements go, and nothing beside them shows where: by hand",))
+        _rewrite(
+            file,
+            at,
+            gone,
+            [],
+            ("these statements are removed, and no unique statement beside them stays: finish by hand",),
+        )
         return
     find = file.old(*gone)
     keys = {"find": find, "context": [file.old(beside[0])]}
@@ -294,19 +306,19 @@ def _rewrite(file: _File, at: str, gone: _Body, come: _Body, todo: tuple[str, ..
     code = file.new(*come) if come else ""
     lines = find.splitlines()
     if come and len(lines) > LONG and 2 * count(lines, code.splitlines()) < len(lines):
-        return  # A long `find` ties the edit to one shape, and a hunk of it does less.
+        return  # A hunk needs fewer lines of the tree than a long `find`.
     todo = (*todo, *_long(find))
     file.found.append(Drafted("rewrite", at, {"find": find, "code": code or "pass"}, todo))
 
 
 def _long(find: str) -> tuple[str, ...]:
     if len(find.splitlines()) > LONG:
-        return ("a long `find` ties the edit to one shape: leave out with `...` what does not matter",)
+        return ("a long `find` matches few trees: replace what does not matter by `...`",)
     return ()
 
 
 def _inner(old: ast.stmt, new: ast.stmt) -> tuple[_Body, _Body] | None:
-    """Return the bodies of two compound statements that differ in one body alone, None for any others."""
+    """Return the bodies of two compound statements that differ in only one body, else None."""
     if type(old) is not type(new) or is_named(old):
         return None
     differing = []
@@ -330,7 +342,7 @@ def _dumped(value: object) -> str:
 
 
 def meaning(node: ast.AST) -> str:
-    """Return what tells a node from one that means something else, which is asked of most nodes more than once."""
+    """Return a digest of a node's meaning. It is stored on the node, since most are compared several times."""
     known: str | None = getattr(node, "said", None)
     if known is None:
         if isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
@@ -357,7 +369,7 @@ def _imported(node: ast.stmt) -> list[str]:
 
 
 def is_named(node: ast.stmt) -> bool:
-    """Tell whether a statement is a definition."""
+    """Return whether a statement is a definition."""
     return isinstance(node, (ast.ClassDef, *_Function))
 
 
@@ -381,11 +393,11 @@ def _with_defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr
 
 
 def first_line(node: ast.AST) -> int:
-    """Return the first line of a statement, from 1, which a decorator may be."""
+    """Return the first line of a statement or its first decorator, from 1."""
     return min(getattr(each, "lineno", 1) for each in (node, *getattr(node, "decorator_list", ())))
 
 
 def source(lines: Sequence[str], *nodes: ast.AST) -> str:
-    """Return statements that stand one behind the other, at the margin."""
+    """Return the source of consecutive statements, without indentation."""
     first, last = first_line(nodes[0]), getattr(nodes[-1], "end_lineno", None)
     return "\n".join(at_the_margin(lines[first - 1 : last]))

@@ -1,4 +1,4 @@
-"""A few of a draft's edits are shown as examples: the place as it was, and what the edit made of it."""
+"""Write examples for some of a draft's edits: a definition before and after the edit."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Edit, Patch
 
 _MOST = 4
-"""Each has to be planned, and checked for undefined names, twice."""
+"""The most examples: each is planned, and checked for undefined names, twice."""
 _LONG = 30
-"""Lines of a definition, beyond which an example shows little."""
+"""The most lines of an example's definition."""
 
 
 def text(patch: Patch, edits: Mapping[str, Drafted], before: Mapping[str, str]) -> str:
-    """Return the ``examples.toml`` of a drafted patch; empty if no edit of it can be shown by itself."""
+    """Return the ``examples.toml`` of a drafted patch; empty if no edit can be shown alone."""
     lines: list[str] = []
     for example in _examples(patch, edits, before):
         lines += ["[[example]]", *(f"{key} = {toml(value)}" for key, value in _said(example)), ""]
@@ -57,7 +57,7 @@ def _examples(
 
 
 def _alone(file: Named, name: str) -> str:
-    """Return a definition inside those that it stands in, and nothing else; empty if it is long."""
+    """Return a definition inside the headers of those that contain it; empty if it is long."""
     start, end = file.spans[name]
     if end - start > _LONG:
         return ""
@@ -77,12 +77,12 @@ def _example(patch: Patch, edit: Edit, draft: Drafted, before: str) -> PatchExam
     alone = msgspec.structs.replace(patch, edits=(edit,), requires=())
     try:
         plan = make_plan(MemoryTree({draft.file: before.encode()}), (alone,))
-    except TreeError:  # A definition in another block is no Python alone.
+    except TreeError:  # A definition in another block, such as `if`, is not valid Python alone.
         return None
     if plan.patches[0].state is not State.PENDING or not plan.changes:
         return None
     return PatchExample(
-        shows=f"{draft.at.partition('::')[2]}, as the change was made.",
+        shows=f"{draft.at.partition('::')[2]}, before and after the change.",
         file=draft.file,
         before=before,
         after=(plan.changes[0].after or b"").decode(),

@@ -1,4 +1,4 @@
-"""What a person made of conflicts becomes a folder that others add to the patches: a further way to find each site."""
+"""Write resolutions of conflicts as a folder of patches that extend the originals: one more variant per site."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Extensions(NamedTuple):
-    """The text of a ``patch.toml`` for each patch, and why each resolution that is in none of them is left out."""
+    """The text of a ``patch.toml`` for each patch, and the reason for each resolution that is left out."""
 
     texts: dict[str, str]
     left: tuple[str, ...]
 
 
 def extensions(resolutions: Iterable[Resolution], patches: PatchSet) -> Extensions:
-    """Return what says the same as the resolutions of the patches at hand."""
+    """Return extensions equivalent to the resolutions of the loaded patches."""
     ways: dict[str, dict[str, list[TargetVariant]]] = {}
     left: list[str] = []
     for each in resolutions:
@@ -46,34 +46,34 @@ def extensions(resolutions: Iterable[Resolution], patches: PatchSet) -> Extensio
 
 
 def _way(patch: Patch | None, resolution: Resolution) -> TargetVariant:
-    """Return a resolution as a way to find its site; ValueError says why it is none."""
+    """Return a resolution as a variant of its edit. Raise ValueError with the reason if that is not possible."""
     kind = next((edit.kind for edit in patch.edits if edit.name == resolution.edit), None) if patch else None
     if patch is None or kind is None:
-        raise ValueError("no patch at hand has that edit")
+        raise ValueError("no loaded patch has that edit")
     found = textwrap.dedent(resolution.found).strip("\n")
     if not found:
-        raise ValueError("what was found there is not known")
+        raise ValueError("the code that was found is not known")
     sign = f"# {marker(patch)}"
     lines = (line for line in resolution.text.splitlines() if not line.strip().startswith(sign))
     code = textwrap.dedent("\n".join(lines)).strip("\n")
     if "$" in found or "$" in code:
-        raise ValueError("a $ in code is a name in a pattern")
+        raise ValueError("the code contains $, which a pattern cannot match")
     way = TargetVariant(find=found, code=_added(kind, found, code))
     if not way.code.strip():
-        raise ValueError("nothing was written")
+        raise ValueError("the resolution adds no code")
     grown(kind, Addition(variants=(way,))).codemod()
     return way
 
 
 def _added(kind: Kind, found: str, code: str) -> str:
-    """Return what an edit writes itself: one that puts statements beside others leaves those as they are."""
+    """Return the code that the edit itself writes, without the statements beside which it is inserted."""
     if isinstance(kind, InsertAfter):
         if not code.startswith(f"{found}\n"):
-            raise ValueError("the edit puts code behind what was found, and that was changed")
+            raise ValueError("the edit inserts code after the found code, which the resolution changes")
         return code.removeprefix(found).strip("\n")
     if isinstance(kind, InsertBefore):
         if not code.endswith(f"\n{found}"):
-            raise ValueError("the edit puts code in front of what was found, and that was changed")
+            raise ValueError("the edit inserts code before the found code, which the resolution changes")
         return code.removesuffix(found).strip("\n")
     return code
 

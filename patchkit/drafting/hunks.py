@@ -1,4 +1,4 @@
-"""What differs between two texts becomes hunks, each in the smallest named place that holds it."""
+"""Draft hunks for the differences between two texts, each in the innermost definition that contains it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _AROUND = (3, 6, 12, 30)
-"""How many lines that stay a hunk has on each side: more only where fewer do not tell its place."""
+"""The numbers of context lines to try: the fewest that make the place unambiguous are used."""
 
 
 _MANY = 40
-"""Runs of lines in one place, beyond which it gets one hunk: to tell each from all others takes too long."""
+"""The most runs of lines in one place that get separate hunks; more would take too long."""
 
 
 @dataclass(frozen=True)
 class _Side:
-    """A scope's lines in one text, as they are at the margin, and the numbers of the first and the last in the file."""
+    """A scope's lines in one text, without indentation, and their range in the file."""
 
     lines: tuple[str, ...]
     start: int
@@ -37,7 +37,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Place:
-    """A scope that both texts have once."""
+    """A scope that exists once in both texts."""
 
     name: str
     old: _Side
@@ -46,14 +46,14 @@ class _Place:
 
 @lru_cache(maxsize=8)
 def parsed(text: str) -> ast.Module:
-    """Return the syntax tree of a text, which several ask for; SyntaxError or ValueError where it is no Python."""
+    """Return a text's syntax tree, cached. Raise SyntaxError or ValueError if it is not Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text)
 
 
 class Named:
-    """The lines of a text, and those of each definition that its dotted name tells from all others."""
+    """The lines of a text, and the range of each definition with a unique dotted name."""
 
     def __init__(self, file: str, text: str) -> None:
         self.lines = tuple(text.split("\n"))
@@ -80,7 +80,7 @@ class Named:
                 del self.spans[name]
 
     def side(self, name: str) -> _Side:
-        """Return a definition, or the whole text if the name is empty."""
+        """Return a definition, or the whole text for an empty name."""
         if name in self._sides:
             return self._sides[name]
         if not name:
@@ -95,17 +95,17 @@ class Named:
         return header(self._nodes[name])
 
     def is_class(self, name: str) -> bool:
-        """Tell whether a definition is a class."""
+        """Return whether a definition is a class."""
         return isinstance(self._nodes[name], ast.ClassDef)
 
     def is_in_a_body(self, name: str) -> bool:
-        """Tell whether a definition stands directly in the body of a class or of the module, in no other block."""
+        """Return whether a definition is directly in the body of a class or the module, in no other block."""
         outer = self._nodes.get(name.rpartition(".")[0])
         column = self._nodes[name].col_offset
         return column == 0 if outer is None else column == outer.body[0].col_offset
 
-    def holding(self, start: int, end: int) -> set[str]:
-        """Return the definitions that a run of lines is in; what comes behind the last line of a block may be, too."""
+    def containing(self, start: int, end: int) -> set[str]:
+        """Return the definitions that contain a run of lines; the lines after a block's last one may belong to it."""
         return {
             name
             for name, (first, last) in self.spans.items()
@@ -115,14 +115,14 @@ class Named:
 
 @lru_cache(maxsize=8)
 def named(file: str, text: str) -> Named:
-    """Return the lines of a text by what they define; several ask for the same ones."""
+    """Return the lines of a text by definition, cached."""
     return Named(file, text)
 
 
 def outlines(file: str, name: str, before: str, after: str) -> list[str]:
-    """Return a definition, or the whole text if there is no name, as it is by itself in two texts that both have it.
+    """Return a definition, or the whole text for an empty name, from two texts that both contain it.
 
-    Definitions in a class or at the margin that both have are a header each, the same in both.
+    The definitions in a class or module that both have are replaced by the same header.
     """
     old, new = named(file, before), named(file, after)
     within = f"{name}." if name else ""
@@ -137,7 +137,7 @@ def outlines(file: str, name: str, before: str, after: str) -> list[str]:
 
 
 def header(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """Return a definition without decorators, and with `...` for its body."""
+    """Return a definition without decorators, and with ``...`` as its body."""
     bare = copy.copy(node)
     bare.decorator_list, bare.body = [], [ast.Expr(ast.Constant(...))]
     return ast.unparse(bare)
@@ -158,12 +158,12 @@ def _outline(side: Named, name: str, both: set[str], first: Named) -> Sequence[s
 
 
 def hunks(file: str, before: str, after: str) -> list[Drafted]:
-    """Return the hunks that make the second text of the first, to be made from top to bottom."""
+    """Return the hunks that turn the first text into the second, to be applied from top to bottom."""
     old, new = named(file, before), named(file, after)
     found = runs(old.lines, new.lines)
     homes = []
     for run in found:
-        names = old.holding(run.start, run.end) & new.holding(run.at, run.to)
+        names = old.containing(run.start, run.end) & new.containing(run.at, run.to)
         homes.append(min(names, key=lambda name: old.spans[name][1] - old.spans[name][0], default=""))
     edits: list[Drafted] = []
     at = 0
@@ -179,18 +179,18 @@ def hunks(file: str, before: str, after: str) -> list[Drafted]:
 
 
 def whole(file: str, before: str, after: str) -> list[Drafted]:
-    """Return one hunk that has all lines of the first text."""
+    """Return one hunk with all lines of the first text."""
     old, new = before.split("\n"), after.split("\n")
     return [Drafted("hunk", file, {"diff": _text(old, new, runs(old, new), 0, len(old))})]
 
 
 def made_file(file: str, after: str) -> Drafted:
-    """Return the hunk that makes a file that is not there."""
+    """Return the hunk that creates a file."""
     return Drafted("hunk", file, {"diff": "\n".join(f"+{line}" for line in after.split("\n"))})
 
 
 def at_the_margin(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a definition without what it is indented by, which lines inside strings do not have."""
+    """Return lines without the indentation of the first one; lines inside strings are unchanged."""
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     inside = _continued(lines) if indent else frozenset()
     return [line if at in inside else line.removeprefix(indent) for at, line in enumerate(lines)]
@@ -204,7 +204,7 @@ _TOKENS = re.compile(
 
 
 def _continued(lines: Sequence[str]) -> frozenset[int]:
-    """Return which lines, from 0, begin inside a string or behind a backslash: their indent is what they say."""
+    """Return the lines, from 0, that start inside a string or after a backslash, whose indentation has meaning."""
     text = "\n".join(lines)
     found: set[int] = set()
     at = line = 0
@@ -230,7 +230,7 @@ def _named(
 
 
 def _in_place(file: str, place: _Place, found: Sequence[Run], limits: tuple[int, int]) -> Iterator[Drafted]:
-    """Yield the hunks of one place, as few runs in each as can be made and found again by themselves."""
+    """Yield the hunks of one place, each with as few runs as can be applied and recognised alone."""
     at = f"{file}::{place.name}" if place.name else file
     left = [_shifted(place, run) for run in found]
     low, high = (min(max(limit - place.old.start, 0), len(place.old.lines)) for limit in limits)
@@ -258,7 +258,7 @@ def _shifted(place: _Place, run: Run) -> Run:
 def _told_apart(
     place: _Place, found: Sequence[Run], limits: tuple[int, int], *, is_certain: bool
 ) -> str | None:
-    """Return a hunk with as many lines around it as tell its place; None if none do, or it leaves no Python."""
+    """Return a hunk with enough context to be unambiguous; None if there is none, or its result is not Python."""
     old, new = place.old.lines, place.new.lines
     made = list(old)
     for run in reversed(found):

@@ -1,4 +1,4 @@
-"""Which lines of a text go, and which come: the fewest that there can be."""
+"""Compute the smallest set of lines that differ between two texts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _MOST = 600
-"""Lines that change, beyond which the fewest take too long to find."""
+"""The most changed lines for which the smallest set is computed."""
 
 
 class Run(NamedTuple):
-    """Lines ``start`` to ``end`` of one text, from 0, the end exclusive, become lines ``at`` to ``to`` of another."""
+    """Lines ``start`` to ``end`` of one text, from 0 and exclusive, become lines ``at`` to ``to`` of another."""
 
     start: int
     end: int
@@ -22,7 +22,7 @@ class Run(NamedTuple):
 
 
 def runs(old: Sequence[str], new: Sequence[str]) -> list[Run]:
-    """Return the runs of lines that change, from top to bottom."""
+    """Return the runs of changed lines, from top to bottom."""
     top = 0
     while top < min(len(old), len(new)) and old[top] == new[top]:
         top += 1
@@ -43,7 +43,7 @@ def runs(old: Sequence[str], new: Sequence[str]) -> list[Run]:
 
 
 def count(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return how many lines go and come."""
+    """Return the number of removed and added lines."""
     return sum(run.end - run.start + run.to - run.at for run in runs(old, new))
 
 
@@ -83,7 +83,7 @@ def _is_down(ends: Mapping[int, int], depth: int, k: int) -> bool:
 
 
 def _trail(old: Sequence[str], new: Sequence[str]) -> list[dict[int, int]] | None:
-    """Return how far each diagonal reaches before each step of Myers's search; None where that takes too many."""
+    """Return how far each diagonal reaches before each step of Myers's search; None if that takes too many steps."""
     ends = {1: 0}
     trail = []
     for depth in range(min(_MOST, len(old) + len(new)) + 1):
@@ -100,9 +100,9 @@ def _trail(old: Sequence[str], new: Sequence[str]) -> list[dict[int, int]] | Non
 
 
 def _slid(old: Sequence[str], new: Sequence[str], run: Run, up: int, down: int) -> Run:
-    """Return a run that only goes or only comes where it begins as a statement of its own does, if it can lie there.
+    """Move a pure insertion or deletion so that it starts where a statement does, if possible.
 
-    It can slide over ``up`` lines above it, and ``down`` lines below.
+    It can move up by ``up`` lines and down by ``down`` lines.
     """
     text, first, last = (new, run.at, run.to) if run.start == run.end else (old, run.start, run.end)
     shifts = [0]
@@ -117,7 +117,7 @@ def _slid(old: Sequence[str], new: Sequence[str], run: Run, up: int, down: int) 
 
 
 def _ease(text: Sequence[str], first: int, last: int) -> tuple[int, int, int]:
-    """Return how unlike a statement of its own a run of lines is."""
+    """Return a key that is small if a run of lines is a statement of its own."""
     lines = [line for line in text[first:last] if line.strip()]
     indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
     inner = min((len(line) - len(line.lstrip()) for line in lines), default=0)

@@ -1,4 +1,4 @@
-"""Of a long statement that changes little, the items that change: arguments, elements, operands, names, parameters."""
+"""Draft edits of single items in a long statement: arguments, elements, operands, imported names, parameters."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _Texts = tuple["Sequence[str]", "Sequence[str]"]
 """The lines of a text before and after."""
 _NAMES = 2
-"""Names that an expression has to have to be found by itself."""
+"""The fewest names with which an expression is unambiguous."""
 _INSIDE = 3
-"""Lines of an item, from which on what changes in it is looked for."""
+"""The fewest lines of an item inside which changes are searched."""
 
 
 def _segment(lines: Sequence[str], node: ast.expr | ast.arg | ast.keyword) -> str:
-    """Return the source of a node, of a text's lines; columns count bytes."""
+    """Return the source of a node; its columns count bytes."""
     end = node.end_lineno or node.lineno
     found = [line.encode() for line in lines[node.lineno - 1 : end]]
     found[-1] = found[-1][: node.end_col_offset]
@@ -30,7 +30,7 @@ def _segment(lines: Sequence[str], node: ast.expr | ast.arg | ast.keyword) -> st
 
 
 class _Item(NamedTuple):
-    """An item of a list: its text, what tells it from others, and its expression where it has one."""
+    """An item of a list: its text, its meaning, and its expression if it has one."""
 
     text: str
     meaning: str
@@ -38,7 +38,7 @@ class _Item(NamedTuple):
 
 
 def changed(at: str, texts: _Texts, old: ast.AST, new: ast.AST) -> list[Drafted] | None:
-    """Return the edits of what changes in a statement of two texts; None if that is more than a few items of lists."""
+    """Return the edits between two versions of a statement; None if more than a few items of lists change."""
     found = _Parts(at, texts).between(old, new, "")
     if (
         found is not None
@@ -55,7 +55,7 @@ def changed(at: str, texts: _Texts, old: ast.AST, new: ast.AST) -> list[Drafted]
 
 
 def parameters(at: str, texts: _Texts, old: ast.arguments, new: ast.arguments) -> Iterator[Drafted]:
-    """Yield the edits of the parameters that come, go or change."""
+    """Yield the edits of added, removed and changed parameters."""
     if meaning(old) == meaning(new):
         return
     finder = _Parts(at, texts)
@@ -64,7 +64,7 @@ def parameters(at: str, texts: _Texts, old: ast.arguments, new: ast.arguments) -
 
 
 def _parameters(text: Sequence[str], arguments: ast.arguments) -> tuple[list[_Item], list[_Item]]:
-    """Return the parameters that may be passed by position, and the others."""
+    """Return the parameters that can be passed by position, and the others."""
     plain = [*arguments.posonlyargs, *arguments.args]
     defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults))
 
@@ -84,14 +84,14 @@ def _parameters(text: Sequence[str], arguments: ast.arguments) -> tuple[list[_It
 
 
 class _Parts:
-    """What changes in expressions of two texts, for edits of one scope."""
+    """Compare expressions of two texts, for edits of one scope."""
 
     def __init__(self, at: str, texts: _Texts) -> None:
         self._at = at
         self._texts = texts
 
     def between(self, old: ast.AST, new: ast.AST, target: str) -> list[Drafted] | None:
-        """Return the edits of the lists in an expression or statement; None where something else changes."""
+        """Return the edits of the lists in an expression or statement; None if something else changes."""
         if meaning(old) == meaning(new):
             return []
         if type(old) is not type(new):
@@ -134,7 +134,7 @@ class _Parts:
     def listed(
         self, kind: str, of: str, one: Sequence[_Item], other: Sequence[_Item]
     ) -> list[Drafted] | None:
-        """Return the edits which make the items of one list of those of another; None if few stay."""
+        """Return the edits between two versions of a list; None if too few items stay."""
         keys = [each.meaning for each in one], [each.meaning for each in other]
         matcher = difflib.SequenceMatcher(None, *keys, autojunk=False)
         if not any(tag == "equal" for tag, *_ in matcher.get_opcodes()) and not of:
@@ -159,7 +159,7 @@ class _Parts:
         return edits
 
     def _inside(self, old: Sequence[_Item], new: Sequence[_Item]) -> list[Drafted] | None:
-        """Return the edits inside of long items, None where one is short or changes otherwise."""
+        """Return the edits inside long items; None if one is short or changes in another way."""
         edits: list[Drafted] = []
         for one, other in zip(old, new, strict=True):
             if one.node is None or other.node is None or one.text.count("\n") < _INSIDE:
@@ -172,7 +172,7 @@ class _Parts:
 
 
 def _list(text: Sequence[str], node: ast.AST) -> tuple[str, str, list[_Item]] | None:
-    """Return of what a node is a list, of which, and its items; None if it is none."""
+    """Return a list's kind, its owner and its items; None if a node is not a list."""
 
     def said(part: ast.expr | ast.keyword, sign: str = "") -> str:
         return sign + _segment(text, part)

@@ -1,6 +1,6 @@
-"""Statements that come, go or change, and comments above those that stay, as edits that their neighbours place.
+"""Draft edits of statements and comments that are placed by their neighbours.
 
-What is drafted here is more than any other kind says; each edit may have further neighbours where it needs them.
+They cover changes that the other kinds cannot express, and have alternatives with more neighbours.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _BODIES = ("body", "orelse", "finalbody")
 
 
 class _Side(NamedTuple):
-    """A block of statements in one of two texts, the text's lines, and the line, from 0, behind the block's header."""
+    """A block of statements in one of two texts, the text's lines, and the line, from 0, after the block's header."""
 
     lines: Sequence[str]
     body: _Body
     top: int
 
     def start(self, at: int) -> int:
-        """Return the line, from 0, at which a statement and what is above it begins."""
+        """Return the line, from 0, at which a statement and the comments above it start."""
         first = first_line(self.body[at]) - 1
         above = (self.body[at - 1].end_lineno or 0) if at else self.top
         while first > above and (
@@ -42,34 +42,34 @@ class _Side(NamedTuple):
         return first
 
     def lead(self, at: int) -> list[str]:
-        """Return the comments and blank lines above a statement, at the margin."""
+        """Return the comments and blank lines above a statement, without indentation."""
         lines = self.lines[self.start(at) : first_line(self.body[at]) - 1]
         column = self.body[at].col_offset
-        # A comment that stands less deep is that of what is around, and one that stands deeper of what is above.
+        # A comment with less indentation belongs to the enclosing block, one with more to the statement above.
         while any(line.strip() and len(line) - len(line.lstrip()) != column for line in lines):
             lines = lines[1:]
         return [line.strip() for line in lines]
 
     def code(self, start: int, end: int, *, is_whole: bool) -> str:
-        """Return statements with the comments above them, and with blank lines above those where it is whole."""
+        """Return statements with the comments above them, with ``is_whole`` also the blank lines above these."""
         lead = self.lead(start)
         while lead and not lead[0] and not is_whole:
             lead.pop(0)
         return "".join(f"{line}\n" for line in lead) + source(self.lines, *self.body[start:end])
 
     def head(self, at: int) -> str:
-        """Return a statement with `...` for its blocks; empty where there is none."""
+        """Return a statement with ``...`` for its blocks; empty if there is none."""
         return _head(self.lines, self.body[at]) if 0 <= at < len(self.body) else ""
 
     def apart(self, at: int) -> int | None:
-        """Return how many blank lines come first above a statement; None where there is none."""
+        """Return the number of blank lines first above a statement; None if there is none."""
         if at >= len(self.body):
             return None
         return next((n for n, line in enumerate(self.lead(at)) if line), len(self.lead(at)))
 
 
 def passages(name: str, before: str, after: str) -> tuple[Drafted, ...]:
-    """Return the edits which make the statements and comments of the second version of a file of its first."""
+    """Return the edits of statements and comments between two versions of a file."""
     try:
         old, new = parsed(before), parsed(after)
     except (SyntaxError, ValueError):
@@ -79,7 +79,7 @@ def passages(name: str, before: str, after: str) -> tuple[Drafted, ...]:
 
 
 def _blocks(file: str, path: str, sides: tuple[_Side, _Side], within: str) -> Iterator[Drafted]:
-    """Compare two versions of a block in a scope; ``within`` is the statement that it belongs to."""
+    """Compare two versions of a block in a scope; ``within`` is the statement that contains it."""
     old, new = sides
     keys = _keys(old.body, new.body)
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
@@ -94,7 +94,7 @@ def _blocks(file: str, path: str, sides: tuple[_Side, _Side], within: str) -> It
 
 
 def _keys(old: _Body, new: _Body) -> tuple[list[str], list[str]]:
-    """Return what tells the statements of two bodies: of what both have once its name."""
+    """Return the keys of the statements of two bodies: the name if it is unique in both, else the meaning."""
     counts = [[name for each in body if (name := _name(each))] for body in (old, new)]
 
     def key(node: ast.stmt) -> str:
@@ -118,7 +118,7 @@ def _name(node: ast.stmt) -> str:
 def _changed(
     file: str, path: str, sides: tuple[_Side, _Side], at: tuple[int, int], within: str
 ) -> Iterator[Drafted]:
-    """Compare two statements of which one takes the place of the other."""
+    """Compare a statement and its replacement."""
     old, new = sides
     before, after = old.body[at[0]], new.body[at[1]]
     if _is_alike(before, after):
@@ -154,7 +154,7 @@ def _have_the_same_blocks(old: ast.stmt, new: ast.stmt) -> bool:
 
 
 def _is_alike(old: ast.stmt, new: ast.stmt) -> bool:
-    """Tell whether two statements differ only in what their blocks hold."""
+    """Return whether two statements differ only inside their blocks."""
     if type(old) is not type(new) or is_named(old) or not hasattr(old, "body"):
         return False
     return _have_the_same_blocks(old, new) and meaning(_without_blocks(old)) == meaning(_without_blocks(new))
@@ -173,11 +173,11 @@ def _kept(
     *,
     is_first: bool = False,
 ) -> Iterator[Drafted]:
-    """Compare what is above a statement that stays, and what its blocks hold."""
+    """Compare the comments above a statement that stays, and its blocks."""
     old, new = sides
     before, after = old.body[at[0]], new.body[at[1]]
     leads = old.lead(at[0]), new.lead(at[1])
-    # The blank lines above what follows an exchange are told with that.
+    # The edit of an exchange includes the blank lines after it.
     is_told = is_first and [line for line in leads[0] if line] == [line for line in leads[1] if line]
     if leads[0] != leads[1] and not is_told and (path or at[0]):
         gone, come = ("".join(f"{line}\n" for line in lead) for lead in leads)
@@ -204,7 +204,7 @@ def _kept(
 
 
 def _inner(before: ast.stmt, after: ast.stmt) -> Iterator[tuple[tuple[_Body, int], tuple[_Body, int]]]:
-    """Yield the blocks of two statements that have the same ones, each with the line behind its header."""
+    """Yield the blocks of two statements with the same blocks, each with the line after its header."""
     for name in _BODIES:
         pair = getattr(before, name, None), getattr(after, name, None)
         if pair[0] and pair[1]:
@@ -214,7 +214,7 @@ def _inner(before: ast.stmt, after: ast.stmt) -> Iterator[tuple[tuple[_Body, int
 
 
 def _top(node: ast.AST, name: str) -> int:
-    """Return the line, from 0, before which nothing above the first statement of a block is."""
+    """Return the first line, from 0, that can be above the first statement of a block."""
     ends = [getattr(node, "lineno", 1)]
     for field, value in ast.iter_fields(node):
         if field == name:
@@ -239,7 +239,7 @@ def _exchanged(
     run: tuple[int, int, int, int],
     within: str,
 ) -> Iterator[Drafted]:
-    """Have statements come in place of others."""
+    """Draft the replacement of statements by others."""
     old, new = sides
     i1, i2, j1, j2 = run
     keys: dict[str, str | int] = {}
@@ -250,11 +250,11 @@ def _exchanged(
     gone = source(old.lines, *old.body[i1:i2]).split("\n") if i1 < i2 else []
     come = source(new.lines, *new.body[j1:j2]).split("\n") if j1 < j2 else []
     if gone and come and len(gone) > LONG and 2 * count(gone, come) < len(gone):
-        return  # A long `find` ties the edit to one shape, and a hunk of it does less.
+        return  # A hunk needs fewer lines of the tree than a long `find`.
     if not path and not i1:
-        return  # What is above the first statement is the module's.
+        return  # Comments above the first statement belong to the module.
     if not i2 and old.body and _is_text(old.body[0]):
-        return  # The wording of a docstring differs between trees; a hunk finds the place by the line above.
+        return  # Docstrings differ between trees; a hunk finds the place by the line above.
     apart = new.apart(j2)
     if apart is not None and apart != old.apart(i2):
         keys["apart"] = apart
@@ -270,7 +270,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _placed(edit: Drafted, side: _Side, run: tuple[int, int], within: str) -> Drafted:
-    """Return an edit with the neighbours that its statements have, and ways to place it with more of them."""
+    """Return an edit with its neighbours, and alternatives with more of them."""
     near = {"behind": side.head(run[0] - 1), "before": side.head(run[1])}
     beside = {**edit.keys, **{key: value for key, value in near.items() if value}}
     ways = [edit.keys, beside] if edit.kind == "comment" else [beside]

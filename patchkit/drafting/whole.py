@@ -1,6 +1,6 @@
-"""A draft is made file by file, and each is proved: its edits are loaded and planned on the file before.
+"""Draft a patch file by file, and check each draft: its edits are loaded and planned on the file.
 
-What the structural edits do not make of it exactly is made by hunks; where even these do not, the file is left out.
+What the structural edits do not reproduce exactly is drafted as hunks; a file for which that fails too is left out.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _FILE = Path(write.FILE)
 
 @collector.paused()
 def drafted(tree: Tree, changes: Sequence[FileDiff], facts: Facts, left_out: Iterable[str] = ()) -> Draft:
-    """Return a patch folder whose edits make ``changes`` of the files before; ``tree`` is what has these.
+    """Return a patch folder whose edits make ``changes``; ``tree`` contains the files before them.
 
-    Of the tree nothing is read but its name and style, and nothing is written. What was ``left_out`` of the changes
-    before stands in the patch with what no edit says.
+    Only the name and style of the tree are read, and nothing is written. ``left_out`` are changes that are already
+    left out; the patch lists them with those that no edit covers.
     """
     edits: list[Drafted] = []
     left = [*left_out]
@@ -84,7 +84,7 @@ def drafted(tree: Tree, changes: Sequence[FileDiff], facts: Facts, left_out: Ite
 
 
 def _is_moved(change: FileDiff, changes: Sequence[FileDiff]) -> bool:
-    """Tell whether half of the lines of a file that goes, or more, come in a file that is new."""
+    """Return whether at least half of a deleted file's lines are in a new file."""
     if change.after is not None or not change.before:
         return False
     lines = set(change.before.split(b"\n"))
@@ -93,25 +93,25 @@ def _is_moved(change: FileDiff, changes: Sequence[FileDiff]) -> bool:
 
 
 def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[Drafted] | str:
-    """Return the edits that make a file's change, or why none do."""
+    """Return the edits that make a file's change, or why there are none."""
     try:
         before, after = (None if text is None else text.decode() for text in (change.before, change.after))
     except UnicodeDecodeError:
-        return "it is binary, or not UTF-8, and no edit says that: it is left out."
+        return "it is binary or not UTF-8, which no edit can change; left out."
     if any(text is not None and "\0" in text for text in (before, after)):
-        return "it is binary, and no edit says that: it is left out."
+        return "it is binary, which no edit can change; left out."
     if any(text is not None and len(text) > MAX_BYTES for text in (before, after)):
-        return "it is too long to be followed: it is left out."
+        return "it is too long; left out."
     if change.file.endswith(".py") and any(
         text is not None and is_deep(text.encode()) for text in (before, after)
     ):
-        return "it nests too deep to be followed: it is left out."
+        return "it is nested too deep; left out."
     if signers((after or "").encode()) - signers((before or "").encode()):
-        return "it has comments that an applied patch has left: draft from a change without them; it is left out."
+        return "it adds comments of an applied patch: draft from a change without them; left out."
     tried: Iterable[list[Drafted]]
     if after is None:
         keys: dict[str, str | list[str]] = {"names": trial.names()}
-        # What a fork changed in a file that is put elsewhere would not be there.
+        # A fork's own changes of a moved file would be lost.
         keys |= {"digest": digest_of(before or "")} if is_moved else {}
         tried = [[Drafted("delete-file", change.file, keys)]]
     elif before is None:
@@ -126,8 +126,8 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[Drafte
             if not reason:
                 return edits
         else:
-            reason = result.reason or "the edits do not make it exactly"
-    return f"{reason}: it is left out."
+            reason = result.reason or "the edits do not reproduce it exactly"
+    return f"{reason}; left out."
 
 
 def _fresh(file: str, after: str) -> Iterable[list[Drafted]]:
@@ -154,9 +154,9 @@ def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[Dr
 
 
 def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list[Drafted], str]:
-    """Return the structural edits that change only what the change does, and what they make of the file.
+    """Return the structural edits that are part of the change, and the file after them.
 
-    What the kinds that say the most of a change leave, those say that put statements and comments beside others.
+    First those of the specific kinds, then those that place statements and comments by their neighbours.
     """
     kept: list[Drafted] = []
     middle = before
@@ -172,7 +172,7 @@ def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list
 
 
 def _right(trial: _Trial, file: str, before: str, after: str, drafts: Sequence[Drafted]) -> list[Drafted]:
-    """Return those edits, tried place by place, which change only what the change does."""
+    """Return the edits, tried place by place, that are part of the change."""
     old, new = hunks.named(file, before), hunks.named(file, after)
     places: dict[str, list[Drafted]] = {}
     for each in drafts:
@@ -187,14 +187,14 @@ def _right(trial: _Trial, file: str, before: str, after: str, drafts: Sequence[D
 
 
 def _is_between(before: str, middle: str, after: str) -> bool:
-    """Tell whether every line that has changed in ``middle`` is one that changes."""
+    """Return whether every line that differs between ``before`` and ``middle`` is part of the change."""
     old, there, new = (text.split("\n") for text in (before, middle, after))
     return count(old, there) + count(there, new) == count(old, new)
 
 
 @dataclass(frozen=True)
 class _Result:
-    """What edits make of a file, without the comments that they leave."""
+    """The result of edits for a file, without the comments that they add."""
 
     content: bytes | None
     states: tuple[State, ...]
@@ -212,7 +212,7 @@ def _told(edit: Drafted) -> str:
 
 
 def _is_written(edit: Drafted, table: Mapping[str, Any]) -> bool:
-    """Tell whether a table says what an edit does; a text of several lines has one more line feed there."""
+    """Return whether a table contains an edit; a text of several lines has one more line feed there."""
     return all(
         table[key] == (list(value) if isinstance(value, (list, tuple)) else value)
         or (isinstance(value, str) and table[key] == f"{value}\n")
@@ -249,7 +249,7 @@ class _Trial:
         return [] if module is None else sorted(bound_names(Scope(module, (), "")))
 
     def _kind(self, edit: Drafted) -> Kind | None:
-        """Return the kind that an edit is; None if it is one that does not load, or was refused before."""
+        """Return an edit's kind; None if it does not load or was rejected before."""
         if _told(edit) in self.refused:
             return None
         key = id(edit)
@@ -272,7 +272,7 @@ class _Trial:
         return patch
 
     def run(self, edits: Sequence[Drafted]) -> _Result:
-        """Return what edits make of the file as it was before."""
+        """Return the result of edits for the original file."""
         if not edits:
             return _Result(self._change.before, ())
         result = self._noted(edits)
@@ -281,7 +281,7 @@ class _Trial:
         return _Result(self._notes.sub(b"", result.content), result.states)
 
     def _noted(self, edits: Sequence[Drafted]) -> _Result:
-        """Return what edits make of the file, with the comments that they leave; they are planned once."""
+        """Return the result of edits with the comments that they add, cached."""
         key = tuple(map(id, edits))
         if key not in self._results:
             self._results[key] = (edits, self._planned(edits, self._change.before))
@@ -296,21 +296,21 @@ class _Trial:
         return _Result(made[0], tuple(status.state for status in plan.patches[0].edits))
 
     def refusal(self, edits: Sequence[Drafted], result: _Result) -> str:
-        """Return why edits that make the change are none for all that: one is not found again, or is not needed."""
+        """Return why edits that make the change cannot be used: one is not recognised afterwards, or not needed."""
         if self._refuse(edits, result, {State.PENDING}):
-            return "some of its edits are there before"
+            return "some of its edits are in place before the change"
         named = write.named(edits)
         written = tomllib.loads(write.text(Facts(self._id), named, ()))["edit"]
         if any(not _is_written(edit, written[name]) for name, edit in named.items()):
-            return "a line of it cannot be written in TOML"
+            return "one of its lines cannot be written in TOML"
         noted = self._noted(edits).content
         again = self._planned(edits, noted)
         if self._refuse(edits, again, {State.APPLIED, State.UPSTREAM}) or again.reason:
-            return "some of its edits are not found again"
+            return "some of its edits are not recognised afterwards"
         return ""
 
     def _refuse(self, edits: Sequence[Drafted], result: _Result, wanted: Container[State]) -> bool:
-        """Tell whether an edit is in no wanted state, and refuse those from now on."""
+        """Return whether an edit is in none of the wanted states, and reject such edits from now on."""
         others = [
             _told(edit) for edit, state in zip(edits, result.states, strict=False) if state not in wanted
         ]
@@ -318,7 +318,7 @@ class _Trial:
         return bool(others)
 
     def part(self, name: str, before: str, after: str) -> _Part | None:
-        """Return a part of the file by itself, before and after; None if it is no Python alone."""
+        """Return a part of the file alone, before and after; None if it is not valid Python alone."""
         try:
             module = cst.parse_module(before)
         except cst.ParserSyntaxError:
@@ -329,9 +329,9 @@ class _Trial:
 
 @dataclass
 class _Part:
-    """A class or function by itself, or what is around all of these, on which edits are tried one by one.
+    """A class or function alone, or the code around them (an empty ``name``), on which edits are tried one by one.
 
-    ``name`` is empty for the latter. The plan of the whole file has the last word on what is tried here.
+    The plan of the whole file decides in the end.
     """
 
     name: str
@@ -342,7 +342,7 @@ class _Part:
     style: Style
 
     def right(self, edits: Sequence[Drafted]) -> list[Drafted]:
-        """Return those edits, each in the first of its ways that does, which change only what the change does."""
+        """Return the edits that are part of the change, each in the first form that works."""
         ways = [[way for way in (edit, *edit.others) if self.kind(way) is not None] for edit in edits]
         first = [each[0] for each in ways if each]
         if self._is_right(first):
@@ -357,12 +357,12 @@ class _Part:
         return kept
 
     def _is_right(self, edits: Sequence[Drafted]) -> bool:
-        """Tell whether all of some edits can be made, and change no line but such as the change does."""
+        """Return whether all of the edits can be made and change only lines of the change."""
         made = self._made(edits) if edits else None
         return made is not None and made != self.before and _is_between(self.before, made, self.after)
 
     def _made(self, edits: Sequence[Drafted]) -> str | None:
-        """Return what edits make of the part; None where one cannot be made, or is not found again."""
+        """Return the result of edits for the part; None if one cannot be made or is not recognised afterwards."""
         module, verbatim = self.module, frozenset[str]()
         for edit in edits:
             kind = self.kind(edit)

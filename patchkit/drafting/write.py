@@ -1,4 +1,4 @@
-"""A draft as a patch folder that loads: what a person still has to do stands in it as ``todo``."""
+"""Write a draft as a patch folder that loads; ``todo`` marks what has to be finished by hand."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def text(facts: Facts, edits: Mapping[str, Drafted], left: Sequence[str]) -> str
     lines = [
         "schema = 1",
         f"id = {toml(facts.id)}",
-        f"title = {toml(title or 'todo: what a server gains')}",
+        f"title = {toml(title or 'todo: what changes')}",
         *([f"upstream = {toml(facts.upstream)}"] if facts.upstream else []),
         *([f"upstream_commit = {toml(facts.upstream_commit)}"] if facts.upstream_commit else []),
         f"why = {toml(facts.why.strip() or 'todo: what was wrong or slow before')}",
-        'risk = "todo: what could go wrong, and who would notice"',
-        'verify = "todo: how one sees that it worked"',
+        'risk = "todo: what could go wrong, and for whom"',
+        'verify = "todo: how to check that it works"',
     ]
     lines += [f"# todo: {' '.join(one.split())}" for one in left]
     for name, edit in edits.items():
@@ -34,7 +34,7 @@ def text(facts: Facts, edits: Mapping[str, Drafted], left: Sequence[str]) -> str
         lines += [f"# todo: {' '.join(one.split())}" for one in edit.todo]
         lines += [
             f'kind = "{edit.kind}"',
-            f"why = {toml(_printable(title) or 'todo: why this line is as it is')}",
+            f"why = {toml(_printable(title) or 'todo: why this edit is needed')}",
             f"at = {toml(edit.at)}",
         ]
         lines += [f"{key} = {toml(value)}" for key, value in edit.keys.items()]
@@ -46,7 +46,7 @@ def _printable(title: str) -> str:
 
 
 def named(edits: Sequence[Drafted]) -> dict[str, Drafted]:
-    """Return each edit by a name of its own."""
+    """Return the edits by unique names."""
     found: dict[str, Drafted] = {}
     for edit in edits:
         place = edit.at.rpartition("/")[2].replace(".py", "", 1).lower()
@@ -60,7 +60,7 @@ def named(edits: Sequence[Drafted]) -> dict[str, Drafted]:
 
 
 def toml(value: str | Sequence[str] | int) -> str:
-    """Return a text, a list of them, a number, or yes or no as TOML has it."""
+    """Return a text, a list of texts, a number or a boolean as TOML."""
     if isinstance(value, int):
         return str(value).lower()
     if not isinstance(value, str):

@@ -1,6 +1,6 @@
-"""What patched sglang code imports at serving time; every ``api_N`` keeps its names and meanings for good.
+"""What patched sglang code imports at serving time; a name of an ``api_N`` never changes its meaning.
 
-A patched tree says ``from patchkit.runtime import api_N``; a runtime too old to have that fails right there.
+A patched tree has ``from patchkit.runtime import api_N``, which raises ImportError in a runtime that is too old.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ def __getattr__(name: str) -> object:
     if name == number or not number.isdigit():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if int(number) <= NEWEST_API:
-        # Python asks here before it looks for a submodule of that name.
+        # Python calls this before it looks for a submodule of that name.
         return importlib.import_module(f"{__name__}.{name}")
     raise ImportError(
-        f"this sglang tree was patched for runtime {name} and the patchkit installed here ends at "
-        f"api_{NEWEST_API}: type `pip install --upgrade 'sglang-patchkit[runtime]'`, or revert the tree."
+        f"this sglang tree was patched for runtime {name}, but the installed patchkit provides only up to "
+        f"api_{NEWEST_API}: run `pip install --upgrade 'sglang-patchkit[runtime]'`, or revert the patches."
     )

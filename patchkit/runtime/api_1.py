@@ -1,4 +1,4 @@
-"""Runtime API 1: every name that a tree patched for it may use."""
+"""Runtime API 1: every name that a tree patched for it can use."""
 
 from __future__ import annotations
 
@@ -192,5 +192,5 @@ __all__ = [
     "with_last_tokens",
 ]
 
-# A server with a switch that nobody has stops here, as it starts.
+# An unknown name in PATCHKIT_DISABLE is an error when the server starts.
 switched_off()

@@ -1,4 +1,4 @@
-"""What a layer's attention hands to its kernel is neither copied nor planned without need."""
+"""Avoid copies and repeated plans in the calls of attention kernels."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from .shapes import FlashAttentionPlans, Layer, ModeBatch
 
 VIEWS, PLAN = "pk-attention-views", "pk-fa3-verify-schedule"
-# A kernel may load so many bytes at once.
+# The bytes that a kernel may load at once.
 _ALIGNMENT = 16
 _PLAN = "patchkit_plan"
-# What sglang's own switches take for no.
+# The values that sglang's own switches read as false.
 _FALSE = {"false", "0", "no", "n"}
 _VERSION = 3
-# The arguments under which a planner that is not told of them splits as the attention kernel does.
+# With other arguments, the planner, which does not get them, might plan other splits than the kernel.
 _KNOWN = {
     "q",
     "k_cache",
@@ -47,7 +47,7 @@ _KNOWN = {
 
 
 def _are_rows(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor is packed rows at one distance, all of which 32-bit offsets reach."""
+    """Return whether a tensor has packed rows with one stride, and 32-bit offsets reach all of it."""
     packed = 1
     for size, stride in zip(reversed(tensor.shape[1:]), reversed(tensor.stride()[1:]), strict=True):
         if size != 1 and stride != packed:
@@ -57,18 +57,18 @@ def _are_rows(tensor: torch.Tensor) -> bool:
 
 
 def in_place(backend: object, rows: torch.Tensor) -> torch.Tensor:
-    """Return ``rows``, shape [tokens, ...], as they lie where Triton's extend kernel addresses them so, else packed.
+    """Return ``rows``, shape [tokens, ...], uncopied where Triton's extend kernel takes them so, else packed.
 
-    A backend that is not the tree's own class may have another kernel. Source: pk-attention-views.
+    The kernel of a backend that is not the tree's own class is unknown. Source: pk-attention-views.
     """
     own = type(backend).__name__ == "TritonAttnBackend" and not disabled(VIEWS)
     return rows if own and _are_rows(rows) else rows.contiguous()
 
 
 def queries(backend: object, rows: torch.Tensor, heads: int, head_dim: int) -> torch.Tensor:
-    """Return queries of one token a row as [tokens, heads, head_dim], without a copy where FlashAttention-3 needs none.
+    """Return queries, one token per row, as [tokens, heads, head_dim], uncopied where FlashAttention-3 allows it.
 
-    Other versions, other classes and rows that are not aligned get packed ones. Source: pk-attention-views.
+    They are packed for other versions, other classes and rows that are not aligned. Source: pk-attention-views.
     """
     if (
         disabled(VIEWS)
@@ -91,14 +91,14 @@ class _Plan(NamedTuple):
 def planned_once(
     backend: FlashAttentionPlans, batch: ModeBatch, layer: Layer, attend: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return ``attend``, FlashAttention-3's kernel, with the plan of a verify that all layers share.
+    """Return ``attend``, FlashAttention-3's kernel, with one plan of a verify for all layers.
 
-    The plan is made by the library's own planner from the arguments of the call, by the first layer of each forward,
-    so that a graph has it among its kernels. What the planner is not told of, such as a window, a mask or another
-    batch than the forward's, is attended to without a plan, and so is everything under data-parallel attention, where
-    upstream met plans that did not fit (24632), and in a tree from before that, which cannot tell. The planner is
-    sgl-kernel's: where the environment's ``SGLANG_USE_SGL_FA3_KERNEL`` has the kernel come from elsewhere, that one
-    plans as it does. Source: pk-fa3-verify-schedule; for a decode, pull request 21104.
+    The first layer of each forward makes the plan, with the library's own planner and the arguments of the call, so
+    that a graph contains the planner's kernels. There is no plan for calls with arguments that the planner does not
+    get, such as a window or a mask, for another batch than the forward's, under data-parallel attention, where
+    upstream found plans that did not fit (24632), and in a tree from before that, which has no setting for it. The
+    planner is sgl-kernel's: if ``SGLANG_USE_SGL_FA3_KERNEL`` in the environment selects another kernel, that one
+    plans itself. Source: pk-fa3-verify-schedule; for a decode, pull request 21104.
     """
     if (
         disabled(PLAN)
@@ -120,7 +120,7 @@ def planned_once(
 
 
 def _is_forward_of(metadata: object, arguments: dict[str, Any]) -> bool:
-    """Tell whether a call is one of those that the forward's metadata describes and the planner knows."""
+    """Return whether a call attends to the batch of the forward's metadata, with arguments that the planner covers."""
     same = all(
         arguments.get(name) is getattr(metadata, field, None)
         for name, field in (
@@ -145,7 +145,7 @@ def _schedule(backend: FlashAttentionPlans, layer: int, arguments: dict[str, Any
     asked = {
         "batch_size": lens.shape[0],
         "max_seqlen_q": arguments["max_seqlen_q"],
-        # What the kernel takes for the longest, which bounds its splits.
+        # The kernel's own bound, from which it derives its splits.
         "max_seqlen_k": table.shape[1] * page_size,
         "num_heads": query.shape[1],
         "num_heads_k": keys.shape[2],
@@ -158,8 +158,8 @@ def _schedule(backend: FlashAttentionPlans, layer: int, arguments: dict[str, Any
     }
     made_for = tuple(asked.values())
     last: _Plan | None = getattr(backend.forward_metadata, _PLAN, None)
-    # Layers follow one another: one that does not begins another forward, such as a capture after its trial runs,
-    # for which the lengths may be others and whose graph has to have the planner among its kernels.
+    # A layer that does not follow the last one starts another forward, such as a capture after its warm-up runs: its
+    # lengths may differ, and its graph must contain the planner's kernels.
     if last is None or layer <= last.layer or last.made_for != made_for:
         offsets = arguments["cu_seqlens_q"]
         schedule = backend._get_scheduler_metadata(**asked, cache_seqlens=lens, cu_seqlens_q=offsets)

@@ -1,4 +1,4 @@
-"""Tensors that are the same in every step are made once, and never while a graph is captured."""
+"""Cache tensors that are the same in every step, and never create them while a graph is captured."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
-# They are kept for good: a graph that was captured with one reads it in every replay.
+# Never freed, since captured graphs read them in every replay.
 _made: dict[Hashable, object] = {}
 
 
 def made_once(
     make: Callable[[int, int, torch.device], Made], rows: int, width: int, device: torch.device
 ) -> Made | None:
-    """Return what ``make`` makes for at least ``rows`` rows, to be read only; None where the caller has to make it.
+    """Return the cached result of ``make`` for at least ``rows`` rows, read only; None if the caller has to make it.
 
-    What a capture makes, each replay would fill again, and it would hold nothing before the first. So it is not made
-    while a graph is captured on a GPU, and not at all on a device of another kind, of which that cannot be asked.
+    A tensor made in a capture would be filled by every replay and be empty before the first. Therefore the result
+    is None while a graph is captured on a GPU, and on other devices than CPU and CUDA, where that is not known.
     """
     if device.type not in {"cpu", "cuda"}:
         return None
-    # Few sizes, so that a server whose batches vary keeps few.
+    # Round up to a power of two, to cache few sizes.
     size = 1 << max(rows - 1, 0).bit_length()
     key = (make, size, width, device)
     if key not in _made:

@@ -1,4 +1,4 @@
-"""Many small copies into a graph's buffers take as few launches as they have pairs of dtypes."""
+"""Copy many small tensors into a graph's buffers with one launch per pair of dtypes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def copy_together(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
     """Copy each pair's second tensor into its first, of the same shape, on the current stream.
 
-    None of the destinations may share memory with another pair's tensors. Pairs of the same two dtypes take one launch
-    on a GPU; what is large is faster alone, by the copy engine. Source: 28465.
+    No destination may share memory with another pair's tensors. On a GPU, pairs of the same two dtypes take one
+    launch; large tensors are copied faster alone. Source: 28465.
     """
     if disabled("28465"):
         for destination, source in copies:

@@ -1,4 +1,4 @@
-"""One answer per server: does any attention backend of a spec-v2 forward read the lengths' CPU mirror?"""
+"""Decide once per server whether an attention backend of a spec-v2 forward reads the CPU mirror."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from .shapes import Worker
 
 UNDECLARED = object()
-"""Stands for the backends that a worker does not name; like every undeclared one it needs the mirror."""
+"""In place of the backends of a worker that does not name them; counts as one that needs the mirror."""
 
-# What a backend that answers for others calls them.
+# The attributes in which wrappers keep their backends.
 _SIDES = ("prefill_backend", "decode_backend", "full_attn_backend", "linear_attn_backend")
 
-# Classes whose flag is a constant: who turns the patch that set it off has it read as before.
+# Classes whose flag is constant, and the patch that set it: with the patch disabled, they need the mirror.
 _OPTED_OUT_BY = {
     "DeepseekSparseAttnBackend": "29413",
     "DeepseekSparseAttnMultiStepBackend": "29413",
@@ -36,14 +36,14 @@ _OPTED_OUT_BY = {
 
 
 def decide_needs_cpu_seq_lens(server_args: object, attn_backends: Iterable[object]) -> bool:
-    """Tell whether ``seq_lens_cpu`` and ``seq_lens_sum`` have to be kept.
+    """Return whether the server must keep ``seq_lens_cpu`` and ``seq_lens_sum``.
 
-    The answer is the OR of the backends' ``needs_cpu_seq_lens``; a backend without that flag counts as True and a
-    None slot is ignored. Two-batch overlap and piecewise CUDA graphs read the mirror outside of any backend, so
-    they force True, and so does a server that has no such setting. Source: pull requests 26128 and 26738.
+    True if ``needs_cpu_seq_lens`` of any backend is True or missing; None entries are ignored. Two-batch overlap
+    and piecewise CUDA graphs read the mirror outside of the backends and force True, also where a server lacks
+    these settings. Source: pull requests 26128 and 26738.
     """
     kept = _decided(_readers(server_args, attn_backends, piecewise=True))
-    # Said once more: `patchkit audit` reads here which settings keep the mirror.
+    # Repeated for `patchkit audit`, which reads here which settings keep the mirror.
     if getattr(server_args, "enable_two_batch_overlap", True):
         return True
     if not getattr(server_args, "disable_piecewise_cuda_graph", False):
@@ -52,10 +52,10 @@ def decide_needs_cpu_seq_lens(server_args: object, attn_backends: Iterable[objec
 
 
 def decide_with_piecewise_graphs(server_args: object, attn_backends: Iterable[object]) -> bool:
-    """Tell the same, with piecewise CUDA graphs running prefills alone, so that they force nothing.
+    """Return the same where piecewise CUDA graphs run only prefills and therefore force nothing.
 
-    N-gram speculation does: its verify sizes a full mask from the mirror, whatever the backend. Breakable graphs do,
-    since a draft may have them and run its draft-extend in them. Source: 28633.
+    N-gram speculation forces True, since its verify sizes a full mask from the mirror with any backend. So do
+    breakable graphs, in which a draft may run its draft-extend. Source: 28633.
     """
     return _decided(_readers(server_args, attn_backends, piecewise=disabled("28633")))
 
@@ -67,7 +67,7 @@ def _decided(readers: Iterator[str]) -> bool:
 
 
 def _readers(server_args: object, attn_backends: Iterable[object], *, piecewise: bool) -> Iterator[str]:
-    """Yield who reads the mirror, or may: settings first, then backends."""
+    """Yield the settings, then the backends, that read the mirror or may read it."""
     if disabled("26128"):
         yield f"{VARIABLE}=26128"
     if getattr(server_args, "enable_two_batch_overlap", True):
@@ -80,11 +80,11 @@ def _readers(server_args: object, attn_backends: Iterable[object], *, piecewise:
         yield "n-gram speculation"
     for backend in attn_backends:
         if backend is not None and _reads(backend):
-            yield "backends that are not named" if backend is UNDECLARED else type(backend).__name__
+            yield "undeclared backends" if backend is UNDECLARED else type(backend).__name__
 
 
 def _captures_piecewise(server_args: object) -> bool:
-    """Tell whether a server captures piecewise graphs, by the setting of its time; without one, yes."""
+    """Return whether a server captures piecewise graphs, by whichever setting it has; True without one."""
     config = getattr(server_args, "cuda_graph_config", None)
     if config is not None:
         return "piecewise" in str(config.prefill.backend).lower()
@@ -102,12 +102,12 @@ def _reads(backend: object) -> bool:
 
 
 def spec_v2_backends(draft_worker: object, target_worker: Worker) -> tuple[object, ...]:
-    """Return the backends that a server's forwards touch, for the decision.
+    """Return the backends that a server's forwards use, for the decision.
 
-    Without a draft worker that is the target's. A draft worker that does not say (``spec_v2_attn_backends``) counts
-    as one that needs the mirror, and so does one with a plan stream: what is prepared there reads lengths that only
-    the host's wait for the mirror may order. Source: pull request 26128, which took a silent worker's target
-    backend for its word.
+    Without a draft worker, that is the target's. ``UNDECLARED`` stands for the backends of a draft worker without
+    ``spec_v2_attn_backends``, and of one with a plan stream: the lengths that are read on that stream may be
+    ordered only by the host's wait for the mirror. Source: pull request 26128, which used the target's backend for
+    workers without the attribute.
     """
     if draft_worker is None:
         return (target_worker.model_runner.attn_backend,)

@@ -1,4 +1,4 @@
-"""A draft tree of one branch is a chain: its tokens need no probabilities, no sort and no search for parents."""
+"""Draft a tree of one branch, a chain, without probabilities, sort or search for parents."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .constants import made_once
 from .switches import disabled
 
 Tree = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-# Scores, tokens, hidden states, and the scores of the branches so far: none before the first step.
+# Scores, tokens, hidden states, and the scores of the branches so far, None before the first step.
 Drafted = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 Selected = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor, Sequence[torch.Tensor]]
 
 
 class _Chain(NamedTuple):
-    """What all chains of so many steps have in common, a row a request: read only, and kept for graphs that read it."""
+    """The tensors that all chains of one number of steps share, one row per request; read only."""
 
-    # int64, shape [rows, steps + 1]: -1, 0, 1, …, as the steps' parents follow each other.
+    # int64, shape [rows, steps + 1]: -1, 0, 1, …, the parents of all steps.
     parents_by_step: torch.Tensor
-    # int64, shape [rows, steps], none for a single step: the parents of all steps but the last.
+    # int64, shape [rows, steps], [rows, 0] for a single step: the parents of all steps but the last.
     parents: torch.Tensor
     # int64, shape [rows, steps]: 0, 1, 2, …
     order: torch.Tensor
@@ -34,7 +34,7 @@ def _make(rows: int, steps: int, device: torch.device) -> _Chain:
 
 
 class _Shape(NamedTuple):
-    """What a worker drafts: branches a step, steps, and the tokens that it hands to the verify."""
+    """The shape of a draft: branches per step, steps, and tokens passed to the verify."""
 
     topk: int
     steps: int
@@ -42,7 +42,7 @@ class _Shape(NamedTuple):
 
 
 def _chain(patch: str, shape: _Shape, rows: int, device: torch.device) -> _Chain | None:
-    """Return the chain that a draft of this shape is, None where it is none or ``patch`` is off."""
+    """Return the chain for a draft of this shape; None if it is not a chain or ``patch`` is disabled."""
     if shape.topk != 1 or shape.tokens != shape.steps + 1 or rows == 0 or disabled(patch):
         return None
     return made_once(_make, rows, shape.steps, device)
@@ -55,10 +55,11 @@ def _ones(rows: int, width: int, device: torch.device) -> torch.Tensor:
 def draft_top_k(
     logits: torch.Tensor, topk: int, fast_topk: Callable[..., tuple[torch.Tensor, torch.Tensor]]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return scores (float32) and tokens (int64), of shape [rows, topk], for ``logits`` of shape [rows, vocabulary].
+    """Return scores (float32) and tokens (int64), shape [rows, topk], for ``logits`` of shape [rows, vocabulary].
 
-    Of one branch the score decides nothing, so that it is 1 and the token the likeliest, without a softmax over the
-    vocabulary; not on ROCm, whose argmax breaks ties otherwise. ``fast_topk`` is the tree's own. Source: 26235, 26397.
+    For a top-k of 1 no score is used: scores are 1, and the token is the argmax, without a softmax over the
+    vocabulary. Not on ROCm, whose argmax breaks ties differently. ``fast_topk`` is the tree's own. Source: 26235,
+    26397.
     """
     if topk != 1 or torch.version.hip is not None or disabled("26397"):
         return fast_topk(torch.softmax(logits, dim=-1), topk, dim=-1)
@@ -70,12 +71,12 @@ def draft_top_k(
 def pass_draft_tokens(
     shape: tuple[int, int, int], select: Callable[..., Selected], step: int, drafted: Drafted
 ) -> Selected:
-    """Return the next step's input tokens, hidden states and scores, and this one's scores, tokens and parents.
+    """Return the next step's input tokens, hidden states and scores, and this step's scores, tokens and parents.
 
-    ``shape`` is the worker's top-k, steps and draft tokens. ``select`` is the tree's own function for what is asked
-    here, and ``drafted`` its further arguments: scores and tokens of shape [rows, top-k], hidden states of shape
-    [rows, …], all on the device, and the scores of the branches so far. A chain has nothing to select: its tensors are
-    handed on as they are. Source: 30947.
+    ``shape`` is the worker's top-k, steps and draft tokens. ``select`` is the tree's own function for this, and
+    ``drafted`` its further arguments: scores and tokens of shape [rows, top-k], hidden states of shape [rows, …],
+    all on the device, and the scores of the branches so far. A chain needs no selection: its tensors are returned
+    unchanged. Source: 30947.
     """
     scores, tokens, hidden_states, sums = drafted
     rows = tokens.shape[0]
@@ -88,10 +89,10 @@ def pass_draft_tokens(
 
 
 def draft_chain(shape: tuple[int, int, int], tokens: Sequence[torch.Tensor]) -> Tree | None:
-    """Return parents, order and tokens of a draft of one branch, None for any other: the caller then sorts its tree.
+    """Return parents, order and tokens of a draft of one branch; None for other drafts, which the caller sorts.
 
-    ``shape`` is the worker's top-k, steps and draft tokens; ``tokens`` are those of each step, int64, shape [rows, 1].
-    Parents and order are the same in every batch: they were made before, and must not be written to. Source: 26424.
+    ``shape`` is the worker's top-k, steps and draft tokens; ``tokens`` are those of each step, int64, shape [rows,
+    1]. Parents and order are shared by all batches and must not be written to. Source: 26424.
     """
     rows, device = tokens[0].shape[0], tokens[0].device
     chain = _chain("26424", _Shape(*shape), rows, device) if len(tokens) == shape[1] else None

@@ -1,4 +1,4 @@
-"""One answer per worker: is its v2 draft-extend captured in a graph?"""
+"""Decide for each worker whether its v2 draft-extend is captured in a graph."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .switches import disabled
 if TYPE_CHECKING:
     from .shapes import DraftWorker
 
-# What sglang's own switches take for yes.
+# The values that sglang's own switches read as true.
 _TRUE = {"true", "1", "yes", "y"}
 
 
 def graphs_draft_extend(
     worker: DraftWorker, listed: object, *, on_cuda: bool, flashinfer_tokens: int | None = None
 ) -> bool:
-    """Tell whether a v2 worker captures its draft-extend in a graph.
+    """Return whether a v2 worker captures its draft-extend in a graph.
 
-    ``listed`` is what the tree's own list of backends says. On CUDA there is a graph as well for FlashAttention-3,
-    for DeepSeek Sparse Attention where its replay has a fixed shape and, where ``flashinfer_tokens`` says how many
-    tokens of a request the tree's runner captures, for FlashInfer, if the backend is of the plain kind whose tokens
-    are known. A draft over a part of the vocabulary (a token map) has none: the runner's logits are as wide as the
-    whole. The environment's ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` keeps every backend's out. Source: pull
+    ``listed`` is whether the tree's own list of backends has the worker's. On CUDA there are also graphs for plain
+    FlashAttention-3, for DeepSeek Sparse Attention if its replay has a fixed shape and, if ``flashinfer_tokens``,
+    the tokens per request that the tree's runner captures, are the worker's, for plain FlashInfer. A draft over a
+    part of the vocabulary (a token map) has no graph, since the runner's logits cover all of it.
+    ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` in the environment disables the graphs of all backends. Source: pull
     requests 28782, 29413 and 30944.
     """
     if os.environ.get("SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH", "").lower() in _TRUE:
@@ -38,7 +38,7 @@ def graphs_draft_extend(
         return True
     if sparse_attention.graphs_sparse_draft_extend(backend):
         return True
-    # A batch of another width than the graph's would not fit into its buffers.
+    # A batch of another width would not fit into the graph's buffers.
     if disabled("28782") or flashinfer_tokens != worker.speculative_num_draft_tokens:
         return False
     return flashinfer.prepare_draft_extend(backend, flashinfer_tokens)

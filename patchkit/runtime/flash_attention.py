@@ -1,4 +1,4 @@
-"""A FlashAttention backend says for itself whether it reads the mirror."""
+"""Decide for each FlashAttention backend whether it reads the mirror."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .shapes import FlashAttention, MultiStepDraft
 
 _CLASS = "FlashAttentionBackend"
-# What a backend has where its metadata is made in a way that backends.flash_attention does not know.
+# Features with metadata that backends.flash_attention does not fill.
 _UNLIKE = (
     "use_mla",
     "use_sliding_window_kv_pool",
@@ -21,19 +21,19 @@ _UNLIKE = (
     "is_encoder_decoder",
     "is_prefill_aware_swa",
 )
-# What has lengths or a page table that the host sizes, whatever the tree.
+# Features whose lengths or page table are sized on the host in every tree.
 _SIZED_BY_HOST = ("is_encoder_decoder", "is_prefill_aware_swa")
 _WHOLE = "29343"
 _VERSION = 3
 
 
 def is_flash_attention(backend: object) -> TypeGuard[FlashAttention]:
-    """Tell whether a backend is FlashAttention's own, of whatever version and model, and not a subclass."""
+    """Return whether a backend is the tree's FlashAttention class, of any version and model, not a subclass."""
     return type(backend).__name__ == _CLASS
 
 
 def is_plain(backend: object) -> bool:
-    """Tell whether a backend is version 3 on multi-head attention over one pool, with a top-k of at most 1."""
+    """Return whether a backend is version 3, on multi-head attention with one KV pool, and a top-k of at most 1."""
     return (
         is_flash_attention(backend)
         and getattr(backend, "fa_impl_ver", None) == _VERSION
@@ -43,22 +43,23 @@ def is_plain(backend: object) -> bool:
 
 
 def flash_attention_needs_mirror(backend: object) -> bool:
-    """Tell whether this FlashAttention backend reads the host's lengths.
+    """Return whether this FlashAttention backend reads the mirror.
 
-    It does not where its metadata is known to come from device lengths alone: the version 3 kernels on multi-head
-    attention over one pool, with a top-k of at most 1. Multi-latent, sliding-window, local and cross attention, the
-    version 4 kernels, a larger top-k and a subclass, whose overrides nobody has looked at, keep the mirror.
-    Source: pull requests 29343, 29589 and 31364.
+    It does not if all of its metadata is known to come from lengths on the device: the version 3 kernels on
+    multi-head attention with one KV pool and a top-k of at most 1. Multi-latent, sliding-window, local and cross
+    attention, the version 4 kernels, a larger top-k and subclasses need the mirror. Source: pull requests 29343,
+    29589 and 31364.
     """
     return disabled("31364") or not is_plain(backend)
 
 
 def flash_attention_whole_needs_mirror(backend: object) -> bool:
-    """Tell the same in a tree that has 29343 as well.
+    """Return the same in a tree with 29343.
 
-    There multi-latent, sliding-window and local attention, the version 4 kernels and a top-k above 1 go without it too.
-    Cross attention, a window that knows its prefill, version 4 on multi-latent attention, which no kernel has, a
-    top-k above 1 with windows, chunks or version 4, and a subclass keep it. Source: pull requests 29343 and 29589.
+    There multi-latent, sliding-window and local attention, the version 4 kernels and a top-k above 1 do not need
+    the mirror either. Cross attention, a prefill-aware window, version 4 on multi-latent attention, for which there
+    is no kernel, a top-k above 1 with windows, chunks or version 4, and subclasses do. Source: pull requests 29343
+    and 29589.
     """
     if disabled(_WHOLE):
         return flash_attention_needs_mirror(backend)
@@ -66,7 +67,7 @@ def flash_attention_whole_needs_mirror(backend: object) -> bool:
 
 
 def _is_filled(backend: object) -> bool:
-    """Tell whether ``backends.flash_attention`` fills the metadata of a backend's graphs."""
+    """Return whether ``backends.flash_attention`` fills the metadata of a backend's graphs."""
     return (
         is_flash_attention(backend)
         and getattr(backend, "fa_impl_ver", None) in {3, 4}
@@ -77,7 +78,7 @@ def _is_filled(backend: object) -> bool:
 
 
 def _attends_to_branches(backend: object) -> bool:
-    """Tell whether a backend's branches are planned by ``backends.flash_branches``, windows of which nothing knows."""
+    """Return whether ``backends.flash_branches`` plans a backend's branches: version 3, without windows."""
     windows = ("has_swa", "use_sliding_window_kv_pool", "has_local_attention")
     return getattr(backend, "fa_impl_ver", None) == _VERSION and not any(
         getattr(backend, name, False) for name in windows
@@ -85,7 +86,7 @@ def _attends_to_branches(backend: object) -> bool:
 
 
 def reads_tree_alone(backend: object) -> bool:
-    """Tell whether a verify of a top-k above 1 reads of its mask only what is over the draft tokens. Source: 29343."""
+    """Return whether a verify with a top-k above 1 reads only the mask's part over the draft tokens. Source: 29343."""
     return (
         is_flash_attention(backend)
         and backend.topk > 1
@@ -95,10 +96,11 @@ def reads_tree_alone(backend: object) -> bool:
 
 
 def graphs_flash_draft_extend(backend: object) -> bool:
-    """Tell whether a v2 draft-extend of this backend may be captured in a graph.
+    """Return whether a v2 draft-extend of this backend can be captured in a graph.
 
-    It may on a plain backend and, where 29343 has it go without the mirror, on every one of version 3 whose keys lie in
-    a single pool: where a second pool's keys are written is set for each forward, and a capture would keep it.
+    It can on a plain backend and, with 29343, on every version 3 backend that does without the mirror and has a
+    single KV pool: where the keys of a second pool are written is set for each forward, and a capture would keep
+    the first one.
     """
     if is_plain(backend):
         return True
@@ -115,5 +117,5 @@ def graphs_flash_draft_extend(backend: object) -> bool:
 
 
 def flash_attention_steps_need_mirror(draft: MultiStepDraft) -> bool:
-    """Tell whether a step of a multi-step FlashAttention draft reads the host's lengths. Source: 31364."""
+    """Return whether a step of a multi-step FlashAttention draft reads the mirror. Source: 31364."""
     return any(step.needs_cpu_seq_lens for step in draft.attn_backends)

@@ -1,4 +1,4 @@
-"""FlashInfer's v2 draft-extend is planned for its CUDA graph: a causal prefill over each request's whole sequence."""
+"""Plan FlashInfer's v2 draft-extend for its CUDA graph, as a causal prefill over each request's whole sequence."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _CLASS = "FlashInferAttnBackend"
 _GRAPHS = "patchkit_draft_extend_graphs"
-# What a backend has where its draft-extend is planned in a way that this module does not know: two wrappers for
-# windows or an encoder, splits pinned for deterministic sums, positions that the graph's runner does not copy.
+# Features whose draft-extend this module cannot plan: two wrappers for windows or an encoder, splits pinned for
+# deterministic sums, positions that the graph's runner does not copy.
 _UNLIKE = (
     "dispatch_reason",
     "use_sliding_window_kv_pool",
@@ -30,21 +30,21 @@ _UNLIKE = (
 )
 
 
-# The verify of workers whose mirror is known to be the lengths themselves. DFLASH hands on a bound, which may well be
-# the lengths when the plans are compared.
+# The verify of workers whose mirror has exact lengths. DFLASH's is a bound, which may happen to be exact when the plans
+# are compared.
 _EXACT = "EAGLE_VERIFY"
 
 
 @dataclass
 class _Graphs:
-    """The graphs' wrappers of one backend, by their number of requests, each of ``tokens`` tokens a request."""
+    """The wrappers of one backend's graphs, by number of requests; each request has ``tokens`` tokens."""
 
     tokens: int
     wrappers: dict[int, object] = field(default_factory=dict)
 
 
 def _is_plain(backend: object) -> TypeGuard[FlashInfer]:
-    """Tell whether a backend is the tree's own class with one wrapper, planned by the kernels of version 2."""
+    """Return whether a backend is the tree's own class with one wrapper, planned by FlashInfer's version 2 kernels."""
     return (
         type(backend).__name__ == _CLASS
         and getattr(backend, "num_wrappers", None) == 1
@@ -54,7 +54,7 @@ def _is_plain(backend: object) -> TypeGuard[FlashInfer]:
 
 
 def prepare_draft_extend(backend: object, tokens: int) -> bool:
-    """Let a backend take draft-extend graphs of ``tokens`` tokens a request, and tell whether it does."""
+    """Prepare a backend for draft-extend graphs of ``tokens`` tokens per request; return whether that is possible."""
     if not _is_plain(backend):
         return False
     setattr(backend, _GRAPHS, _Graphs(tokens))
@@ -62,7 +62,7 @@ def prepare_draft_extend(backend: object, tokens: int) -> bool:
 
 
 def _graphs(backend: FlashInfer, forward_mode: Mode) -> _Graphs | None:
-    """Return the graphs that a forward of this mode is of, None where it is the tree's own affair."""
+    """Return the graphs for a forward of this mode, or None if the tree plans it."""
     graphs: _Graphs | None = getattr(backend, _GRAPHS, None)
     return graphs if forward_mode.is_draft_extend_v2() else None
 
@@ -77,10 +77,11 @@ def capture_flashinfer_draft_extend(
     make_wrapper: Callable[..., object],
     make_metadata: Callable[[list[object], bool, bool], object],
 ) -> bool:
-    """Plan the capture of a draft-extend graph of ``size`` requests, and tell whether that was done.
+    """Plan the capture of a draft-extend graph of ``size`` requests; return False if the tree has to.
 
-    ``req_pool_indices`` and ``seq_lens``: integer, [>= size], on the device, the latter with what the step writes.
-    ``make_wrapper`` and ``make_metadata`` are FlashInfer's and the tree's own classes. Source: pull request 28782.
+    ``req_pool_indices`` and ``seq_lens``: integer, [>= size], on the device; lengths include the tokens of the
+    step. ``make_wrapper`` and ``make_metadata`` are FlashInfer's and the tree's own classes. Source: pull request
+    28782.
     """
     graphs = _graphs(backend, forward_mode)
     if graphs is None:
@@ -113,12 +114,12 @@ def replay_flashinfer_draft_extend(
     seq_lens_sum: int | None,
     from_host: bool = False,
 ) -> bool:
-    """Plan the replay of a draft-extend graph of ``size`` requests, and tell whether that was done.
+    """Plan the replay of a draft-extend graph of ``size`` requests; return False if the tree has to.
 
-    ``req_pool_indices`` and ``seq_lens`` as in the capture, padding included; ``seq_lens_cpu`` (integer, [>= size],
-    CPU) and ``seq_lens_sum`` mirror the latter. FlashInfer copies the layout of its queries and keys to the host to
-    plan, three times, and the host waits for each. ``from_host`` has it planned from the mirror, if that adds up to
-    the sum and the plan is known to be the same. Source: pull requests 28782 and 28854.
+    ``req_pool_indices`` and ``seq_lens`` as in the capture, with padding; ``seq_lens_cpu`` (integer, [>= size],
+    CPU) and ``seq_lens_sum`` are the latter's mirror. FlashInfer's planner copies three tensors to the host, which
+    waits for each. With ``from_host`` it plans from the mirror instead, if that adds up to the sum and the plan is
+    known to be the same. Source: pull requests 28782 and 28854.
     """
     graphs = _graphs(backend, forward_mode)
     if graphs is None:
@@ -127,11 +128,11 @@ def replay_flashinfer_draft_extend(
     mirror = None if seq_lens_cpu is None else seq_lens_cpu[:size]
     layout = None
     if seq_lens_sum is None:
-        # Nobody keeps the mirror, and what is handed on may be an earlier batch's.
+        # Without a sum the mirror is not kept, and its tensor may be an earlier batch's.
         mirror, seq_lens_sum = None, int(lens.sum())
     elif from_host and not disabled("28854") and mirror is not None and int(mirror.sum()) == seq_lens_sum:
         each = torch.ones(size, dtype=torch.int32)
-        # A page is a token, so that the last one is full.
+        # With a page size of 1, the last page is full.
         layout = Layout(ends(each * graphs.tokens), ends(mirror), each)
     planner = HostPlanner(graphs.wrappers[size], layout)
     _plan(backend, planner, rows, lens, mirror=mirror, total=seq_lens_sum, tokens=graphs.tokens)
@@ -148,7 +149,7 @@ def _plan(
     total: int,
     tokens: int,
 ) -> None:
-    """Have the tree plan an extend by ``tokens`` tokens of every request."""
+    """Let the tree plan an extend by ``tokens`` tokens of each request."""
     backend.indices_updater_prefill.update(
         rows,
         lens,
@@ -171,11 +172,11 @@ def plan_verify_from_host(
     seq_lens_sum: int | None,
     size: int,
 ) -> object:
-    """Return what plans in a multi-latent ``wrapper``'s place for a graph of ``size`` requests.
+    """Return the planner to use instead of a multi-latent ``wrapper`` for a graph of ``size`` requests.
 
-    A target verify of EAGLE's is planned from the mirror (``seq_lens_cpu``, integer, [>= size], CPU, without what is
-    verified), if that adds up to ``seq_lens_sum`` and the plan is known to be the same. Another worker's mirror may be
-    a bound of its lengths. Source: pull request 27689.
+    It plans a target verify of EAGLE from the mirror (``seq_lens_cpu``, integer, [>= size], CPU, without the tokens
+    to verify), if that adds up to ``seq_lens_sum`` and the plan is known to be the same. The mirror of other
+    workers may be a bound. Source: pull request 27689.
     """
     if disabled("27689"):
         return wrapper
@@ -193,9 +194,9 @@ def plan_verify_from_host(
 
 
 def plan_extend_from_host(wrapper: object, forward_batch: PlannedExtend) -> object:
-    """Return what plans in a multi-latent ``wrapper``'s place for an extend.
+    """Return the planner to use instead of a multi-latent ``wrapper`` for an extend.
 
-    A v2 draft-extend without a graph is planned from the mirror, if that adds up to the batch's sum and the plan is
+    It plans a v2 draft-extend without a graph from the mirror, if that adds up to the batch's sum and the plan is
     known to be the same. Source: pull request 27689.
     """
     if disabled("27689"):
@@ -210,14 +211,14 @@ def plan_extend_from_host(wrapper: object, forward_batch: PlannedExtend) -> obje
         and len(tokens) == mirror.shape[0]
     ):
         written = torch.tensor(tokens)
-        # An extend that starts before its request does is shorter than it says.
+        # An extend of more tokens than the request has is shorter than its nominal length.
         if batch.extend_prefix_lens_cpu == (mirror - written).tolist():
             layout = _layout(mirror, total, written, written=0)
     return HostPlanner(wrapper, layout)
 
 
 def _layout(mirror: torch.Tensor, total: int, tokens: torch.Tensor, *, written: int) -> Layout | None:
-    """Return the layout of requests that write ``tokens``, ``written`` beyond their length; None if it is unlikely."""
+    """Return the layout of requests that write ``tokens``, ``written`` of these beyond the mirror; None if in doubt."""
     if int(mirror.sum()) != total or tokens.shape != mirror.shape:
         return None
     lens = (mirror + written).to(torch.int32)

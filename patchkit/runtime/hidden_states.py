@@ -1,4 +1,4 @@
-"""A request is returned its own rows of a verify's hidden states, one for each token that it accepted."""
+"""Return each request its own rows of a verify's hidden states, one per accepted token."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def hidden_states_of(
     result: object,
     processor: ResultProcessor,
 ) -> list[list[float]]:
-    """Return the states of the tokens that the batch's ``request``-th request ``accepted``, one for each.
+    """Return the states of the tokens that the batch's ``request``-th request ``accepted``, one per token.
 
-    ``states``: shape [batch, hidden] for a decode, where ``accepted`` is a token; [batch x draft tokens, hidden] for a
-    verify, where it is several. ``result`` says how many draft tokens a request has, or ``processor``'s worker does.
-    Source: pull request 28496.
+    ``states``: shape [batch, hidden] for a decode, where ``accepted`` is a token; [batch x draft tokens, hidden]
+    for a verify, where it is a sequence of tokens. The draft tokens per request are those of ``result``, else those
+    of ``processor``'s worker. Source: pull request 28496.
     """
     if isinstance(accepted, int):
         rows = slice(request, request + 1)
@@ -37,7 +37,7 @@ def hidden_states_of(
 
 
 def hidden_states_to_end(request: RequestWithStates) -> list[object]:
-    """Return the states of a request's answer: those of its prompt, or one block for each token up to its end.
+    """Return the states of a request's answer: those of its prompt, or one block per token up to its end.
 
     An answer of no tokens (``max_new_tokens`` 0) has the block of the prefill. Source: pull request 28496.
     """

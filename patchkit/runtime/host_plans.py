@@ -1,4 +1,4 @@
-"""FlashInfer plans from a layout that the host has, where that is the plan that it makes of the device's."""
+"""Let FlashInfer plan from a layout on the host, where the plan is the same as from the device's."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _PLANS = "patchkit_plans"
-# Of what FlashInfer is called with: where queries and keys start, the keys' slots, what else is asked of each request.
+# FlashInfer's first arguments: offsets of queries and keys, the keys' slots, and one value per request.
 _FIRST = 4
-# What a wrapper's kernels read of the layout: of a prefill's wrapper, and of one for multi-latent attention.
+# The buffers of the layout that a wrapper's kernels read: for a prefill, and for multi-latent attention.
 _READ = (
     ("_qo_indptr_buf", "_paged_kv_indptr_buf", "_paged_kv_last_page_len_buf"),
     ("_qo_indptr_buf", "_kv_indptr_buf", "_kv_len_arr_buf"),
@@ -24,7 +24,7 @@ _READ = (
 
 
 class Layout(NamedTuple):
-    """Where each request's queries and keys start, and what else is asked of each; int32, on the host."""
+    """The offsets of each request's queries and keys, and one value per request; int32, on the host."""
 
     starts: torch.Tensor
     keys: torch.Tensor
@@ -33,27 +33,27 @@ class Layout(NamedTuple):
 
 @dataclass
 class _Plans:
-    """What a wrapper's plans have come to."""
+    """The state of a wrapper's plans."""
 
     by_host: bool | None = None
-    """Whether a plan of the host's layout is the ordinary one; None until both were made and compared."""
+    """Whether the plan from the host is the same as from the device; None before the comparison."""
     queued: torch.cuda.Event | None = None
-    """Behind what the last plan sent to the GPU."""
+    """Recorded after the copies of the last plan to the GPU."""
 
 
 def ends(lens: torch.Tensor) -> torch.Tensor:
-    """Return where requests of ``lens`` (integer, shape [requests], on the host) start, and the last one's end."""
+    """Return the int32 offsets and the last end of requests of ``lens`` (integer, shape [requests], on the host)."""
     offsets = torch.zeros(lens.shape[0] + 1, dtype=torch.int32)
     offsets[1:] = lens.cumsum(0)
     return offsets
 
 
 class HostPlanner:
-    """Stands for a wrapper in the tree's hands, and plans from the host's layout where that is known.
+    """A wrapper that plans from a layout on the host if that is known, and forwards everything else.
 
-    FlashInfer takes the layout that it is handed to the host, and the host waits for each of these copies; of a
-    layout that is there already it copies nothing back. The first plan of a wrapper is made of both and compared;
-    where a FlashInfer refuses the host's or plans otherwise from it, the device's stays.
+    FlashInfer copies a layout on the device to the host, which waits for each copy; a layout on the host needs
+    none. The first plan of a wrapper is made from both and compared. If FlashInfer rejects the host's layout or its
+    plan differs, the device's is used from then on.
     """
 
     def __init__(self, wrapper: object, layout: Layout | None) -> None:
@@ -99,14 +99,14 @@ class HostPlanner:
                 made(device)
 
     def _plan_by_host(self, host: Layout, made: Callable[[Layout], None]) -> None:
-        # A plan leaves for the GPU from the wrapper's one pinned buffer, and this one would not wait for the last to
-        # have left, as the copies of the other do. Its own layout is staged before the call returns.
+        # The wrapper has one pinned buffer from which a plan is copied to the GPU. The last copy must be done before
+        # the buffer is written again; planning from the device waits for that implicitly. The layout is staged at once.
         if self._plans.queued is not None:
             self._plans.queued.synchronize()
         made(host)
 
     def _is_same(self, by_host: Callable[[], None]) -> bool:
-        """Tell whether the host's plan is what was just planned: the kernels' parameters, and the layout they read."""
+        """Return whether planning from the host gives the last plan again: kernel parameters and layout buffers."""
         expected = self._left()
         if expected is None:
             return False
@@ -114,17 +114,19 @@ class HostPlanner:
         try:
             by_host()
         except (TypeError, ValueError, RuntimeError):
-            _logger.warning("FlashInfer refuses to plan from lengths on the host.", exc_info=True)
+            _logger.warning(
+                "FlashInfer cannot plan from lengths on the host; using the device's.", exc_info=True
+            )
             return False
         planned = self._left()
         same = planned is not None and list(planned[0]) == info
         same = same and planned is not None and all(map(torch.equal, planned[1], read))
         if not same:
-            _logger.warning("FlashInfer plans otherwise from lengths on the host, which are left alone.")
+            _logger.warning("FlashInfer's plan from lengths on the host differs; using the device's.")
         return same
 
     def _left(self) -> tuple[list[int], tuple[torch.Tensor, ...]] | None:
-        """Return what the last plan left for the kernels, None where the wrapper does not tell."""
+        """Return the result of the last plan for the kernels, or None if the wrapper does not expose it."""
         info = getattr(self._wrapper, "_plan_info", None)
         for names in _READ:
             read = tuple(getattr(self._wrapper, name, None) for name in names)
@@ -135,7 +137,7 @@ class HostPlanner:
 
 
 def _behind(device: torch.device, event: torch.cuda.Event | None) -> torch.cuda.Event | None:
-    """Return an event behind what is queued on the current stream; none where there is no stream."""
+    """Return an event recorded on the current stream, None on the CPU."""
     if device.type != "cuda":
         return None
     event = event or torch.cuda.Event()

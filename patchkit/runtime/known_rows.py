@@ -1,4 +1,4 @@
-"""Rows that are known beforehand are not gathered, and what is the same in every step is not counted again."""
+"""Avoid gathering rows whose positions are known, and recomputing what is the same in every step."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _NEIGHBOURS = "patchkit_neighbours"
 
 
 def mark_neighbours(indices: torch.Tensor, start: int, stop: int) -> None:
-    """Note on ``indices``, integer, shape [rows], that they are ``start``, ``start + 1``, … up to ``stop``, without it.
+    """Mark ``indices``, integer, shape [rows], as the range ``start``, ``start + 1``, … up to ``stop``, exclusive.
 
-    What is selected from them, or joined to them, is another tensor without this note. Source: pk-small-launches.
+    Tensors that are made from them do not inherit the mark. Source: pk-small-launches.
     """
     if not disabled("pk-small-launches"):
         setattr(indices, _NEIGHBOURS, slice(start, stop))
 
 
 def neighbours(indices: torch.Tensor) -> torch.Tensor | slice:
-    """Return the slice that ``indices`` were marked as, else themselves: a slice of a table is read where it lies.
+    """Return the slice that ``indices`` were marked as, else ``indices``; a slice of a table needs no copy.
 
     Source: pk-small-launches.
     """
@@ -34,9 +34,9 @@ def _before_first(rows: int, stride: int, device: torch.device) -> torch.Tensor:
 
 
 def last_accepted(accept_lens: torch.Tensor, stride: int) -> torch.Tensor:
-    """Return each request's row of its last accepted token, int64, shape [batch]; a request has ``stride`` rows.
+    """Return the row of each request's last accepted token, int64, shape [batch]; each request has ``stride`` rows.
 
-    ``accept_lens``: integer, shape [batch], on the device, with the bonus token. Source: pk-small-launches.
+    ``accept_lens``: integer, shape [batch], on the device, including the bonus token. Source: pk-small-launches.
     """
     known = last_of_chain(accept_lens, stride)
     if known is not None:

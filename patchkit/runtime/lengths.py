@@ -1,4 +1,4 @@
-"""Lengths with their host mirror are as before; without it nothing here waits for the device."""
+"""Lengths and totals, from the host mirror if it is kept, else without waiting for the device where possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def total_or_bound(total: int | None, count: int, max_context_len: int) -> int:
-    """Return ``total`` tokens, or where it is unknown the most that ``count`` requests can have.
+    """Return ``total`` tokens or, if it is None, the most that ``count`` requests can have.
 
     For sizing only: a buffer of the bound has an unused tail. Source: pull requests 26128 and 26738.
     """
@@ -23,7 +23,7 @@ def total_or_bound(total: int | None, count: int, max_context_len: int) -> int:
 
 
 def size_or_bound(size: int | torch.Tensor, batch: SizedBatch, max_context_len: int) -> int | torch.Tensor:
-    """Return ``size`` as it is, or the bound of ``total_or_bound`` where the batch's total is unknown.
+    """Return ``size``, or the bound of ``total_or_bound`` if the batch's total is unknown.
 
     ``size`` is an int or a device scalar; sizing by the latter waits for the device. Source: 26738.
     """
@@ -31,17 +31,17 @@ def size_or_bound(size: int | torch.Tensor, batch: SizedBatch, max_context_len: 
 
 
 def host_total(lens: Sequence[int] | None, count: int, max_context_len: int) -> int:
-    """Return the sum of host-side ``lens``, or ``total_or_bound``'s bound without them. Source: 26738."""
+    """Return the sum of ``lens`` on the host, or the bound of ``total_or_bound`` without them. Source: 26738."""
     return total_or_bound(None if lens is None else sum(lens), count, max_context_len)
 
 
 def padded_total(total: int | None, padding: int) -> int | None:
-    """Return ``total`` plus the ``padding`` tokens of a graph batch; an unknown total stays unknown."""
+    """Return ``total`` plus the ``padding`` tokens of a graph batch; None stays None."""
     return None if total is None else total + padding
 
 
 def longest(lens_cpu: Sequence[int] | None, lens: torch.Tensor) -> int:
-    """Return the greatest length from the host mirror, or without one from the device, which waits for it.
+    """Return the greatest length from the host mirror or, without one, from the device, with a wait.
 
     ``lens``: int32, shape [batch], on the device. Source: pull request 26738.
     """
@@ -49,7 +49,7 @@ def longest(lens_cpu: Sequence[int] | None, lens: torch.Tensor) -> int:
 
 
 def longest_or_bound(lens_cpu: torch.Tensor | None, max_context_len: int) -> int:
-    """Return the greatest length of the mirror (int64, shape [batch], CPU), without one the context length.
+    """Return the greatest length of the mirror (int64, shape [batch], CPU), or the context length without one.
 
     For sizing only: a table of the bound has unused columns. Source: pk-trtllm-mha-opt-out.
     """
@@ -62,14 +62,14 @@ def lens_sum(lens_cpu: torch.Tensor | None) -> int | None:
 
 
 def lens_on_device(lens: Sequence[int] | torch.Tensor, device: torch.device | str) -> torch.Tensor:
-    """Return lengths as int32, shape [batch], on ``device``; a tensor is taken to be there. Source: 26128."""
+    """Return lengths as int32, shape [batch], on ``device``; a tensor must be there already. Source: 26128."""
     if isinstance(lens, torch.Tensor):
         return lens
     return torch.tensor(lens, dtype=torch.int32).to(device, non_blocking=True)
 
 
 def host_lens(lens: Sequence[int] | torch.Tensor | None) -> Sequence[int] | None:
-    """Return host-side lengths as they are, and None for a device tensor. Source: 26128."""
+    """Return lengths on the host unchanged, and None for a device tensor. Source: 26128."""
     return None if isinstance(lens, torch.Tensor) else lens
 
 
@@ -97,18 +97,18 @@ def draft_extend_lens(
 
 
 def mirror_uniform_extend_lens(forward_batch: ExtendBatch) -> None:
-    """Give a draft-extend batch without a mirror its extend lengths: all alike, they cost no copy. Source: 26738."""
+    """Set a draft-extend batch's missing host extend lengths, which are all equal, without a copy. Source: 26738."""
     if forward_batch.extend_seq_lens is not None and forward_batch.extend_seq_lens_cpu is None:
         count = forward_batch.batch_size
         forward_batch.extend_seq_lens_cpu = [forward_batch.extend_num_tokens // max(count, 1)] * count
 
 
 def row_length(attn_backend: VerifyBackend) -> int:
-    """Return the most tokens that a request can have: those of its row in the request pool.
+    """Return the most tokens that a request can have: the width of its row in the request pool.
 
-    That is more than the context length: a request at its limit is launched once more. Of a backend that wraps others
-    the one that verifies knows the pool, and of a wrapper that is not known any that it holds.
-    Source: pk-mirror-guards.
+    That is more than the context length, since a request at its limit is launched once more. The pool is that of
+    the wrapped backend that verifies or, for an unknown wrapper, of any object that it holds. Source:
+    pk-mirror-guards.
     """
     owner = verifier(attn_backend)
     pools = [
@@ -119,9 +119,9 @@ def row_length(attn_backend: VerifyBackend) -> int:
 
 
 def tree_mask_total(batch: VerifyBatch, attn_backend: VerifyBackend) -> int:
-    """Return the total length that sizes a verify's tree mask, without the mirror the most that the batch can have.
+    """Return the total length that sizes a verify's tree mask; without the mirror, the batch's upper bound.
 
-    A mask that is preallocated is not sized by it. Source: pull request 26128.
+    A preallocated mask does not depend on it. Source: pull request 26128.
     """
     if batch.seq_lens_sum is not None:
         return int(batch.seq_lens_sum)
@@ -129,9 +129,9 @@ def tree_mask_total(batch: VerifyBatch, attn_backend: VerifyBackend) -> int:
 
 
 def restore_host_lens(forward_batch: MirroredBatch, batch: object) -> None:
-    """Fetch what multimodal position code reads on the host if the batch came without it, waiting for the device.
+    """Copy the lengths that multimodal position code reads to the host if they are missing; waits for the device.
 
-    ``forward_batch.seq_lens_cpu`` becomes a CPU tensor, extend and prefix lengths of ``batch`` lists.
+    ``forward_batch.seq_lens_cpu`` becomes a CPU tensor, extend and prefix lengths of ``batch`` become lists.
     """
     if forward_batch.seq_lens_cpu is None:
         forward_batch.seq_lens_cpu = forward_batch.seq_lens.cpu()

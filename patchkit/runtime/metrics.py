@@ -1,4 +1,4 @@
-"""Decode metrics read lengths from the mirror or, without one, from the requests; neither waits."""
+"""Lengths for decode metrics, from the mirror or the requests, without waiting for the device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def decode_total_seq_lens(batch: DecodeBatch) -> int:
 
 
 def decode_seq_lens(batch: DecodeBatch) -> Iterable[int | torch.Tensor]:
-    """Return each request's length in tokens, the mirror's elements or ints. Source: upstream issue 40234."""
+    """Return each request's length in tokens, as the mirror's elements or ints. Source: upstream issue 40234."""
     if batch.seq_lens_cpu is not None:
         lens: Iterable[int | torch.Tensor] = batch.seq_lens_cpu
         return lens

@@ -1,4 +1,4 @@
-"""A server told to overlap the plan stream starts only with a target backend that has its hook."""
+"""Check at start-up that the target's backend has the hook for the overlap plan stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _Backend = TypeVar("_Backend")
 
 HOOK = "update_verify_buffers_to_fill_after_draft"
-# What a wrapper that has the hook hands the call on to; by the last names other things go as well.
+# The attributes of the backends to which a wrapper forwards the hook; the last two may have other meanings.
 _HANDED_TO = ("full_attn_backend", "linear_attn_backend")
 _PERHAPS_HANDED_TO = ("dense", "backend")
 _MOST = 64
@@ -23,10 +23,10 @@ def _is_hybrid(backend: _Backend) -> TypeGuard[Hybrid[_Backend]]:
 
 
 def verify_side(backend: _Backend) -> _Backend:
-    """Return the backend that verifies: of a hybrid's two sides the one that it gives a target verify, else itself."""
+    """Return the backend that verifies: a hybrid's side for a target verify, else the backend itself."""
     if not _is_hybrid(backend):
         return backend
-    # Later trees keep their arguments as typed, and what became of them elsewhere; their hybrid was told.
+    # In later trees server_args keeps the value as typed, and the hybrid has the resolved one.
     in_decode = getattr(backend, "spec_attn_is_decode", None)
     if in_decode is None:
         in_decode = backend.model_runner.server_args.speculative_attention_mode == "decode"
@@ -34,10 +34,10 @@ def verify_side(backend: _Backend) -> _Backend:
 
 
 def _without_hook(backend: object) -> object | None:
-    """Return who lacks the hook, ``backend`` or what it hands the call on to, None if nobody does.
+    """Return the backend that lacks the hook, ``backend`` or one that it forwards the call to; None if all have it.
 
-    A class has it that defines it or inherits it from other than the abstract base. A wrapper may lead back to itself,
-    or make what it wraps anew each time: each is asked once, and so many at the most as nobody nests.
+    The abstract base's hook does not count. Wrappers may contain themselves or create what they wrap on each
+    access: each object is checked once, and at most ``_MOST`` of them.
     """
     pending = [backend]
     asked: list[object] = []
@@ -69,24 +69,24 @@ def _definer(backend: object) -> type | None:
 
 
 def has_overlap_hook(backend: object) -> bool:
-    """Tell whether a backend has the hook, and so has each that it hands the call on to."""
+    """Return whether a backend and all that it forwards the call to have the hook."""
     return _without_hook(backend) is None
 
 
 def require_overlap_hook(plan_stream: object, backend: object) -> None:
-    """Raise RuntimeError where the plan stream is on and ``backend`` has no hook: no default is right for all."""
+    """Raise RuntimeError if the plan stream is on and ``backend`` has no hook; no default is right for all backends."""
     lacking = _without_hook(backend) if plan_stream else None
     if lacking is not None:
         raise RuntimeError(
-            f"{type(verify_side(lacking)).__name__} cannot verify with the overlap plan stream: it has no {HOOK}; "
+            f"{type(verify_side(lacking)).__name__} cannot verify with the overlap plan stream without {HOOK}: "
             "unset SGLANG_ENABLE_OVERLAP_PLAN_STREAM or choose another attention backend."
         )
 
 
 def require_overlap_hook_to_verify(draft: object, target: Worker, server_args: DisaggregatedArgs) -> None:
-    """Raise as ``require_overlap_hook`` does where ``draft``, None or the worker that speculates, will verify.
+    """Raise as ``require_overlap_hook`` if the server will verify; ``draft`` is its speculative worker, or None.
 
-    ``target`` is not looked at without a plan stream, nor on a disaggregated prefill server, which verifies nothing.
+    ``target`` is not checked without a plan stream, or on a disaggregated prefill server, which does not verify.
     """
     plan_stream = getattr(draft, "plan_stream", None)
     if plan_stream is not None and server_args.disaggregation_mode != "prefill":

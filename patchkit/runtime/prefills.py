@@ -1,4 +1,4 @@
-"""A draft's prefill reads what follows each token of a prompt, also where a chunk of the prompt ends."""
+"""Give a draft's prefill the token after each chunk of a prompt."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def tokens_after_prefill(requests: Sequence[ChunkedRequest], sampled: torch.Tensor) -> torch.Tensor:
-    """Return the token that follows each request's chunk, shape [batch]: the prompt's next, else the ``sampled`` one.
+    """Return the token after each request's chunk, shape [batch]: the prompt's next one, else the ``sampled`` one.
 
-    ``sampled``, integer, shape [batch], is left as it is. A next token that the vocabulary lacks stands for an
-    image, and the sampled one is taken. Source: pull requests 26800 and 27863.
+    ``sampled``, integer, shape [batch], is not modified. A next token outside of the vocabulary is a placeholder,
+    as for an image, and the sampled one is used. Source: pull requests 26800 and 27863.
     """
     following = sampled
     for row, request in enumerate(requests):
@@ -24,6 +24,6 @@ def tokens_after_prefill(requests: Sequence[ChunkedRequest], sampled: torch.Tens
         if end < len(prompt) and prompt[end] < request.vocab_size:
             if following is sampled:
                 following = sampled.clone()
-            # A scalar that is assigned is copied from the host, for which the stream waits.
+            # Assigning a scalar would copy it from the host, with a wait.
             following[row : row + 1].fill_(prompt[end])
     return following

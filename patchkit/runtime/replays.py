@@ -1,4 +1,4 @@
-"""A graph's replay says how many of its requests are padding, so that nobody has to count fill values on the host."""
+"""Pass the number of padding requests of a graph's replay to backends, which then need not count them on the host."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _replay: ContextVar[_Replay | None] = ContextVar("replay", default=None)
 
 @contextmanager
 def padded_replay(graph: int, batch: int) -> Iterator[None]:
-    """Let backends know, while they plan it, that a graph of ``graph`` requests is replayed for ``batch`` of them.
+    """Set, for backends that plan in the body, that a graph of ``graph`` requests is replayed for ``batch`` of them.
 
-    A backend behind wrappers, whose interface has no room for the count, asks by `replay_padding`. Source: 28579.
+    For backends in wrappers whose interface has no argument for it; they call `replay_padding`. Source: 28579.
     """
     token = _replay.set(_Replay(graph, graph - batch))
     try:
@@ -38,17 +38,17 @@ def padded_replay(graph: int, batch: int) -> Iterator[None]:
 def replay_padding(graph: int, counted: int | torch.Tensor | None) -> int | torch.Tensor:
     """Return how many of the ``graph`` requests that a backend plans for are padding.
 
-    That is what the replay says, and ``counted``, from the mirror, where it says nothing of that many requests, as
-    of the halves that two-batch overlap makes. A request of one token looks like padding in the mirror. RuntimeError
-    where nobody knows. Source: pull request 28579.
+    The number of the current replay, else ``counted`` from the mirror: if the replay has another number of
+    requests, such as for the halves of two-batch overlap. Requests of one token look like padding in the mirror.
+    Raise RuntimeError if neither is known. Source: pull request 28579.
     """
     said = _replay.get()
     if said is not None and said.requests == graph and not disabled("28579"):
         return said.padding
     if counted is None:
         raise RuntimeError(
-            f"A graph of {graph} requests is replayed without the CPU mirror, and nothing says how many of them "
-            "are padding: call the backend within patchkit_api.padded_replay(graph, batch), or keep the mirror by "
+            f"A graph of {graph} requests is replayed without the CPU mirror, and the number of padding requests is "
+            "unknown: call the backend within patchkit_api.padded_replay(graph, batch), or keep the mirror with "
             "PATCHKIT_DISABLE=28579."
         )
     return counted

@@ -1,4 +1,4 @@
-"""One line in a server's log says what was decided about the mirror, by whom, and what is in the tree."""
+"""Log once per server whether the mirror is kept, for which reader, and the patches in the tree."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import torch
 from .switches import VARIABLE, switched_off
 
 _logger = logging.getLogger(__name__)
-# What a patch's comment starts with: nothing that patches is there where a server runs.
+# The start of a patch's comment; patchkit.plan.marks, which defines it, may not be imported here.
 _SIGNED = re.compile(rb"# patchkit ([\w.-]+): ")
 
 
 def patches_loaded() -> tuple[str, ...]:
-    """Return the patches whose marks the sources of this process's sglang modules bear, sorted."""
+    """Return the patches with comments in the loaded sglang modules of this process, sorted."""
     found: set[str] = set()
     for name, module in tuple(sys.modules.items()):
         if name.partition(".")[0] == "sglang" and getattr(module, "__file__", None):
@@ -37,7 +37,7 @@ def _version() -> str:
 
 
 def report(forced_by: str | None) -> None:
-    """Log the decision, once a server: ``forced_by`` says who keeps the mirror, None that nobody does."""
+    """Log the decision once per server; ``forced_by`` is the reader that keeps the mirror, None if there is none."""
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
     if distributed and torch.distributed.get_rank() != 0:
         return

@@ -1,4 +1,4 @@
-"""What the runtime needs of sglang's objects; what a tree may lack is asked for by name, of an ``object``."""
+"""Protocols of the sglang objects that the runtime uses; attributes that a tree may lack are read with ``getattr``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class _Runner(Protocol):
 
 
 class Worker(Protocol):
-    """The target's worker, or another with a model of its own."""
+    """A worker with a model, such as the target's."""
 
     model_runner: _Runner
 
 
 class DisaggregatedArgs(Protocol):
-    """A server's arguments, which say whether it only prefills, only decodes, or does both."""
+    """A server's arguments, with its role: prefill, decode or both."""
 
     disaggregation_mode: str
 
@@ -37,7 +37,7 @@ class _RunnerOfServer(Protocol):
 
 
 class Hybrid(Protocol[_Side]):
-    """An attention backend of two sides, of which the server's arguments say which one verifies."""
+    """An attention backend of two sides; the server's arguments say which one verifies."""
 
     model_runner: _RunnerOfServer
     prefill_backend: _Side
@@ -54,12 +54,12 @@ class Ranks(Protocol):
 
 
 class VerifyBackend(Protocol):
-    """A backend, or the side of a hybrid, that verifies what a draft wrote."""
+    """A backend, or the side of a hybrid, that verifies a draft."""
 
     max_context_len: int
 
     def get_verify_buffers_to_fill_after_draft(self) -> Sequence[torch.Tensor | None]:
-        """Return what it preallocated for the tree mask and for positions."""
+        """Return its preallocated buffers for the tree mask and the positions."""
 
 
 class FlashAttention(Protocol):
@@ -69,7 +69,7 @@ class FlashAttention(Protocol):
 
 
 class FlashAttentionPlans(Protocol):
-    """A FlashAttention-3 backend that keeps the library's planner."""
+    """A FlashAttention-3 backend with the library's planner."""
 
     forward_metadata: object
     _get_scheduler_metadata: Callable[..., torch.Tensor]
@@ -88,10 +88,10 @@ class Mode(Protocol):
         """Tell whether it is a decode of one token a request."""
 
     def is_draft_extend_v2(self) -> bool:
-        """Tell whether it is a draft-extend of the v2 worker."""
+        """Return whether it is a draft-extend of the v2 worker."""
 
     def is_target_verify(self) -> bool:
-        """Tell whether it is a target's verify."""
+        """Return whether it is a target's verify."""
 
 
 class ModeBatch(Protocol):
@@ -101,7 +101,7 @@ class ModeBatch(Protocol):
 
 
 class SparseAttention(Protocol):
-    """sglang's backend of DeepSeek Sparse Attention."""
+    """sglang's backend for DeepSeek Sparse Attention."""
 
     topk: int
 
@@ -111,7 +111,7 @@ class _Step(Protocol):
 
 
 class MultiStepDraft(Protocol):
-    """A draft's backend, with one for each of its steps."""
+    """A draft's backend, with one backend per step."""
 
     attn_backends: Iterable[_Step]
 
@@ -130,7 +130,7 @@ class TritonBackend(Protocol):
 
 
 class PrefillPlanner(Protocol):
-    """What fills and plans a prefill's wrappers."""
+    """sglang's object that fills and plans a prefill's wrappers."""
 
     def update(
         self,
@@ -157,7 +157,7 @@ class FlashInfer(Protocol):
 
 
 class PlannedExtend(ModeBatch, Protocol):
-    """A forward batch of an extend, with what the host knows of it."""
+    """A forward batch of an extend, with its values on the host."""
 
     seq_lens_cpu: torch.Tensor | None
     seq_lens_sum: int | None
@@ -170,7 +170,7 @@ class _DraftArgs(Protocol):
 
 
 class DraftWorker(Protocol):
-    """A v2 worker that drafts, with the backend of its draft-extend."""
+    """A v2 draft worker, with the backend of its draft-extend."""
 
     server_args: _DraftArgs
     draft_extend_attn_backend: object
@@ -185,14 +185,14 @@ class SizedBatch(Protocol):
 
 
 class VerifyBatch(Protocol):
-    """A batch that is about to be verified: ``seq_lens`` of shape [batch], on the device."""
+    """A batch before its verify: ``seq_lens`` of shape [batch], on the device."""
 
     seq_lens: torch.Tensor
     seq_lens_sum: int | None
 
 
 class ExtendBatch(Protocol):
-    """A forward batch of an extend: ``extend_seq_lens`` of shape [batch], on the device, None in an idle one."""
+    """A forward batch of an extend: ``extend_seq_lens`` of shape [batch], on the device, None if it is idle."""
 
     batch_size: int
     extend_num_tokens: int
@@ -201,7 +201,7 @@ class ExtendBatch(Protocol):
 
 
 class MirroredBatch(Protocol):
-    """A forward batch with its lengths on the device and, where the mirror is kept, on the host."""
+    """A forward batch with its lengths on the device and, if the mirror is kept, on the host."""
 
     seq_lens: torch.Tensor
     seq_lens_cpu: torch.Tensor | None
@@ -216,7 +216,7 @@ class _Request(Protocol):
 
 
 class DecodeBatch(Protocol):
-    """A scheduler's batch: its requests, and the mirror where it is kept."""
+    """A scheduler's batch: its requests, and the mirror if it is kept."""
 
     seq_lens_cpu: torch.Tensor | None
     reqs: Iterable[_Request]
@@ -226,10 +226,10 @@ class Event(Protocol):
     """A device's event."""
 
     def synchronize(self) -> object:
-        """Have the host wait."""
+        """Block the host until the event."""
 
     def wait(self) -> object:
-        """Have the current stream wait."""
+        """Make the current stream wait."""
 
 
 class PlanStream(Protocol):
@@ -238,7 +238,7 @@ class PlanStream(Protocol):
     device: torch.device
 
     def wait_stream(self, stream: torch.Stream, /) -> object:
-        """Have this stream wait for another one."""
+        """Make this stream wait for another one."""
 
 
 class _Stops(Protocol):
@@ -254,7 +254,7 @@ class _Tokenizer(Protocol):
 
 
 class GeneratedRequest(Protocol):
-    """A request with the tokens that it has so far, and, once it ends, how many of them its answer has."""
+    """A request with its tokens so far and, once it ends, the number of them in its answer."""
 
     output_ids: Sequence[int]
     finished_len: int
@@ -264,14 +264,14 @@ class GeneratedRequest(Protocol):
 
 
 class RequestWithStates(Protocol):
-    """A request with its hidden states, and, once it ends, how many tokens its answer has."""
+    """A request with its hidden states and, once it ends, the number of tokens in its answer."""
 
     hidden_states: Sequence[object]
     finished_len: int | None
 
 
 class ChunkedRequest(Protocol):
-    """A request of which a chunk of the prompt, or the last of it, is prefilled: ``fill_ids`` ends where that ends."""
+    """A request whose prompt is prefilled in chunks; ``fill_ids`` ends with the current chunk."""
 
     fill_ids: Sequence[int]
     origin_input_ids: Sequence[int]
@@ -296,7 +296,7 @@ class _Drafts(Protocol):
 
 
 class ResultProcessor(Protocol):
-    """What takes a forward's results apart, with the worker that drafts."""
+    """sglang's processor of a forward's results, with the draft worker."""
 
     draft_worker: _Drafts
 

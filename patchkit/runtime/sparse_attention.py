@@ -1,4 +1,4 @@
-"""DeepSeek Sparse Attention, NSA in older trees, plans its graphs from what is on the device and from shapes alone."""
+"""Plan graphs of DeepSeek Sparse Attention (NSA in older trees) from the device and from shapes only."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ _CLASSES = {"DeepseekSparseAttnBackend", "NativeSparseAttnBackend"}
 
 
 def does_without_mirror(backend: object) -> TypeGuard[SparseAttention]:
-    """Tell whether this is such a backend and 29413 is in its tree and not off.
+    """Return whether this is such a backend, in a tree with 29413, which is not disabled.
 
-    A subclass, whose overrides nobody has looked at, is none.
+    A subclass, whose overrides are unknown, does not count.
     """
     known = type(backend).__name__ in _CLASSES and not getattr(backend, "needs_cpu_seq_lens", True)
     return known and not disabled("29413")
 
 
 def graphs_sparse_draft_extend(backend: object) -> bool:
-    """Tell whether a v2 draft-extend of this backend may be captured in a graph.
+    """Return whether a v2 draft-extend of this backend can be captured in a graph.
 
-    It may where the replay's shape is a fixed one, which comes with doing without the mirror, and with a top-k of at
-    most 1. Source: 29413.
+    It can with a top-k of at most 1 if the replay's shape is fixed, as it is without the mirror. Source: 29413.
     """
     return does_without_mirror(backend) and backend.topk <= 1
 
@@ -41,8 +40,8 @@ def sparse_columns(
 ) -> int:
     """Return how many columns of a graph's page ``table`` a replay fills from ``rows`` of the request pool.
 
-    All of them, whatever the lengths: a mirror buffer that nobody filled looks like one that is there. Switched off,
-    as many as the longest of the mirror and ``more`` tokens. Source: pull request 29413.
+    All of them, whatever the lengths, since a mirror buffer that was never filled cannot be told from a filled one.
+    With 29413 disabled, the longest of the mirror plus ``more`` tokens. Source: pull request 29413.
     """
     if lens_cpu is not None and disabled("29413"):
         return int(lens_cpu.max()) + more
@@ -52,10 +51,10 @@ def sparse_columns(
 def sparse_extend_lens(
     mode: Mode, accepted: torch.Tensor, count: int, stride: int, like: torch.Tensor
 ) -> tuple[torch.Tensor, Sequence[int]]:
-    """Return what each of ``count`` requests of a draft-extend extends by, on the device of ``like`` and on the host.
+    """Return the tokens that each of ``count`` requests of a draft-extend adds, on ``like``'s device and on the host.
 
-    A v2 draft-extend writes ``stride`` tokens a request, accepted or not; another extends by what was ``accepted``
-    (int32, shape [batch], on the device), which the host waits for. Source: pull request 29413.
+    A v2 draft-extend writes ``stride`` tokens per request, accepted or not; a v1 one adds the ``accepted`` ones
+    (int32, shape [batch], on the device), and the host waits for these. Source: pull request 29413.
     """
     if mode.is_draft_extend_v2():
         return torch.full((count,), stride, dtype=torch.int32, device=like.device), [stride] * count
@@ -64,9 +63,9 @@ def sparse_extend_lens(
 
 
 def restore_sparse_lens(forward_batch: SparseBatch) -> None:
-    """Fetch what a forward without a graph plans on the host if the batch came without it, waiting for the device.
+    """Copy the lengths that a forward without a graph plans from to the host if they are missing; waits for the device.
 
-    The batch gets its mirror, and a draft-extend what each request extends by. Source: pull request 29798.
+    Sets the batch's mirror and, for a draft-extend, its extend lengths. Source: pull request 29798.
     """
     if forward_batch.seq_lens_cpu is None:
         mirror = forward_batch.seq_lens.cpu()
@@ -75,6 +74,6 @@ def restore_sparse_lens(forward_batch: SparseBatch) -> None:
 
 
 def has_no_requests(forward_batch: MirroredBatch) -> bool:
-    """Tell whether a batch is empty: by its mirror as long as it has one, else by its lengths' shape. Source: 29798."""
+    """Return whether a batch is empty, by its mirror if it has one, else by its lengths' shape. Source: 29798."""
     lens = forward_batch.seq_lens if forward_batch.seq_lens_cpu is None else forward_batch.seq_lens_cpu
     return len(lens) == 0

@@ -1,4 +1,4 @@
-"""An answer ends at the first token with which its text meets a stop, however many tokens a step accepts."""
+"""End an answer at the first token that completes a stop, however many tokens a step accepts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _ACCEPTED = "patchkit_accepted"
 
 
 def mark_accepted(request: GeneratedRequest, tokens: int) -> None:
-    """Note on ``request`` that its step accepted its last ``tokens`` tokens. Source: pull request 23802."""
+    """Record on ``request`` that its step accepted its last ``tokens`` tokens. Source: pull request 23802."""
     setattr(request, _ACCEPTED, tokens)
 
 
 def _window(request: GeneratedRequest) -> tuple[int, int]:
-    """Return the first token in which a stop that the step met can begin, and the first that the step accepted."""
+    """Return the first token in which a stop completed by the step can begin, and the first token of the step."""
     params, count = request.sampling_params, len(request.output_ids)
     accepted: int = getattr(request, _ACCEPTED, 1)
     longest = max(params.stop_str_max_len, params.stop_regex_max_len)
@@ -25,7 +25,7 @@ def _window(request: GeneratedRequest) -> tuple[int, int]:
 
 
 def tail_of_step(request: GeneratedRequest, tail: str) -> str:
-    """Return the text in which a stop of the step is, which ``tail`` is for a step of one token.
+    """Return the text in which to search the step's stops; for a step of one token, ``tail``.
 
     Source: pull request 23802.
     """
@@ -36,9 +36,10 @@ def tail_of_step(request: GeneratedRequest, tail: str) -> str:
 
 
 def length_at_stop(request: GeneratedRequest, *, text: str = "", regex: str = "") -> int | None:
-    """Return how many of a request's output tokens its answer has if it ends at ``text`` or ``regex``.
+    """Return how many output tokens the answer has if it ends at ``text`` or ``regex``.
 
-    That is the first token of the step with which the stop is there; None if there is none. Source: pull request 25980.
+    The first token of the step that completes the stop is the last one; None if there is none. Source: pull request
+    25980.
     """
     first, accepted = _window(request)
     for end in range(accepted + 1, len(request.output_ids) + 1):
@@ -49,14 +50,16 @@ def length_at_stop(request: GeneratedRequest, *, text: str = "", regex: str = ""
 
 
 def meets_stop(request: GeneratedRequest, tokens: int) -> bool:
-    """Tell whether a stop that is text lies ahead of the token at which ``request`` is about to end.
+    """Return whether a text stop comes before the token at which ``request`` is about to end.
 
     Its step accepted the last ``tokens`` tokens. Source: pull request 28802.
     """
     mark_accepted(request, tokens)
     params, end = request.sampling_params, request.finished_len
     if not all(0 <= token < request.vocab_size for token in request.output_ids[-tokens:]):
-        return False  # The scheduler replaces such tokens after this check, and a tokenizer may refuse them.
+        return (
+            False  # The scheduler replaces invalid tokens after this check, and a tokenizer may reject them.
+        )
     lengths = [length_at_stop(request, text=text) for text in params.stop_strs]
     lengths += [length_at_stop(request, regex=regex) for regex in params.stop_regex_strs]
     return any(length is not None and length <= end for length in lengths)

@@ -1,4 +1,4 @@
-"""``PATCHKIT_DISABLE`` turns upgrades off when a server starts; a name that it cannot turn off is an error there."""
+"""``PATCHKIT_DISABLE`` disables patches when a server starts; any other name in it is an error."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ SWITCHES = frozenset(
         "pk-verify-outputs",
     }
 )
-"""The patches that ask whether they are off; another one's data says why it does not."""
+"""The patches that can be disabled; ``no_switch`` of any other patch says why it cannot."""
 
 
 @functools.cache
 def _named(value: str) -> frozenset[str]:
-    """Return the patches that ``value`` (ids, separated by commas) names; ValueError for one without a switch."""
+    """Return the patches in ``value``, ids separated by commas. Raise ValueError for one that cannot be disabled."""
     named = frozenset(filter(None, map(str.strip, value.split(","))))
     unknown = sorted(named - SWITCHES)
     if unknown:
         raise ValueError(
-            f"{VARIABLE} names {', '.join(unknown)}, which cannot be turned off at run time (what can is "
-            f"{', '.join(sorted(SWITCHES))}): unset it there, and take another patch out with `patchkit revert`."
+            f"{VARIABLE} names {', '.join(unknown)}, which cannot be turned off at run time (these can: "
+            f"{', '.join(sorted(SWITCHES))}): remove it from the variable, and use `patchkit revert` instead."
         )
     return named
 
 
 def switched_off() -> frozenset[str]:
-    """Return the patches that are off in this process; ValueError if the variable names one without a switch."""
+    """Return the patches disabled in this process. Raise ValueError if the variable names one without a switch."""
     return _named(os.environ.get(VARIABLE, ""))
 
 
 def disabled(patch: str) -> bool:
-    """Tell whether ``patch``, one of `SWITCHES`, is off in this process."""
+    """Return whether ``patch``, one of `SWITCHES`, is disabled in this process."""
     return patch in switched_off()

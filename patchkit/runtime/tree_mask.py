@@ -1,4 +1,4 @@
-"""A verify's tree mask is as large as its target reads: over the whole context, or over the draft tokens alone."""
+"""Build a verify's tree mask only as large as its target reads it: over the context, or over the draft tokens."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 _Mode = TypeVar("_Mode", bound=Enum)
 _Buffer = TypeVar("_Buffer")
 
-# Upstream's backend of two sides: it only hands a verify on.
+# Upstream's backend of two sides, which only forwards a verify.
 _HYBRID = "HybridAttnBackend"
-# Backends whose verify is causal over a chain of draft tokens, or takes the tree from elsewhere: none takes the mask.
+# Backends that do not read the mask: their verify is causal over a chain, or has other inputs for the tree.
 _UNREAD = {"FlashMLABackend", "TRTLLMHAAttnBackend", "TRTLLMMLABackend"}
 
 
-# Of what beside them attends linearly: it takes the tree's links, and no mask.
+# Linear attention beside them, which reads the tree's links, and no mask.
 _LINEAR = {"GDNAttnBackend", "KDAAttnBackend", "LightningAttentionBackend", "Mamba2AttnBackend"}
 
 
 def reads_full_mask(backend: object) -> bool:
-    """Tell whether the target's backend reads a tree mask over the whole context, or may.
+    """Return whether the target's backend reads a tree mask over the whole context, or may.
 
-    A hybrid backend verifies with one of its sides, and one that wraps full and linear attention with the former. A
-    subclass and another wrapper, such as two-batch overlap's, which splits the mask, read it for all that is known.
+    A hybrid backend verifies with one of its sides, one that wraps full and linear attention with the full one.
+    Subclasses and other wrappers, such as two-batch overlap's, which splits the mask, may read it.
     """
     side = verify_side(backend)
     if side is not backend:
-        # A fork's subclass may read the mask itself before it hands the verify on.
+        # A fork's subclass may read the mask itself.
         return reads_full_mask(side) if type(backend).__name__ == _HYBRID else True
     full = getattr(backend, "full_attn_backend", None)
     if full is not None and type(backend).__name__ == "HybridLinearAttnBackend":
@@ -49,7 +49,7 @@ def reads_full_mask(backend: object) -> bool:
 
 
 def has_full_mask(backend: object) -> bool:
-    """Tell whether a verify of ``backend`` with one branch has a full mask: it is read, or 32886 is off."""
+    """Return whether a verify of ``backend`` with one branch has a full mask: it is read, or 32886 is disabled."""
     return disabled("32886") or reads_full_mask(backend)
 
 
@@ -58,11 +58,11 @@ def verify_mask(
 ) -> tuple[_Mode, _Buffer | None]:
     """Return how to build a verify's tree mask and the buffer for it, if any.
 
-    ``mode`` is a member of upstream's ``TreeMaskMode``. A full mask that nobody reads becomes one over the draft
-    tokens, [requests, tokens, tokens], which is made anew: filling the large buffer is what it saves. A tree with
-    branches, of a ``top_k`` above 1, keeps its mask on every backend: a chain is what all of them attend to without
-    one. FlashAttention-3 in a tree that has 29343 reads of it what is over the draft tokens, and has that alone.
-    Source: pull requests 32886, 32920 and 33127.
+    ``mode`` is a member of upstream's ``TreeMaskMode``. A full mask that is not read is replaced by a new one over
+    the draft tokens, [requests, tokens, tokens], which saves filling the large buffer. A tree with branches
+    (``top_k`` above 1) keeps its mask: backends do without one only for a chain. FlashAttention-3 in a tree with
+    29343 reads only the part over the draft tokens, and gets only that. Source: pull requests 32886, 32920 and
+    33127.
     """
     if top_k > 1:
         small = not disabled("32886") and flash_attention.reads_tree_alone(backend)
@@ -74,10 +74,10 @@ def verify_mask(
 
 
 def tree_rows(mask: torch.Tensor, indices: torch.Tensor, tokens: int) -> torch.Tensor:
-    """Return which draft tokens each one of a batch sees, [requests x tokens, tokens].
+    """Return which draft tokens each token of a batch sees, [requests x tokens, tokens].
 
-    ``indices`` (integer) are where a mask over the whole context has that; a mask that is no larger is over the draft
-    tokens alone. Source: 29343.
+    ``indices`` (integer) are their positions in a mask over the whole context; a mask of their size is over the
+    draft tokens. Source: 29343.
     """
     return (mask if mask.numel() == indices.numel() else mask[indices]).view(-1, tokens)
 
@@ -85,13 +85,13 @@ def tree_rows(mask: torch.Tensor, indices: torch.Tensor, tokens: int) -> torch.T
 def preallocated_mask(
     mask: torch.Tensor | None, attn_backend: VerifyBackend, batch: VerifyBatch
 ) -> torch.Tensor | None:
-    """Return the preallocated mask that a verify's draft fills, None where there is none that has room for the batch.
+    """Return the preallocated mask that a verify's draft fills; None if there is none with room for the batch.
 
-    ``mask`` is what ``attn_backend`` hands out. A wrapper that hands out nothing has that of the backend that verifies,
-    but for two-batch overlap, which splits what it gets and keeps the lengths for it. A batch with a graph whose mask
-    may be too short for all its requests at their limit is given a longer one, of which the graph's takes as much as it
-    holds; one above the largest graph has its mask made anew. Sizes alone decide, so that the host waits for nothing.
-    Source: pk-mirror-guards.
+    ``mask`` is the one of ``attn_backend``. A wrapper without one uses that of the backend that verifies, except
+    for two-batch overlap, which splits its mask by the lengths. If the graph's mask may be too short for all
+    requests at their limit, a longer one is returned, of which the graph's buffer takes the first part; a batch
+    above the largest graph gets a new mask. Only sizes are compared, without waiting for the device. Source:
+    pk-mirror-guards.
     """
     owner = verifier(attn_backend)
     shared = owner is not attn_backend and not splits_batches(attn_backend)
@@ -102,9 +102,9 @@ def preallocated_mask(
         return None
     tokens, context = _draft_tokens(owner), getattr(owner, "max_context_len", None)
     if context is None:
-        # Whose it is says neither; a fork's own may know otherwise how large it has to be.
+        # The size that a fork's own backend needs is unknown.
         return mask
-    # One that does not hold a request at the context's end is over the draft tokens alone.
+    # Too small for one request at the context's end: a mask over the draft tokens.
     if mask.numel() < tokens * context:
         return mask
     needed = tokens * (tree_mask_total(batch, attn_backend) + count * tokens)
@@ -115,6 +115,6 @@ def preallocated_mask(
 
 
 def _draft_tokens(backend: object) -> int:
-    """Return how many tokens a request has in a verify, 0 for a backend that does not say."""
+    """Return how many tokens a request has in a verify, 0 if the backend does not say."""
     names = ("num_draft_tokens", "speculative_num_draft_tokens")
     return next((int(found) for name in names if (found := getattr(backend, name, None))), 0)

@@ -1,4 +1,4 @@
-"""The Triton backend's replays of a speculative step are one launch each, with the numbers that the tree's own make."""
+"""Fill the Triton backend's metadata for the replay of a speculative step in one launch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _is_plain(backend: TritonBackend) -> bool:
-    """Tell whether a backend is the tree's own class without a sliding window, which has buffers of its own."""
+    """Return whether a backend is the tree's own class without a sliding window, which has other buffers."""
     window = backend.sliding_window_size
     return type(backend).__name__ == "TritonAttnBackend" and (window is None or window <= 0)
 
@@ -27,16 +27,16 @@ def _rows(backend: TritonBackend, size: int, req_pool_indices: torch.Tensor, seq
 def replay_triton_verify(
     backend: TritonBackend, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, spec_info: object
 ) -> bool:
-    """Fill what a Triton backend's target verify reads in a graph, and tell whether that was done.
+    """Fill the graph metadata of a Triton backend's target verify; return False if the tree has to.
 
-    One request a ``req_pool_indices`` (integer, [requests], on the device); ``seq_lens``: the same, at least as many.
-    The tree mask is copied only where the draft has not written it into the graph's own buffer.
+    ``req_pool_indices``: integer, [requests], on the device; ``seq_lens``: integer, at least as many. The tree mask
+    is copied unless the draft has written it into the graph's own buffer.
     """
     if disabled("pk-triton-replay") or not _is_plain(backend):
         return False
     mask, buffer = getattr(spec_info, "custom_mask", None), backend.cuda_graph_custom_mask
     if mask is not None and mask.data_ptr() != buffer.data_ptr():
-        # A mask of a bound may be longer than the graph's, which then has all that there is of the requests.
+        # A mask sized by a bound may be longer than the graph's, which is long enough for the requests.
         buffer[: mask.shape[0]] = mask[: buffer.shape[0]]
     offsets = Offsets(backend.kv_indptr, backend.qo_indptr, backend.mask_indptr, backend.num_draft_tokens)
     fill_slots(_rows(backend, req_pool_indices.shape[0], req_pool_indices, seq_lens), offsets)
@@ -46,7 +46,7 @@ def replay_triton_verify(
 def replay_triton_extend(
     backend: TritonBackend, size: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, stride: int
 ) -> bool:
-    """Fill what a draft-extend of ``stride`` tokens a request reads in a graph, and tell whether that was done.
+    """Fill the graph metadata of a draft-extend of ``stride`` tokens per request; return False if the tree has to.
 
     ``req_pool_indices`` and ``seq_lens``: integer, [>= size], on the device.
     """

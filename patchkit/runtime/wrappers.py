@@ -1,4 +1,4 @@
-"""A verify's mask belongs to the backend whose kernels attend, however many others are wrapped around it."""
+"""Find the backend whose kernels run a verify, inside the wrappers around it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .overlap import verify_side
 
 _Backend = TypeVar("_Backend")
 
-# What a backend that hands forwards on calls the one that attends with full attention: beside linear attention, of the
-# whole batch in two-batch overlap, beside sparse attention.
+# The attributes in which wrappers keep the backend with full attention: beside linear attention, in two-batch overlap
+# the one for the whole batch, and beside sparse attention.
 _WRAPPED = ("full_attn_backend", "primary", "dense")
 
 
 def verifier(backend: _Backend) -> _Backend:
-    """Return the backend that attends in a verify, through hybrids and wrappers in whatever order they are nested."""
+    """Return the backend that attends in a verify, inside any nesting of hybrids and wrappers."""
     passed: list[_Backend] = []
     while True:
         side = verify_side(backend)
@@ -22,12 +22,12 @@ def verifier(backend: _Backend) -> _Backend:
             (found for name in _WRAPPED if (found := getattr(side, name, None)) is not None), None
         )
         passed += [backend, side]
-        # A wrapper may lead back to one around it.
+        # A wrapper may contain one that is around it.
         if inner is None or any(inner is each for each in passed):
             return side
         backend = inner
 
 
 def splits_batches(backend: object) -> bool:
-    """Tell whether a backend is two-batch overlap's, which splits a verify's mask at its requests' lengths."""
+    """Return whether a backend is two-batch overlap's, which splits a verify's mask by the requests' lengths."""
     return getattr(backend, "primary", None) is not None

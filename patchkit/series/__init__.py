@@ -1,1 +1,1 @@
-"""A plan as commits: one a patch, on the current branch or in files for ``git am``."""
+"""Write a plan as commits, one per patch, on the current branch or as files for ``git am``."""

@@ -1,4 +1,4 @@
-"""A row a patch for the ledger in which a fork keeps its backports: what, from where, how, how proved, until when."""
+"""The ledger of a fork's backports: one row per patch, with its origin, verification and removal."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ IN_TREE = frozenset({State.APPLIED, State.UPSTREAM, State.PARTIAL})
 
 
 class Backport(msgspec.Struct, frozen=True):
-    """A patch that a tree has.
+    """A patch that a tree contains.
 
-    ``how`` is ported, upstream (that has it, and nobody ported it), by hand, or in part; ``by_hand`` names the
-    edits that a person made, ``accepted`` those that are in place on that person's word. ``verified`` says what was
-    verified and what came of it.
+    ``how`` is "ported", "upstream" (the tree's base contains it), "by hand", or "in part: " and a reason.
+    ``by_hand`` names the edits that a person made, ``accepted`` those of them that were not checked. ``verified``
+    is what was verified, and the result.
     """
 
     patch: str
@@ -38,7 +38,7 @@ class Backport(msgspec.Struct, frozen=True):
 
 
 def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport, ...]:
-    """Return a row for each patch that the tree has or had when someone stopped half way."""
+    """Return a row for each patch that the tree contains, also in part."""
     rows = []
     for status in statuses:
         if status.state not in IN_TREE:
@@ -77,10 +77,10 @@ def _removal(patch: Patch, state: State) -> str:
     if state is State.UPSTREAM:
         return "nothing to remove: the tree's base has it"
     if patch.upstream_commit:
-        return f"goes with a base that has {patch.upstream_commit[:12]}: patchkit rebase says when"
+        return f"remove once the base has {patch.upstream_commit[:12]}: patchkit rebase reports it"
     if patch.upstream:
-        return "goes with a base that has the pull request: patchkit rebase says when"
-    return "patchkit's own: stays until upstream fixes it; patchkit revert takes it out"
+        return "remove once the base has the pull request: patchkit rebase reports it"
+    return "patchkit's own: keep until upstream fixes it; patchkit revert removes it"
 
 
 def markdown(rows: Iterable[Backport]) -> str:

@@ -1,4 +1,4 @@
-"""Each patch becomes one commit, and the current branch moves to the last of them when all are made."""
+"""Commit each patch on its own, and move the current branch when all commits are made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchkit.series.worktree import RefusedCommitError, linked
 from patchkit.transaction.apply import Applied, Transaction
 from patchkit.transaction.origins import origin
 from patchkit.transaction.uncommitted import uncommitted
-from patchkit.transaction.write import checked
+from patchkit.transaction.write import check_targets
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from patchkit.series.worktree import Linked
     from patchkit.tree.tree import CheckoutTree
 
-# What git leaves in its folder while something is half done, and what ends it.
-_UNDER_WAY = {
+# Files in git's folder during an operation, and the operation.
+_IN_PROGRESS = {
     "MERGE_HEAD": "merge",
     "CHERRY_PICK_HEAD": "cherry-pick",
     "REVERT_HEAD": "revert",
@@ -38,7 +38,7 @@ _UNDER_WAY = {
 
 @dataclass(frozen=True)
 class Commit:
-    """One patch's commit; patches that a hook takes only together have the same one."""
+    """The commit of one patch; patches that a hook accepts only together share one."""
 
     patch: str
     commit: str
@@ -46,18 +46,19 @@ class Commit:
 
 @dataclass(frozen=True)
 class Committed:
-    """What was applied, and the commits that it was made in, oldest first."""
+    """The result of applying the plan, and its commits, oldest first."""
 
     applied: Applied
     commits: tuple[Commit, ...]
 
 
 def commit(tree: CheckoutTree, plan: Plan, patches: PatchSet, runtime: str) -> Committed:
-    """Write the plan patch by patch and commit each; ``runtime`` is as ``Planner`` has it.
+    """Write the plan patch by patch and commit each; ``runtime`` is that of ``Planner``.
 
-    A patch whose edits another has made whole is recorded and has no commit. TreeError unless the package is
-    tracked by git with no change in the files that the plan changes and nothing half done; RefusedCommitError if
-    git or a hook refuses. Nothing has changed then. Hooks run; the author is git's.
+    A patch whose edits are all made by another one is recorded, without a commit. Hooks run, and the author is
+    git's. Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes,
+    or another git operation is in progress; raise RefusedCommitError if git or a hook rejects a commit. In both
+    cases nothing has changed.
     """
     applied = Transaction(tree, patches.digest, committed=True).check(plan)
     require_committable(tree)
@@ -69,7 +70,7 @@ def commit(tree: CheckoutTree, plan: Plan, patches: PatchSet, runtime: str) -> C
 
 
 def commits(there: Linked, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:
-    """Commit the plan's patches in a linked worktree, each alone, and together where a hook refuses one alone."""
+    """Commit the plan's patches in a linked worktree, each alone, or together if a hook rejects one alone."""
     made: list[Commit] = []
     left = list(plan.made)
     while left:
@@ -104,7 +105,7 @@ def commits(there: Linked, plan: Plan, patches: PatchSet, runtime: str) -> tuple
 
 
 def _groups(left: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
-    """Yield the first patch, it with what hardens it, and all of them; each begins as the one before."""
+    """Yield the first patch, then also the patches that harden it, then all; each list starts with the previous one."""
     first = left[0].patch.id
     wanted = {first, *(status.patch.id for status in left if first in status.patch.hardens)}
     for status in reversed(left):
@@ -119,37 +120,41 @@ def _groups(left: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
 
 
 def _write(there: Linked, planner: Planner, name: str, digest: str, *, again: bool) -> set[str]:
-    """Write one patch to the linked worktree and return the files that it changes; ConflictError if it conflicts."""
-    # Planned anew: what stands by now is what the patches before it made.
+    """Write one patch to the linked worktree and return the changed files. Raise ConflictError if it conflicts."""
+    # The plan depends on the patches committed before.
     planned = planner.together(planner.plan((name,), only=True), origin(there.tree, planner))
     status = next(status for status in planned.patches if status.patch.id == name)
     if status.state is State.CONFLICT:
         raise ConflictError(
-            f"{name} conflicts with what is committed ({status.reason}), so nothing was changed: patchkit diff "
-            "shows where."
+            f"{name} conflicts with the committed code ({status.reason}), so nothing was changed",
+            advice="patchkit diff shows where",
         )
     Transaction(there.tree, digest, allow_dirty=True, committed=not again).commit(planned)
     return {change.file for change in planned.changes if change.before != change.after}
 
 
 def require_committable(tree: CheckoutTree) -> None:
-    """Raise TreeError unless commits can be made now, with nothing of anyone's half done."""
+    """Raise TreeError if git cannot commit now, for example during a merge."""
     where = tree.package
     if git(where, "rev-parse", "--verify", "--quiet", "HEAD").returncode != 0:
-        raise TreeError(f"{where} is in no git repository with a commit: leave out --commit.")
-    for name, doing in _UNDER_WAY.items():
+        raise TreeError(f"{where} is in no git repository with a commit", advice="leave out --commit")
+    for name, doing in _IN_PROGRESS.items():
         if _has(tree, name):
-            raise TreeError(f"a {doing} is under way in {tree.root}: finish or abort it, then try again.")
+            raise TreeError(
+                f"a {doing} is in progress in {tree.root}", advice="finish or abort it, then try again"
+            )
     if _has(tree, "index.lock"):
         raise TreeError(
-            f"another git is at work in {tree.root}: wait for its end (or remove index.lock), then try again."
+            f"another git process is running in {tree.root}",
+            advice="wait for it (or remove index.lock), then try again",
         )
     if git(tree.root, "ls-files", "--unmerged").stdout:
-        raise TreeError(f"the index of {tree.root} has unmerged files: resolve them, then try again.")
+        raise TreeError(f"the index of {tree.root} has unmerged files", advice="resolve them, then try again")
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         if git(where, "var", who, personal=True).returncode != 0:
             raise TreeError(
-                "git does not know who commits: git config user.name and user.email, then try again."
+                "git has no name and address for the commit",
+                advice="run git config for user.name and user.email, then try again",
             )
 
 
@@ -159,12 +164,16 @@ def _has(tree: CheckoutTree, name: str) -> bool:
 
 
 def require_committed(tree: CheckoutTree, plan: Plan) -> None:
-    """Raise TreeError unless git has every file that the plan changes as it stands, and none that it makes."""
+    """Raise TreeError if HEAD and index differ from the files that the plan changes, or have a file that it creates."""
     files = {change.file: change.before for change in plan.changes}
     old = tuple(file for file, text in files.items() if text is not None)
     if old and git(tree.package, "ls-files", "--error-unmatch", "--", *old).returncode != 0:
-        raise TreeError(f"git does not track all files to change in {tree.package}: leave out --commit.")
-    places = checked(tree, {change.file: (change.before, change.after) for change in plan.changes}).places
+        raise TreeError(
+            f"git does not track all files to change in {tree.package}", advice="leave out --commit"
+        )
+    places = check_targets(
+        tree, {change.file: (change.before, change.after) for change in plan.changes}
+    ).places
     dirty = uncommitted(tree.package, {f: (places[f], text) for f, text in files.items() if text is not None})
     new = [file for file, text in files.items() if text is None]
     if new:
@@ -172,5 +181,7 @@ def require_committed(tree: CheckoutTree, plan: Plan) -> None:
         dirty += sorted({*checkout.committed(new), *checkout.staged(new)})
     if dirty:
         raise TreeError(
-            f"{', '.join(dirty)}: uncommitted changes, patchkit's own included; commit or stash them first."
+            "uncommitted changes, patchkit's own included",
+            where=", ".join(dirty),
+            advice="commit or stash them first",
         )

@@ -1,4 +1,4 @@
-"""A series for ``git am``, made from the commit that is checked out; the repository is only read."""
+"""Write a series for ``git am``, based on the current commit; the repository is only read."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "") -> tuple[Path, ...]:
-    """Write one file a stage to ``folder``, all of them or none, and return them in order.
+    """Write one file per stage to ``folder``, or none, and return them; each subject starts with ``prefix``.
 
-    The subject of each begins with ``prefix``.
-
-    The commits are made in a temporary repository, so that git itself writes the files and nobody's settings say
-    how. UsageError if ``folder`` has a series already, TreeError if it cannot be written or nobody knows who commits.
+    The commits are made in a temporary repository, where git's format does not depend on a user's settings. Raise
+    UsageError if ``folder`` already contains a series, TreeError if it cannot be written or git has no author.
     """
     if folder.is_dir() and any(folder.glob("*.patch")):
-        raise UsageError(f"{folder} holds a series already: remove it or name another folder with -o.")
+        raise UsageError(
+            f"{folder} already contains a series", advice="remove it or name another folder with -o"
+        )
     if not stages:
         return ()
     try:
@@ -39,8 +39,9 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "
             return _placed(_written(tree, stages, place, prefix), folder)
     except OSError as error:
         raise TreeError(
-            f"{error.filename or folder}: {error.strerror}: nothing was written; fix the cause or name another folder "
-            "with -o."
+            str(error.strerror),
+            where=error.filename or folder,
+            advice="nothing was written; fix the cause or name another folder with -o",
         ) from error
 
 
@@ -69,7 +70,7 @@ def _written(tree: GitTree, stages: Sequence[Stage], place: Path, prefix: str) -
 
 
 def _placed(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
-    """Copy files to a folder under other names, and give them theirs when all are there."""
+    """Copy the files to a folder under temporary names, then rename all of them."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     placed: list[Path] = []
     try:
@@ -90,7 +91,7 @@ def _placed(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
 
 
 class _Scratch:
-    """A repository with the objects of another, and with the name of its person alone of all its settings."""
+    """A repository with the objects of another one and, of its settings, only the author and committer."""
 
     def __init__(self, tree: GitTree, place: Path) -> None:
         source = tree.repository.path
@@ -121,7 +122,7 @@ def _quoted(path: str) -> str:
 
 
 def _identity(repository: Path, who: str) -> dict[str, str]:
-    """Return the variables in which git takes a name that a person's settings gave it."""
+    """Return git's variables for the author or committer of a repository."""
     name, _, rest = _answer(repository, "var", f"GIT_{who}_IDENT").rpartition(" <")
     address, _, date = rest.partition("> ")
     return {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": address, f"GIT_{who}_DATE": date}
@@ -132,7 +133,7 @@ def _answer(folder: Path, *arguments: str, settings: Mapping[str, str] | None = 
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise TreeError(
-            f"git {arguments[0]} failed in {folder} ({said[0] if said else 'it did not say why'}): nothing was "
-            "written; fix the cause and try again."
+            f"git {arguments[0]} failed in {folder} ({said[0] if said else 'without a message'})",
+            advice="nothing was written; fix the cause and try again",
         )
     return os.fsdecode(done.stdout).removesuffix("\n")

@@ -1,4 +1,4 @@
-"""A patch's commit says what, why and at what risk, and names itself and upstream's commit in trailers."""
+"""Write a patch's commit message: title, reason, risk, and trailers that name the patch and upstream's commit."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ _WIDTH = 72
 
 
 def message(patches: Sequence[Patch], prefix: str = "") -> str:
-    """Return the message of the commit of a patch, or of several that cannot be committed one by one.
-
-    Its subject begins with ``prefix``.
-    """
+    """Return the commit message of a patch, or of several committed together; its subject starts with ``prefix``."""
     first, *others = patches
     title = " ".join(first.title.split())
     paragraphs = _paragraphs(first)
     for patch in others:
-        paragraphs += [_filled(f"With it {patch.id}: {patch.title}"), *_paragraphs(patch)]
+        paragraphs += [_filled(f"Also {patch.id}: {patch.title}"), *_paragraphs(patch)]
     trailers = [line for patch in patches for line in _trailers(patch)]
     more = f" (and {len(others)} more)" if others else ""
     return "\n\n".join([prefix + title + more, *paragraphs, "\n".join(trailers)]) + "\n"

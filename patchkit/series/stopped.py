@@ -1,7 +1,7 @@
-"""A checkout whose move to another commit was stopped has its files and its index put back: its branch did not move.
+"""Restore a checkout whose move to another commit was interrupted before its branch moved.
 
-Git gives a checkout its files one by one, and its branch the new commit at the end. So as long as the branch is at the
-old commit, the files that differ between the two are the old ones, the new ones, pieces of these, or not there.
+git writes the files one by one and updates the branch last. While the branch is at the old commit, each file that
+differs between the commits has its old or its new content, a part of it, or does not exist.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
     from patchkit.tree.tree import CheckoutTree
 
-_AT_ONCE = 200
+_BATCH = 200
 _SUBMODULE, _LINK = "160000", "120000"
 
 
-class _Stand(enum.Enum):
+class _Content(enum.Enum):
     OLD = "old"
     NEW = "new or a piece"
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file that differs between two commits, with its mode and its object's id in each; zeros stand for no file."""
+    """A file that differs between two commits, with its mode and object id in each, zeros if it does not exist."""
 
     name: str
     modes: tuple[str, str]
@@ -47,14 +47,14 @@ class _File:
 
     @property
     def is_old(self) -> bool:
-        """Whether the first of the commits has it."""
+        """Whether the file exists in the first commit."""
         return bool(self.ids[0].strip("0"))
 
 
 def put_back(tree: CheckoutTree) -> Recovery | None:
-    """Put back what a stopped move has made of ``tree``; None where no move was stopped before the branch moved.
+    """Restore ``tree`` after an interrupted move; return None if no move was interrupted before the branch moved.
 
-    TreeError, and nothing changed, if somebody has changed one of the files since, or a lock on the index is left.
+    Raise TreeError, with nothing changed, if one of the files was changed since, or if the index is locked.
     """
     if not _is_of_move(Store(tree.package)):
         return None
@@ -70,7 +70,7 @@ def put_back(tree: CheckoutTree) -> Recovery | None:
         files = list(_files(top, base, last))
         left_out = _left_out(top)
         stands = {file: _stand(tree, top, file, journal.move) for file in files if file.name not in left_out}
-        begun = [file for file, stand in stands.items() if stand is _Stand.NEW]
+        begun = [file for file, stand in stands.items() if stand is _Content.NEW]
         with refusing(tree, f"fix the cause, {_again(tree)}", UnfinishedError):
             _restore(tree, top, files, begun, left_out)
             store.unstage()
@@ -90,7 +90,7 @@ def _again(tree: CheckoutTree) -> str:
 def _require_no_lock(tree: CheckoutTree, top: Path) -> None:
     lock = Path(asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index.lock"))
     if lock.exists():
-        raise TreeError(f"{lock} is there", advice=f"if no other git is at work, remove it; {_again(tree)}")
+        raise TreeError(f"{lock} exists", advice=f"if no other git is running, remove it; {_again(tree)}")
 
 
 def _files(top: Path, base: str, last: str) -> Iterator[_File]:
@@ -102,13 +102,13 @@ def _files(top: Path, base: str, last: str) -> Iterator[_File]:
 
 
 def _left_out(top: Path) -> frozenset[str]:
-    """Return the files that a sparse checkout leaves out."""
+    """Return the files that a sparse checkout excludes."""
     listed = asked(top, "ls-files", "-v", "-z").split("\0")
     return frozenset(name for flag, _, name in (line.partition(" ") for line in listed) if flag in ("S", "s"))
 
 
-def _stand(tree: CheckoutTree, top: Path, file: _File, commits: tuple[str, str]) -> _Stand:
-    """Return what a file is; TreeError if somebody has changed it since git was stopped."""
+def _stand(tree: CheckoutTree, top: Path, file: _File, commits: tuple[str, str]) -> _Content:
+    """Return whether a file has its old content. Raise TreeError if it was changed since the interruption."""
     path = top / file.name
     content: bytes | None = None
     if path.is_symlink():
@@ -117,20 +117,20 @@ def _stand(tree: CheckoutTree, top: Path, file: _File, commits: tuple[str, str])
         content = path.read_bytes()
     old, new = (_content(top, file, side, commit) for side, commit in enumerate(commits))
     if content == old:
-        return _Stand.OLD
+        return _Content.OLD
     if content is None or any(text is not None and text.startswith(content) for text in (old, new)):
-        return _Stand.NEW
+        return _Content.NEW
     if old is not None and Checkout(top).is_content(file.ids[0], content):
-        return _Stand.OLD
+        return _Content.OLD
     raise TreeError(
-        f"{path} was changed after git was stopped",
-        advice=f"keep your version elsewhere, git checkout HEAD -- {file.name} (or remove it, where HEAD has none), "
+        f"{path} was changed after git was interrupted",
+        advice=f"save your version elsewhere, git checkout HEAD -- {file.name} (or remove it if HEAD has none), "
         f"{_again(tree)}",
     )
 
 
 def _content(top: Path, file: _File, side: int, commit: str) -> bytes | None:
-    """Return what git makes of a file of a commit; None where the commit has none."""
+    """Return the content that git checks out for a file of a commit; None if the commit does not have it."""
     if not file.ids[side].strip("0"):
         return None
     asks = ("blob", file.ids[side]) if file.modes[side] == _LINK else ("--filters", f"{commit}:{file.name}")
@@ -140,7 +140,7 @@ def _content(top: Path, file: _File, side: int, commit: str) -> bytes | None:
 def _restore(
     tree: CheckoutTree, top: Path, files: Sequence[_File], begun: Sequence[_File], left_out: frozenset[str]
 ) -> None:
-    """Let the index have all of the files, and the folder those that were begun, as the first commit has them."""
+    """Restore all of the files in the index, and those in ``begun`` in the folder, from the first commit."""
     kept = [file for file in files if file.is_old]
     entries = (("--cacheinfo", f"{file.modes[0]},{file.ids[0]},{file.name}") for file in kept)
     _index(tree, top, ("update-index", "--add"), [word for entry in entries for word in entry])
@@ -151,14 +151,14 @@ def _restore(
     named = _names(file for file in begun if file.is_old)
     _index(tree, top, ("checkout-index", "--quiet", "--force", "--index"), named)
     with Folder.open(top) as opened:
-        # Where one is not there, the folder for it may be.
+        # The folder of a new file may exist without the file.
         for file in files:
             if not file.is_old and file.name not in left_out:
                 _remove(opened, tuple(file.name.split("/")))
 
 
 def _remove(top: Folder, parts: tuple[str, ...]) -> None:
-    """Remove a file that git made, and the folders above it as far as they hold nothing else."""
+    """Remove a file that git created, and the folders above it that are then empty."""
     for end in range(len(parts), 0, -1):
         with suppress(FileNotFoundError), top.reach(parts[: end - 1]) as above:
             if end == len(parts):
@@ -168,8 +168,8 @@ def _remove(top: Folder, parts: tuple[str, ...]) -> None:
 
 
 def _index(tree: CheckoutTree, top: Path, command: Sequence[str], words: Sequence[str]) -> None:
-    for start in range(0, len(words), _AT_ONCE):
-        done = quietly(top, *OWN_FILES, *command, *words[start : start + _AT_ONCE])
+    for start in range(0, len(words), _BATCH):
+        done = quietly(top, *OWN_FILES, *command, *words[start : start + _BATCH])
         if done.returncode:
             raise UnfinishedError(
                 f"git {command[0]} failed in {top} ({said(done)})", advice=f"fix the cause, {_again(tree)}"
@@ -177,5 +177,5 @@ def _index(tree: CheckoutTree, top: Path, command: Sequence[str], words: Sequenc
 
 
 def _names(files: Iterable[_File]) -> list[str]:
-    """Return how files are named to git, so that none is taken for an option."""
+    """Return file names as arguments for git that cannot be taken for options."""
     return [f"./{file.name}" for file in files]

@@ -1,6 +1,6 @@
-"""Commits are made in a linked worktree of their own, and a checkout moves to the last of them in one step.
+"""Make commits in a temporary linked worktree, and move the checkout to the last one in one step.
 
-Until then its branch, index, files and ledger are untouched, and afterwards no trace of the worktree is left.
+Until then the checkout's branch, index, files and ledger do not change; afterwards the worktree is removed.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _PREFIX, _LOCK = "patchkit-commit-", "lock"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ROUNDS = 5
 _BLOCK = 4096
-# Git goes on in the background otherwise, in a worktree that is gone by then.
-_AT_ONCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
-# Git leaves it to the disk when objects are written, and a branch may be there before its commit is.
+# Maintenance in the background would outlive the worktree.
+_NO_MAINTENANCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
+# By default git does not sync objects, so that after a crash a branch could lack its commit.
 _FLUSHED = ("-c", "core.fsync=all")
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 OWN_FILES = ("-c", "submodule.recurse=false")
 
-# One process, so that no end of patchkit's comes in between. A dry run has shown that nothing is in the way, so what
-# fails then is a disk; files go back as the index, which is written last, has them.
+# One process, so that it completes even if patchkit is killed. A dry run has found nothing in the way, so only the disk
+# can fail; the files are then restored from the index, which is written last.
 _MOVE = r"""!move() {
     base=$1 last=$2 why=$3
     git update-index -q --refresh
     git read-tree -m -u "$base" "$last"
     got=$?
-    # A killed one leaves its lock on the index: recover waits for that to go.
+    # A killed git leaves the lock of its index, which recover requires to be removed.
     [ $got -gt 128 ] && exit 3
     if [ $got -ne 0 ]; then
         git diff-tree -r -z --no-renames --name-only --diff-filter=A "$base" "$last" | xargs -0 rm -f -- &&
@@ -54,7 +54,7 @@ _MOVE = r"""!move() {
             git checkout-index -q -f -z --stdin || exit 3
         exit 2
     fi
-    # Whoever finds the new commit after a power cut finds its files.
+    # After a power cut, a branch at the new commit must have its files.
     git diff-tree -r -z --no-renames --name-only --diff-filter=d "$base" "$last" | xargs -0 sync -- 2>/dev/null
     git update-ref -m "$why" HEAD "$last" "$base" && exit 0
     git read-tree -m -u "$last" "$base" || exit 3
@@ -63,14 +63,14 @@ _MOVE = r"""!move() {
 
 
 class RefusedCommitError(PatchkitError):
-    """Git or a hook refused a commit, and nothing was changed."""
+    """git or a hook rejected a commit, and nothing was changed."""
 
 
 @dataclass(frozen=True)
 class Linked:
-    """A linked worktree at a commit of a checkout: the same package in it, and what git has to be told there.
+    """A linked worktree at a commit of a checkout: its tree, its top folder, and the settings for git in it.
 
-    ``base`` and ``branch`` are what the checkout had as HEAD when the worktree was made.
+    ``base`` and ``branch`` are the checkout's HEAD when the worktree was made.
     """
 
     tree: CheckoutTree
@@ -81,7 +81,7 @@ class Linked:
 
     @property
     def head(self) -> str:
-        """The commit that the worktree has checked out."""
+        """The worktree's current commit."""
         return asked(self.top, "rev-parse", "HEAD")
 
     def switch(self, commit: str) -> None:
@@ -89,26 +89,26 @@ class Linked:
         asked(self.top, *OWN_FILES, "checkout", "--quiet", "--detach", commit)
 
     def become(self, tree: str) -> None:
-        """Let index and files be those of a commit or of a tree; the commit that is checked out stays the same."""
+        """Set the index and the files to those of a commit or tree; HEAD does not change."""
         asked(self.top, *OWN_FILES, "read-tree", "--reset", "-u", tree)
 
     def add(self, files: Sequence[str]) -> None:
-        """Put files of the package as they stand into the index."""
+        """Add files of the package to the index."""
         git(self.tree.package, "update-index", "--no-assume-unchanged", *files)
         asked(self.tree.package, "add", "--all", "--force", *files)
 
     def commit(self, files: Sequence[str], message: str) -> str:
-        """Commit files of the package with what hooks make of them, and return the commit's id."""
+        """Commit files of the package, as hooks change them, and return the commit's id."""
         self.add(files)
         return self.accepted("commit", "--quiet", "--cleanup=whitespace", "--message", message)
 
     def accepted(self, *arguments: str) -> str:
-        """Let git commit until its hooks change no file any more; RefusedCommitError if they refuse.
+        """Run a commit command until hooks change no more files. Raise RefusedCommitError if they reject it.
 
-        A formatter that runs as a hook rewrites files and refuses, or rewrites them and goes on: both times what
-        it made of them is what the commit is to have.
+        A formatter that runs as a hook rewrites files and either fails or succeeds: in both cases its result is
+        committed.
         """
-        left, start = adopt.as_left(self.tree), self.head
+        left, start = adopt.unedited(self.tree), self.head
         try:
             for _ in range(_ROUNDS):
                 before = asked(self.top, "write-tree")
@@ -117,25 +117,25 @@ class Linked:
                 now = asked(self.top, "write-tree")
                 if done.returncode == 0:
                     if self.head == start:
-                        raise RefusedCommitError("git's hooks took the commit back")
+                        raise RefusedCommitError("git's hooks removed the commit")
                     if now == asked(self.top, "rev-parse", "HEAD^{tree}"):
                         return self.head
                     arguments = ("commit", "--quiet", "--amend", "--no-edit")
                 elif now == before:
                     raise RefusedCommitError(f"git refused the commit ({said(done)})")
         finally:
-            if self.tree.package.is_dir():  # Else a hook has removed it, which is said already.
+            if self.tree.package.is_dir():  # Otherwise a hook removed it, and an error is being raised.
                 adopt.note_rewritten(self.tree, left)
-        raise RefusedCommitError("git's hooks change files anew at each commit")
+        raise RefusedCommitError("git's hooks change files again at each commit")
 
 
 def asked(folder: Path, *arguments: str) -> str:
-    """Return what git says; TreeError with its reason, which leaves the person's checkout as it was, if it fails."""
+    """Return git's output. Raise TreeError with git's message if it fails."""
     done = quietly(folder, *arguments)
     if done.returncode != 0:
         command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
         raise TreeError(
-            f"git {command} failed in {folder} ({said(done)}): nothing was changed; fix the cause."
+            f"git {command} failed in {folder} ({said(done)})", advice="nothing was changed; fix the cause"
         )
     return os.fsdecode(done.stdout).strip()
 
@@ -143,23 +143,23 @@ def asked(folder: Path, *arguments: str) -> str:
 def quietly(
     folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, apart: bool = False
 ) -> CompletedProcess[bytes]:
-    """Run git with the filters that make files what they are, and without hooks; names are no patterns."""
+    """Run git with its filters but without hooks; path arguments are not patterns."""
     told = {"GIT_LITERAL_PATHSPECS": "1", **(settings or {})}
     return git(folder, *_NO_HOOKS, *arguments, settings=told, personal=True, apart=apart)
 
 
 def said(done: CompletedProcess[bytes]) -> str:
-    """Return the line in which git, or a hook that it ran, says what is wrong."""
+    """Return the line of the output in which git, or a hook, reports the error."""
     lines = [line.strip() for line in (done.stderr or done.stdout).decode(errors="replace").splitlines()]
     failed = (line for line in lines if any(word in line.lower() for word in ("fail", "error", "fatal")))
-    return next(failed, next(filter(None, lines), "it did not say why"))
+    return next(failed, next(filter(None, lines), "without a message"))
 
 
 @contextmanager
 def linked(tree: CheckoutTree, why: str) -> Iterator[Linked]:
-    """Make a linked worktree at the commit of ``tree``; what is committed in it comes to ``tree`` at the end.
+    """Yield a linked worktree at the commit of ``tree``, and move ``tree`` to its commits at the end.
 
-    Where the body raises, or ``tree`` cannot move, nothing of it changes: TreeError. ``why`` is for the reflog.
+    If the body raises or ``tree`` cannot be moved (TreeError), nothing changes. ``why`` is the text for the reflog.
     """
     sweep(tree)
     with locked(tree) as store, _temporary(tree) as there:
@@ -168,22 +168,22 @@ def linked(tree: CheckoutTree, why: str) -> Iterator[Linked]:
             yield there
         except RefusedCommitError as error:
             raise RefusedCommitError(
-                f"{error}, so nothing was changed: fix what refused it, then try again; hooks run in a worktree of "
-                "its own, which has no untracked files."
+                f"{error}, so nothing was changed",
+                advice="fix the cause and try again; hooks run in a separate worktree without untracked files",
             ) from None
         with _uninterrupted():
-            # A patch that another has made whole is recorded without a commit.
+            # A patch whose edits are all made by another one has no commit.
             last = there.head
             adopt.adopt(tree, store, there.tree, (there.base, last), lambda: _move(tree, there, last, why))
 
 
 def sweep(tree: CheckoutTree) -> None:
-    """Remove what a patchkit that was killed has left: worktrees in the repository of ``tree``, temporary folders."""
+    """Remove the worktrees and temporary folders that a killed patchkit left in the repository of ``tree``."""
     listed = os.fsdecode(git(tree.root, "worktree", "list", "--porcelain").stdout).splitlines()
     named = (Path(line.partition(" ")[2]) for line in listed if line.startswith("worktree "))
     ours = {place.parent: place for place in named if place.parent.name.startswith(_PREFIX)}
-    # One that was killed early has a folder, and no worktree in it that git knows of.
-    with suppress(OSError):  # Where every disk is full, Python knows of no temporary folder.
+    # The folder of a patchkit that was killed early contains no worktree yet.
+    with suppress(OSError):  # With all disks full, Python finds no temporary folder.
         for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
             ours.setdefault(folder, folder / tree.root.name)
     for folder, place in ours.items():
@@ -207,30 +207,31 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
             stack.enter_context(_held(folder))
         except OSError as error:
             raise TreeError(
-                f"{error.filename or 'TMPDIR'}: {error.strerror}: nothing was changed; free some space there or "
-                "set TMPDIR."
+                str(error.strerror),
+                where=error.filename or "TMPDIR",
+                advice="nothing was changed; free some space there or set TMPDIR",
             ) from error
-        # What lies in LFS is no source, and would be fetched.
+        # Files in LFS are not sources, and would be downloaded.
         told = {"GIT_LFS_SKIP_SMUDGE": "1"}
         made = quietly(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=told)
         if made.returncode != 0:
             raise TreeError(
-                f"git worktree add failed in {place} ({said(made)}): nothing was changed; fix the cause, or let "
-                "TMPDIR name a folder with space for the files of a checkout."
+                f"git worktree add failed in {place} ({said(made)})",
+                advice="nothing was changed; fix the cause, or set TMPDIR to a folder with space for a checkout",
             )
-        # What differs from its commit as soon as it is checked out, as its line ends may, no hook has rewritten.
+        # A file can differ from its commit right after checkout, by its line ends: no hook has rewritten it.
         differing = asked(place, "diff", "--name-only").splitlines()
         if differing:
             asked(place, "update-index", "--assume-unchanged", *differing)
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
-        settings = (*_AT_ONCE, *_FLUSHED, *_hooks(top, place))
+        settings = (*_NO_MAINTENANCE, *_FLUSHED, *_hooks(top, place))
         yield Linked(CheckoutTree(root, package), place, settings, head, branch)
 
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Hold the lock that says that whoever made the folder is at work; BlockingIOError if another has it."""
+    """Hold the lock of a temporary folder while its process runs. Raise BlockingIOError if another process does."""
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -245,18 +246,18 @@ def _remove_for_good(tree: CheckoutTree, place: Path) -> None:
 
 
 def _remove(tree: CheckoutTree, place: Path) -> None:
-    # What is left here is swept next time.
+    # `sweep` removes the rest.
     with suppress(TreeError):
-        # Twice: one that git was killed in the middle of making is locked.
+        # A second --force removes a locked worktree, as a git leaves it that is killed while it adds one.
         git(tree.root, "worktree", "remove", "--force", "--force", str(place), apart=True)
         shutil.rmtree(place.parent, ignore_errors=True)
     with suppress(TreeError):
-        # Where git gave up making one, its folder is left, with nothing of anybody's.
+        # A failed `git worktree add` leaves its entry.
         git(tree.root, "worktree", "prune", "--expire=never", apart=True)
 
 
 def _hooks(top: Path, place: Path) -> tuple[str, ...]:
-    """Return what lets git find hooks that the checkout names by a folder which git does not keep."""
+    """Return the option that lets git find hooks in an untracked folder of the checkout."""
     named = git(top, "config", "--type=path", "core.hooksPath", personal=True).stdout
     hooks = os.fsdecode(named).rstrip("\n")
     if not hooks or os.path.isabs(hooks) or (place / hooks).is_dir():
@@ -269,24 +270,26 @@ def _branch(tree: CheckoutTree) -> str:
 
 
 def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
-    """Bring branch, index and files of ``tree`` to a commit; TreeError, and no change, if it cannot.
+    """Move the branch, index and files of ``tree`` to a commit, or raise TreeError with nothing changed.
 
-    UnfinishedError if git is killed, or its disk fails, in the middle.
+    Raise UnfinishedError if git is killed or its disk fails in between.
     """
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
     base = there.base
     if asked(top, "rev-parse", "HEAD") != base or _branch(tree) != there.branch:
-        raise TreeError(f"HEAD of {top} moved while patchkit was at work: nothing was changed; try again.")
-    # The index of a checkout has times of its files, which a copy may bring up to date. Git looks into a file that
-    # changed when its index was written, so that a copy has to be of the same time.
+        raise TreeError(
+            f"HEAD of {top} moved while patchkit was running", advice="nothing was changed; try again"
+        )
+    # The dry run refreshes a copy of the index. git compares the times of files with that of the index, so the copy
+    # must keep it.
     index = asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
     settings = {"GIT_INDEX_FILE": str(shutil.copy2(index, there.top.parent / "index"))}
     quietly(top, "update-index", "-q", "--refresh", settings=settings)
     tried = quietly(top, *OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
     if tried.returncode != 0:
         raise TreeError(
-            f"what was committed cannot come to {top} ({said(tried)}): nothing was changed; commit or stash what "
-            "is in the way, then try again."
+            f"the commits cannot be checked out in {top} ({said(tried)})",
+            advice="nothing was changed; commit or stash what is in the way, then try again",
         )
     _require_unedited(top, base, last)
     _require_free(top, base, last)
@@ -295,19 +298,20 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
     done = quietly(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, why, apart=True)
     if done.returncode not in (0, 2):
         raise UnfinishedError(
-            f"git was stopped while it moved {top} ({said(done)})",
-            advice=f"run patchkit apply --continue {tree.root}, which puts its files back",
+            f"git was interrupted while it moved {top} ({said(done)})",
+            advice=f"run patchkit apply --continue {tree.root}, which restores its files",
         )
     if done.returncode != 0:
         raise TreeError(
-            f"{top} could not be moved ({said(done)}): nothing was changed; fix the cause and try again."
+            f"{top} could not be moved ({said(done)})",
+            advice="nothing was changed; fix the cause and try again",
         )
 
 
 def _require_unedited(top: Path, base: str, last: str) -> None:
-    """Raise TreeError if a file that differs between two commits is not as the first has it.
+    """Raise TreeError if a file that differs between two commits is not as in the first one.
 
-    Git looks at times, in seconds, and at sizes, and where flags of the index say so at nothing.
+    git compares only times, in seconds, and sizes, and with some flags of the index nothing.
     """
     checkout = Checkout(top)
     listed = asked(top, "diff-tree", "-r", "-z", "--no-renames", "--diff-filter=a", base, last).split("\0")
@@ -319,29 +323,29 @@ def _require_unedited(top: Path, base: str, last: str) -> None:
         content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
         if checkout.is_content(identifier, content):
             continue
-        # Where a filter makes files other than git keeps them, it has to say what they come to.
+        # With a filter, the file's content differs from the object's.
         filtered = quietly(top, "hash-object", f"--path={name}", str(path)).stdout.decode().strip()
         if filtered != identifier:
             raise TreeError(
-                f"{path} has uncommitted changes, which the new commits would overwrite: nothing was changed; "
-                "commit or stash them, then try again."
+                f"{path} has uncommitted changes, which the new commits would overwrite",
+                advice="nothing was changed; commit or stash them, then try again",
             )
 
 
 def _require_free(top: Path, base: str, last: str) -> None:
-    """Raise TreeError if something lies where a file comes to be, be it ignored, which git would overwrite."""
+    """Raise TreeError if a file, even an ignored one, exists where a new file would be created."""
     for name in _differing(top, base, last, "--diff-filter=A"):
         path = top / name
         above = next(folder for folder in path.parents if os.path.lexists(folder))
         if os.path.lexists(path) or not above.is_dir():
             raise TreeError(
-                f"{path if os.path.lexists(path) else above} is in the way of a file that was committed: nothing was "
-                "changed; move it elsewhere and try again."
+                f"{path if os.path.lexists(path) else above} is in the way of a committed file",
+                advice="nothing was changed; move it elsewhere and try again",
             )
 
 
 def _require_space(tree: CheckoutTree, top: Path, base: str, last: str) -> None:
-    """Raise OSError unless there is space for the files that differ between two commits."""
+    """Raise OSError if the disk has no space for the files that differ between two commits."""
     differing = set(_differing(top, base, last))
     listed = (
         line.split("\t", 1) for line in asked(top, "ls-tree", "-r", "-l", "-z", last).split("\0") if line
@@ -359,7 +363,7 @@ def _differing(top: Path, base: str, last: str, *options: str) -> list[str]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Put off what would end the process until the body has."""
+    """Delay signals that would end the process until the body is done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -369,7 +373,7 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            if handler is not None:  # None stands for one that is not Python's, which cannot be put back.
+            if handler is not None:  # None: not installed from Python, and cannot be restored.
                 signal.signal(number, handler)
         for came_in in came:
             signal.raise_signal(came_in)

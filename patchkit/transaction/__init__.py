@@ -1,10 +1,9 @@
-"""A tree is changed whole and recorded, or not at all.
+"""Write a plan to a tree completely and record it, or write nothing.
 
-After any interruption the tree is, byte for byte, the old one or the new one, or ``recover`` makes it so;
-nothing outside the tree is ever touched; nothing of a person's is ever lost; ``status`` never lies.
+After an interruption the tree is byte for byte the old one or the new one, or ``recover`` makes it so. Nothing
+outside the tree is changed, and no edit of a person is lost.
 
-``apply`` and ``revert`` say what is to change, ``origins`` what stood before it, ``write`` changes it,
-``recover`` ends what was interrupted.
-``record`` and ``ledger`` say what was done, ``store`` keeps that beside the tree, ``unwind`` and ``merge``
-work out what taking it back comes to, ``folder`` holds every system call that changes anything.
+``apply`` and ``revert`` compute what changes, ``origins`` finds the original contents, ``write`` writes, ``recover``
+ends an interrupted write. ``ledger`` describes what was done, ``store`` keeps it beside the tree, ``unwind`` and
+``merge`` compute a revert, and ``folder`` contains every system call that changes a file.
 """

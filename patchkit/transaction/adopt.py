@@ -1,4 +1,4 @@
-"""A ledger learns of what was done in a linked worktree of its checkout, at once and when it has come here."""
+"""Copy the records of a linked worktree into the ledger of its checkout."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from patchkit.errors import UnfinishedError
-from patchkit.transaction.holding import holding
+from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import AppliedFile, Journal, Ledger, Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
-from patchkit.transaction.write import checked, locked, refusing, write_all
+from patchkit.transaction.write import check_targets, locked, refusing, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def copy(source: CheckoutTree, target: CheckoutTree) -> None:
-    """Give ``target`` the ledger of ``source``, as far as its contents can be read."""
+    """Give ``target`` the ledger of ``source``, with the contents that can be read."""
     known = Store(source.package)
     _replace(target, known.read(), known)
 
 
-def as_left(tree: CheckoutTree) -> dict[str, bytes | None]:
-    """Return the bytes of the files that stand as the tree's ledger says that patchkit left them."""
+def unedited(tree: CheckoutTree) -> dict[str, bytes | None]:
+    """Return the contents of the files that were not edited since the ledger's record of them."""
     store = Store(tree.package)
-    record = holding(store.read(), tree.read, store.get) or Record()
+    record = current_record(store.read(), tree.read, store.get) or Record()
     stands = {file: tree.read(file) for file in record.files}
     return {
         file: stands[file] for file, k in record.files.items() if digest_or_none(stands[file]) == k.applied
@@ -36,7 +36,7 @@ def as_left(tree: CheckoutTree) -> dict[str, bytes | None]:
 
 
 def note_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> None:
-    """Record that files, which were ``before`` as patchkit left them, were then rewritten with its patches."""
+    """Record that files, unedited with the contents ``before``, were then rewritten with patchkit's patches."""
     now = {file: tree.read(file) for file in before}
     changed = {
         file: AppliedFile(digest_or_none(stood), digest_or_none(now[file]), ())
@@ -47,7 +47,9 @@ def note_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> No
         return
     with locked(tree) as store:
         ledger = store.read()
-        record = holding(ledger, lambda file: before[file] if file in before else tree.read(file), store.get)
+        record = current_record(
+            ledger, lambda file: before[file] if file in before else tree.read(file), store.get
+        )
         record = record or Record()
         after = ledger.with_record(record, record.with_applied(changed, (), record.layers[-1].digest))
         _write(tree, store, after, (text for file in changed if (text := now[file]) is not None))
@@ -56,10 +58,11 @@ def note_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> No
 def adopt(
     tree: CheckoutTree, store: Store, other: CheckoutTree, commits: tuple[str, str], move: Callable[[], None]
 ) -> None:
-    """Take over the records of ``other``, a worktree; ``move`` brings ``tree`` from the first commit to the second.
+    """Copy the records of ``other``, a worktree; ``move`` brings ``tree`` from the first commit to the second.
 
-    Everything that can fail is written before ``move``; where that raises, the ledger is what it was, but for
-    UnfinishedError, which leaves what recover needs. ``store`` is that of ``tree``, which the caller holds the lock of.
+    Everything that can fail is written before ``move``. If ``move`` raises, the ledger is restored, except after
+    UnfinishedError, which leaves the journal for ``recover``. ``store`` is that of ``tree``, whose lock the caller
+    holds.
     """
     before, source = store.read(), Store(other.package)
     after, is_there = before, commits[0] == commits[1]
@@ -79,7 +82,7 @@ def adopt(
         except UnfinishedError:
             raise
         except BaseException:
-            half = f"the ledger is half written; run patchkit apply --continue {tree.root}"
+            half = f"the ledger is partly written; run patchkit apply --continue {tree.root}"
             with refusing(tree, half, UnfinishedError):
                 store.unstage()
                 store.end()
@@ -101,4 +104,4 @@ def _contents(store: Store, digests: Iterable[str]) -> list[bytes]:
 
 
 def _write(tree: CheckoutTree, store: Store, after: Ledger, contents: Iterable[bytes]) -> None:
-    write_all(tree, store, checked(tree, {}), before=store.read(), after=after, kept=tuple(contents))
+    write_all(tree, store, check_targets(tree, {}), before=store.read(), after=after, kept=tuple(contents))

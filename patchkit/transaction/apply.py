@@ -1,4 +1,4 @@
-"""A plan is written to a tree whole, and recorded, or not at all."""
+"""Write a plan to a tree completely and record it, or write nothing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.plan.markers import blocks_in
 from patchkit.plan.status import State
-from patchkit.transaction.holding import holding
+from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.uncommitted import uncommitted
-from patchkit.transaction.write import checked, locked, require_settled, write_all
+from patchkit.transaction.write import check_targets, locked, require_settled, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from patchkit.plan.markers import Block
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
     from patchkit.transaction.ledger import Ledger
-    from patchkit.transaction.write import Checked
+    from patchkit.transaction.write import Targets
     from patchkit.tree.backends import Heir
     from patchkit.tree.tree import CheckoutTree
 
 
 class Transaction:
-    """One apply of a plan to a tree on disk; ``digest`` names the patch set that the plan comes from.
+    """One apply of a plan to a tree on disk; ``digest`` identifies the patch set that the plan was made from.
 
-    What is ``committed`` git can take back: the record of what stands before is kept for that.
+    With ``committed`` the changes are committed to git afterwards, and the record of the state before them is kept.
     """
 
     def __init__(
@@ -41,23 +41,23 @@ class Transaction:
         self.committed = committed
 
     def check(self, plan: Plan) -> Applied:
-        """Return what `commit` would, or raise TreeError if it would refuse; nothing is written."""
+        """Return what `commit` would return, with nothing written. Raise TreeError if `commit` would."""
         require_settled(self.tree)
         store = Store(self.tree.package)
-        self._prepare(plan, holding(store.read(), self.tree.read, store.get) or Record())
+        self._prepare(plan, current_record(store.read(), self.tree.read, store.get) or Record())
         return _outcome(plan)
 
     def commit(self, plan: Plan, steps: Sequence[Plan] = ()) -> Applied:
-        """Write the plan's changes and return what they come to; TreeError if the tree refuses, unchanged.
+        """Write the plan's changes and return the result, or raise TreeError with nothing written.
 
-        ``steps`` are what the plan is made of, one after the other, where each is recorded for itself.
+        ``steps`` are the plans that ``plan`` combines, in order, if each gets a record of its own.
         """
         require_settled(self.tree)
         if not plan.changes:
             return _outcome(plan)
         with locked(self.tree) as store:
             before = store.read()
-            record = holding(before, self.tree.read, store.get) or Record()
+            record = current_record(before, self.tree.read, store.get) or Record()
             prepared = self._prepare(plan, record)
             now = record
             for step in steps or (plan,):
@@ -71,8 +71,10 @@ class Transaction:
     def _after(self, ledger: Ledger, record: Record, now: Record) -> Ledger:
         return ledger.with_record(Record() if self.committed else record, now)
 
-    def _prepare(self, plan: Plan, record: Record) -> Checked:
-        prepared = checked(self.tree, {change.file: (change.before, change.after) for change in plan.changes})
+    def _prepare(self, plan: Plan, record: Record) -> Targets:
+        prepared = check_targets(
+            self.tree, {change.file: (change.before, change.after) for change in plan.changes}
+        )
         if not self.allow_dirty:
             known = record.files
             theirs = {
@@ -84,29 +86,31 @@ class Transaction:
             dirty = uncommitted(self.tree.package, theirs)
             if dirty:
                 raise TreeError(
-                    f"{', '.join(dirty)}: uncommitted changes; commit or stash them, or pass --allow-dirty."
+                    "uncommitted changes",
+                    where=", ".join(dirty),
+                    advice="commit or stash them, or pass --allow-dirty",
                 )
         return prepared
 
 
 @dataclass(frozen=True)
 class Applied:
-    """What an apply came to: each patch's status after it, and the files that it changed."""
+    """The result of an apply: each patch's state after it, and the files that it changed."""
 
     patches: tuple[PatchStatus, ...]
     files: tuple[str, ...]
     heirs: tuple[Heir, ...] = ()
-    """The backend classes that inherit an opt-out which it brought, and read the mirror."""
+    """The backend classes that read the mirror and inherit an opt-out that the apply added."""
     marked: tuple[tuple[str, Block], ...] = ()
-    """The conflicts that are left for a person, each with its file."""
+    """The conflict markers that were written, each with its file."""
     left: Mapping[str, str] = field(default_factory=dict)
-    """The patches that were left out because they do not fit, and why."""
+    """The reason for each patch that was left out because it conflicts."""
     resolved_elsewhere: int = 0
-    """How many of the conflicts a person resolved where the same code stands."""
+    """The number of conflicts for which a resolution of the same code is recorded."""
 
 
 def with_plan(record: Record, plan: Plan, digest: str, folders: Sequence[str]) -> Record:
-    """Return the record after a plan, for whose files ``folders`` were made."""
+    """Return the record after a plan; ``folders`` are those that were created for its files."""
     changes = {
         change.file: AppliedFile(digest_or_none(change.before), digest_or_none(change.after), change.patches)
         for change in plan.changes
@@ -139,7 +143,7 @@ def _outcome(plan: Plan) -> Applied:
 
 
 def _after(status: PatchStatus) -> PatchStatus:
-    """Return what a patch is once its edits are made; one in conflict stays so."""
+    """Return a patch's status once its edits are made; a conflict stays one."""
     edits = tuple(map(_settled, status.edits))
     if status.state is State.CONFLICT:
         return replace(status, edits=edits)
@@ -147,7 +151,7 @@ def _after(status: PatchStatus) -> PatchStatus:
 
 
 def _settled(edit: EditStatus) -> EditStatus:
-    """An edit of an applied patch counts as patchkit's, also where a part of the patch was there before."""
+    """Return an edit of an applied patch as applied, also if it was in the tree before."""
     if edit.state in {State.NOT_APPLICABLE, State.CONFLICT}:
         return edit
     return replace(edit, state=State.APPLIED, reason="")

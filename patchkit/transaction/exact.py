@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError
 from patchkit.plan.rehearse import undefined_names
-from patchkit.transaction.merge import Undone, merge
+from patchkit.transaction.merge import MergeResult, merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _Path = tuple[_Header, ...]
 _BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
-def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Undone:
+def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> MergeResult:
     """Make in ``ours`` each change from ``base`` to ``theirs``, as ``merge`` does, and no other.
 
     ConflictError also where code of ``ours`` would then stand in another block, or lack a name that it uses.
@@ -51,7 +51,7 @@ def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: by
         raise ConflictError(
             f"{file}:{line}: {name} is used there and would be undefined: remove that use, and revert again."
         )
-    return Undone(text, text)
+    return MergeResult(text, text)
 
 
 def _by_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:

@@ -1,7 +1,7 @@
-"""What is done below an opened folder is done in that folder: no link on the way is followed.
+"""Change files below an opened folder, without following a link.
 
-Every system call that changes a tree or a ledger's folder stands in this module. Names are relative to a
-descriptor, so that a folder that somebody swaps for a link in the meantime leads nothing out of the tree.
+Every system call that changes a tree or a ledger's folder is in this module. Names are relative to a descriptor, so
+that a folder replaced by a link in the meantime redirects nothing out of the tree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Opening a pipe that nobody writes to would wait for ever.
+# Without O_NONBLOCK, opening a pipe would block.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _EXCHANGE = 2
 _NO_LINK = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EMLINK})
@@ -31,7 +31,7 @@ _NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EP
 
 
 class Folder:
-    """An opened folder; ``path`` is how messages call it."""
+    """An opened folder; ``path`` is its name in messages."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
@@ -39,8 +39,8 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Folder:
-        """Open the folder at ``path``, which is no link itself; OSError if it is none."""
-        with _told(path):
+        """Open the folder at ``path``. Raise OSError if it is not a folder or is a link."""
+        with _with_path(path):
             return cls(path, os.open(path, _FOLDER))
 
     def __enter__(self) -> Folder:
@@ -52,16 +52,16 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the descriptor."""
         os.close(self.handle)
 
     def below(self, name: str) -> Folder:
-        """Open a folder in this one; OSError if it is not there, is a link, or is no folder."""
-        with _told(self.path / name):
+        """Open a folder in this one. Raise OSError if it does not exist, is a link, or is not a folder."""
+        with _with_path(self.path / name):
             return Folder(self.path / name, os.open(name, _FOLDER, dir_fd=self.handle))
 
     def reach(self, names: tuple[str, ...]) -> Folder:
-        """Open the folder that ``names`` lead to, one below the other."""
+        """Open the folder at the relative path ``names``."""
         opened = Folder(self.path, os.dup(self.handle))
         for name in names:
             with opened:
@@ -69,23 +69,23 @@ class Folder:
         return opened
 
     def is_same(self, other: Folder) -> bool:
-        """Tell whether both are one folder."""
+        """Return whether both are the same folder."""
         return os.path.sameopenfile(self.handle, other.handle)
 
     def names(self) -> list[str]:
-        """Return what the folder holds, sorted."""
-        with _told(self.path):
+        """Return the names in the folder, sorted."""
+        with _with_path(self.path):
             return sorted(os.listdir(self.handle))
 
     def stat(self, name: str) -> os.stat_result | None:
-        """Return what ``name`` is, a link itself and not what it leads to; None if there is nothing."""
-        with _told(self.path / name), suppress(FileNotFoundError):
+        """Return the status of ``name``, of a link itself; None if it does not exist."""
+        with _with_path(self.path / name), suppress(FileNotFoundError):
             return os.stat(name, dir_fd=self.handle, follow_symlinks=False)
         return None
 
     def open_file(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """Open a regular file and return its descriptor; OSError if it is anything else, a link included."""
-        with _told(self.path / name):
+        """Open a regular file and return its descriptor. Raise OSError if it is anything else, such as a link."""
+        with _with_path(self.path / name):
             handle = os.open(name, flags | _FILE, 0o644, dir_fd=self.handle)
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 os.close(handle)
@@ -93,17 +93,17 @@ class Folder:
             return handle
 
     def read(self, name: str) -> bytes | None:
-        """Return the bytes of a regular file, None if there is none; OSError if it is anything else."""
+        """Return the bytes of a regular file, None if it does not exist. Raise OSError if it is anything else."""
         try:
             handle = self.open_file(name)
         except FileNotFoundError:
             return None
-        with _told(self.path / name), os.fdopen(handle, "rb") as stream:
+        with _with_path(self.path / name), os.fdopen(handle, "rb") as stream:
             return stream.read()
 
     def create(self, name: str, content: bytes, like: os.stat_result | None = None) -> None:
-        """Write a file that was not there to disk, with the mode and owner of ``like``; on failure none stays."""
-        with _told(self.path / name):
+        """Write a new file to disk, with the mode and owner of ``like``; remove it if that fails."""
+        with _with_path(self.path / name):
             handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=self.handle)
             try:
                 try:
@@ -121,37 +121,37 @@ class Folder:
                 raise
 
     def lay(self, file: str, content: bytes) -> None:
-        """Write a file that was not there, and the folders on the way to it, in no hurry to have them on disk.
+        """Write a new file and the folders above it, without waiting for the disk.
 
-        TreeError for a path that would lead out of the folder; OSError if a link or a file is in its way.
+        Raise TreeError for a path that leads out of the folder, OSError if a link or a file is in the way.
         """
         *way, name = file.split("/")
         if any(map(is_unsafe, (*way, name))):
-            raise TreeError(f"{file!r} is no path in {self.path}: nothing is written there.")
+            raise TreeError(f"{file!r} is not a valid path in {self.path}; nothing was written.")
         opened = Folder(self.path, os.dup(self.handle))
         for each in way:
-            with opened, _told(opened.path / each):
+            with opened, _with_path(opened.path / each):
                 with suppress(FileExistsError):
                     os.mkdir(each, dir_fd=opened.handle)
                 opened = opened.below(each)
-        with opened, _told(opened.path / name):
+        with opened, _with_path(opened.path / name):
             handle = opened.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
-        with _told(self.path / name), suppress(FileNotFoundError):
+        """Remove a file if it exists."""
+        with _with_path(self.path / name), suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.handle)
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name, in place of what had it."""
-        with _told(self.path / to):
+        """Rename a file, and replace any file of that name."""
+        with _with_path(self.path / to):
             os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
 
     def link(self, name: str, to: str) -> None:
-        """Give a file a second name, only that one where a file has but one; FileExistsError if it is taken."""
-        with _told(self.path / to):
+        """Link a file, or rename it where links are not supported. Raise FileExistsError if ``to`` exists."""
+        with _with_path(self.path / to):
             try:
                 os.link(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle, follow_symlinks=False)
             except OSError as error:
@@ -160,8 +160,8 @@ class Folder:
                 os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
 
     def exchange(self, name: str, other: str) -> bool:
-        """Let two files change names in one step; False, and nothing done, where the system cannot."""
-        with _told(self.path / other):
+        """Exchange two files atomically; return False, with nothing done, if the system cannot."""
+        with _with_path(self.path / other):
             try:
                 exchange(self.handle, name, other)
             except OSError as error:
@@ -171,15 +171,15 @@ class Folder:
         return True
 
     def make(self, name: str) -> None:
-        """Make a folder in this one, on disk, unless it is there."""
-        with _told(self.path / name):
+        """Create a folder in this one, on disk, unless it exists."""
+        with _with_path(self.path / name):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self.handle)
             os.fsync(self.handle)
 
     def unmake(self, name: str) -> None:
-        """Remove a folder in this one, if it is there and empty."""
-        with _told(self.path / name):
+        """Remove a folder in this one if it exists and is empty."""
+        with _with_path(self.path / name):
             try:
                 os.rmdir(name, dir_fd=self.handle)
             except OSError as error:
@@ -187,13 +187,13 @@ class Folder:
                     raise
 
     def flush(self) -> None:
-        """Have the disk know which names the folder holds."""
-        with _told(self.path):
+        """Write the folder's list of names to disk."""
+        with _with_path(self.path):
             os.fsync(self.handle)
 
 
 def exchange(folder: int, name: str, other: str) -> None:
-    """Let two files in an opened folder change names in one step; OSError if the system cannot."""
+    """Exchange two files in an opened folder atomically. Raise OSError if the system cannot."""
     renameat2 = _renameat2()
     if renameat2 is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -210,18 +210,18 @@ def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
 
 
 def _take_after(handle: int, like: os.stat_result) -> None:
-    # Only root may give a file away; anyone else keeps the file, as with every editor that saves by renaming.
+    # Only root may change the owner.
     with suppress(PermissionError):
         os.fchown(handle, like.st_uid, like.st_gid)
     os.fchmod(handle, stat.S_IMODE(like.st_mode))
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Have what the system refuses name the whole path, and a link by that word."""
+def _with_path(path: Path) -> Iterator[None]:
+    """Put the whole path into errors of the operating system, and name links as links."""
     try:
         yield
     except OSError as error:
         linked = error.errno in {errno.ELOOP, errno.ENOTDIR} and path.is_symlink()
-        said = "Is a link, and none is followed here" if linked else error.strerror
+        said = "Is a link, which is not followed" if linked else error.strerror
         raise OSError(errno.ELOOP if linked else error.errno, said, str(path)) from error

@@ -1,4 +1,4 @@
-"""What any version of patchkit has kept is read; what a newer one has kept is refused and left as it is.
+"""Read ledgers and journals of every format up to the current one; reject newer ones.
 
 ``docs/formats.md`` describes each format. Version 0.1 wrote format 1.
 """
@@ -19,15 +19,15 @@ _Kind = TypeVar("_Kind")
 
 
 class DamagedError(ValueError):
-    """The bytes are no ledger or journal of any format."""
+    """The bytes are not a ledger or journal of any format."""
 
 
 class NewerError(ValueError):
-    """The bytes are of a format that a newer patchkit writes; the message says which."""
+    """The bytes have a format of a newer patchkit, which the message names."""
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    # A journal of format 1 does not say its format.
+    # A journal of format 1 does not state its format.
     format: int = 1
 
 
@@ -50,7 +50,7 @@ class _Journal1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_ledger(content: bytes) -> Ledger:
-    """Return the ledger in ``content``; DamagedError or NewerError if there is none to be read."""
+    """Return the ledger in ``content``. Raise DamagedError or NewerError if it cannot be read."""
 
     def read(content: bytes, version: int) -> Ledger:
         old = version == 1
@@ -60,7 +60,7 @@ def read_ledger(content: bytes) -> Ledger:
 
 
 def read_journal(content: bytes) -> Journal:
-    """Return the journal in ``content``; DamagedError or NewerError if there is none to be read."""
+    """Return the journal in ``content``. Raise DamagedError or NewerError if it cannot be read."""
 
     def read(content: bytes, version: int) -> Journal:
         old = version == 1
@@ -70,20 +70,20 @@ def read_journal(content: bytes) -> Journal:
 
 
 def written(value: Ledger | Journal) -> bytes:
-    """Return the bytes of a ledger or a journal in today's format."""
+    """Return a ledger or a journal as bytes in the current format."""
     return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
 
 
 def _versioned(content: bytes, read: Callable[[bytes, int], _Kind]) -> _Kind:
     version = _decoded(content, _Versioned).format
     if version > FORMAT:
-        raise NewerError(f"format {version}, and this patchkit knows {FORMAT}")
+        raise NewerError(f"format {version}; this version reads up to {FORMAT}")
     return read(content, version)
 
 
 def _decoded(content: bytes, kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.json.decode(content, type=kind)
-    # Anything may stand in a file: what nests too deep, and strings that are not Unicode, fail in their own way.
+    # Content that nests too deep or is not Unicode raises RecursionError or ValueError.
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise DamagedError(str(error)) from None

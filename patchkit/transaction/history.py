@@ -1,4 +1,4 @@
-"""What stood before patches, found where git still has it: the same in every clone of a commit."""
+"""Find the contents of files from before the patches in git's history, which is the same in every clone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 _DEEPEST = 50
-"""More often than that no file is moved between two commits of a patch."""
+"""The most renames of one file that are followed."""
 
 
 def checkout_of(package: Path) -> Checkout | None:
-    """Return the git checkout that has the package, None where none does or git cannot tell."""
+    """Return the git checkout that tracks the package, or None if there is none or git fails."""
     try:
         checkout = Checkout.around(package)
         return checkout if checkout is not None and checkout.has("__init__.py") else None
@@ -28,9 +28,9 @@ def checkout_of(package: Path) -> Checkout | None:
 
 
 def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -> dict[str, bytes | None]:
-    """Return what each of ``files`` was last without a patch's comment: in HEAD, or before the commit that brought one.
+    """Return the last content of each file without a patch's comment: in HEAD, or before the commit that added one.
 
-    ConflictError, with the command that helps, if git does not have it.
+    Raise ConflictError if git does not have it.
     """
     names = list(files)
     try:
@@ -38,8 +38,8 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
         return {file: _unsigned(tree, checkout, file, touching.get(file, ())) for file in names}
     except TreeError as error:
         raise ConflictError(
-            f"git cannot read what was there before the patches: {error} In a clone without all objects, git fetch "
-            "--refetch brings them."
+            f"git cannot read the files from before the patches: {error}",
+            advice="in a partial clone, run git fetch --refetch",
         ) from None
 
 
@@ -47,7 +47,7 @@ def _unsigned(
     tree: CheckoutTree, checkout: Checkout, file: str, touching: Iterable[tuple[str, str]]
 ) -> bytes | None:
     stands, here = tree.read(file), checkout.at("HEAD", file)
-    # Code that stands without its comment is in HEAD as well, and that is not how it was before.
+    # A patch whose comments were removed and committed is in HEAD, which is then not the original.
     if not _is_signed(here) and here != stands:
         return here
     moves = 0
@@ -61,9 +61,10 @@ def _unsigned(
             pairs = checkout.touching(SIGN, [file], parent).get(file, [])
         if not _is_signed(content):
             return content
-    advice = "run git fetch --unshallow" if checkout.is_shallow else "put the release's own file in its place"
     raise ConflictError(
-        f"{file}: neither a ledger (.patchkit) nor this clone has it from before the patches: {advice}."
+        "neither a ledger (.patchkit) nor this clone has the file from before the patches",
+        where=file,
+        advice="run git fetch --unshallow" if checkout.is_shallow else "restore the file from the release",
     )
 
 

@@ -1,4 +1,4 @@
-"""A tree that lies in git is written to a folder of its own, and nothing outside that folder is."""
+"""Write a tree from git's objects to a folder."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def lay_out(tree: GitTree, package: Path, suffix: str = "") -> None:
-    """Write a tree's files that end in ``suffix`` below ``package``, which is made; a link becomes what it leads to.
+    """Write a tree's files that end in ``suffix`` to the new folder ``package``; a link becomes a copy of its target.
 
-    TreeError if a name in the tree leads elsewhere, or if something is in a file's way.
+    Raise TreeError if a name in the tree leads out of the folder, or if something is in a file's way.
     """
     try:
         package.mkdir(parents=True)
@@ -27,6 +27,6 @@ def lay_out(tree: GitTree, package: Path, suffix: str = "") -> None:
                     folder.lay(file, content)
     except OSError as error:
         raise TreeError(
-            f"{tree.package_label} cannot be written to {package} ({error.strerror}: {error.filename}): "
-            "name an empty folder with space for it."
+            f"{tree.package_label} cannot be written to {package} ({error.strerror}: {error.filename})",
+            advice="name an empty folder with enough space",
         ) from None

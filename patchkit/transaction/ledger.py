@@ -1,8 +1,8 @@
-"""The ledger says, for every file that patchkit changed, which bytes stood there before and after it.
+"""The ledger: the contents of each file that patchkit changed, before and after the change.
 
-It is state, not a log. A tree can stand in several states, one for each branch of its checkout, and the ledger
-keeps a record of each: a stack of layers, every layer one or more applies with no change by anyone else in
-between. It lives in ``<package>/.patchkit/``, which no ``git status`` shows; ``docs/formats.md`` describes it.
+It is state, not a log. It has a record for each state of the tree, such as the branches of its checkout. A record
+is a stack of layers; a layer is one or more applies without another change in between. The ledger is stored in
+``<package>/.patchkit/``, which ``git status`` does not show; ``docs/formats.md`` describes it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z"
 _PART = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
 _FILE = rf"^(?!\.patchkit(?:/|\Z)){_PART}(?:/{_PART})*\Z"
 File = Annotated[str, msgspec.Meta(pattern=_FILE)]
-"""A file of the package: parts between slashes, none of which leads up or into the ledger's own folder."""
+"""A file's path in the package, which leads neither up nor into the ledger's folder."""
 
 
 def is_file(name: str) -> bool:
-    """Tell whether a ledger can name a file so."""
+    """Return whether a ledger can contain this file name."""
     try:
         return re.match(_FILE, name) is not None and bool(name.encode())
     except UnicodeEncodeError:
@@ -48,7 +48,7 @@ class AppliedEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AppliedPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A patch that patchkit applied, with what reverting it has to know even where its folder is gone."""
+    """A patch that patchkit applied, with all that a revert needs if the patch is no longer loaded."""
 
     id: str
     title: str
@@ -56,13 +56,13 @@ class AppliedPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hardens: tuple[str, ...]
     edits: tuple[AppliedEdit, ...]
     by_hand: tuple[str, ...] = ()
-    """Names of edits that a person made; patchkit takes back those that are among ``edits`` too."""
+    """Names of edits that a person made; those that are in ``edits`` too can be reverted."""
 
 
 class AppliedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file as it stood before (``original``) and after (``applied``) the patches that changed it.
+    """The content of a file before (``original``) and after (``applied``) the patches that changed it.
 
-    None stands for no file: patches made it, or took it away.
+    None if the file does not exist.
     """
 
     original: Digest | None
@@ -71,9 +71,9 @@ class AppliedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Patches and the files that they changed; ``digest`` names the patch set of the last apply.
+    """Patches and the files that they changed; ``digest`` identifies the patch set of the last apply.
 
-    ``folders`` are those that were made for the files.
+    ``folders`` are those that were created for the files.
     """
 
     patches: tuple[AppliedPatch, ...]
@@ -84,7 +84,7 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     folders: tuple[File, ...] = ()
 
     def with_files(self, files: dict[str, AppliedFile]) -> Layer:
-        """Return the layer with these files alone and the patches that they list."""
+        """Return the layer with only these files, and the patches that they list."""
         listed = {name for file in files.values() for name in file.patches}
         patches = tuple(
             msgspec.structs.replace(patch, edits=tuple(edit for edit in patch.edits if edit.file in files))
@@ -101,23 +101,23 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.digest == PORTED
 
     def made(self, file: str) -> frozenset[tuple[str, str]]:
-        """Return the edits made in ``file``, each as its patch's id and its name."""
+        """Return the edits made in ``file``, as pairs of patch id and edit name."""
         return frozenset((p.id, edit.name) for p in self.patches for edit in p.edits if edit.file == file)
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that patchkit did to one state of a tree and has not taken back, oldest layer first."""
+    """Everything that patchkit did to one state of a tree and has not reverted, oldest layer first."""
 
     layers: tuple[Layer, ...] = ()
 
     @property
     def patches(self) -> dict[str, AppliedPatch]:
-        """The applied patches by id, in the order in which they came."""
+        """The applied patches by id, in order of application."""
         return {patch.id: patch for layer in self.layers for patch in layer.patches}
 
     @property
     def by_hand(self) -> frozenset[tuple[str, str]]:
-        """The edits that a person made, each as its patch's id and its name."""
+        """The edits that a person made, as pairs of patch id and edit name."""
         return frozenset((p.id, name) for layer in self.layers for p in layer.patches for name in p.by_hand)
 
     @property
@@ -127,18 +127,18 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def contents(self) -> frozenset[str]:
-        """The digests of every content that the record refers to."""
+        """The digests of all contents that the record refers to."""
         files = [file for layer in self.layers for file in layer.files.values()]
         return _digests(digest for file in files for digest in (file.original, file.applied))
 
     @property
     def files(self) -> dict[str, AppliedFile]:
-        """Every file that patchkit changed, as it is in the layer that changed it last."""
+        """Every file that patchkit changed, as in the last layer that changed it."""
         return {file: known for layer in self.layers for file, known in layer.files.items()}
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders that were made for files."""
+        """The folders that were created for files."""
         return tuple(dict.fromkeys(folder for layer in self.layers for folder in layer.folders))
 
     def with_applied(
@@ -148,12 +148,12 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         digest: str,
         folders: Sequence[str] = (),
     ) -> Record:
-        """Return the record after ``changes``, keyed by file, made by ``patches``, for which ``folders`` were made.
+        """Return the record after ``changes``, keyed by file, made by ``patches``; ``folders`` were created for them.
 
-        A file that stands as its layer left it stays in that layer, with its first original. If someone
-        changed one of the files since, it and the files new to the ledger get a layer of their own, and so do all files
-        of a ported change. A file in which every edit of a layer had to be made again was replaced since: that layer
-        forgets it, and so do ported ones if it stands as it did before them.
+        A file that was not edited since its layer stays in that layer, with its first original. If one of the files
+        was edited, it and the files new to the ledger get a layer of their own, and so do all files of a ported
+        change. A file in which every edit of a layer was made again has been replaced since, and is removed from that
+        layer, and from the layers of ported changes if its content is the one before them.
         """
         made = frozenset((patch.id, edit.name) for patch in patches for edit in patch.edits)
         void: set[str] = set()
@@ -199,27 +199,27 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The records of a tree, one for each of its states, the one that was written last at the end."""
+    """The records of a tree, one for each of its states; the last one was written last."""
 
     records: tuple[Record, ...] = ()
     format: Annotated[int, msgspec.Meta(ge=FORMAT, le=FORMAT)] = FORMAT
 
     @property
     def contents(self) -> frozenset[str]:
-        """The digests of every content that the ledger refers to."""
+        """The digests of all contents that the ledger refers to."""
         return frozenset[str]().union(*(record.contents for record in self.records))
 
     def with_record(self, old: Record, new: Record) -> Ledger:
-        """Return the ledger with ``new``, unless it is empty, at the end in place of ``old`` and of its equals."""
+        """Return the ledger with ``new`` last, unless empty, in place of ``old`` and of records equal to ``new``."""
         others = (record for record in self.records if record != old and record.files != new.files)
         return Ledger((*others, new) if new.layers else tuple(others))
 
 
 class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A write under way: each file's digests before and after it, and the ledger after it.
+    """A write in progress: each file's digests before and after it, and the ledger after it.
 
-    ``made`` are the folders that the write makes, ``emptied`` those that it removes if nothing else is there.
-    ``move`` are the commits from and to which git brings the checkout, where it is git that writes the files.
+    ``made`` are the folders that the write creates, ``emptied`` those that it removes if they are empty. ``move``
+    is set if git writes the files: the commits from which and to which it moves the checkout.
     """
 
     files: dict[File, tuple[Digest | None, Digest | None]]
@@ -231,7 +231,7 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def contents(self) -> frozenset[str]:
-        """The digests of every content that the write puts in place or keeps."""
+        """The digests of all contents that the write needs."""
         kept = self.ledger.records[-1].contents if self.ledger.records else frozenset[str]()
         return kept.union(_digests(digest for pair in self.files.values() for digest in pair))
 
@@ -243,7 +243,7 @@ def _digests(digests: Iterable[str | None]) -> frozenset[str]:
 def _remaining(
     layer: Layer, changes: Mapping[str, AppliedFile], made: frozenset[tuple[str, str]]
 ) -> dict[str, AppliedFile]:
-    """Return the layer's files without those in which every edit is among ``made``."""
+    """Return the layer's files, without those in which every edit is in ``made``."""
     again = {file for file in changes if layer.made(file) and layer.made(file) <= made}
     return {file: known for file, known in layer.files.items() if file not in again}
 

@@ -1,8 +1,8 @@
-"""One patchkit at a time writes to a tree; another is told who it is.
+"""Lock a tree, so that one patchkit at a time writes to it.
 
-The lock is held on a file in the ledger's folder, opened without following a link, which is why no library for
-locks serves here. Whoever removes the folder removes that file last and while holding it; whoever then holds a
-file that no longer has its name begins anew.
+The lock is a ``flock`` on a file in the ledger's folder, opened without following links, which no locking library
+does. That file is the last one to be removed from the folder, by the holder of the lock; a process that locked a
+removed file starts again.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _ATTEMPTS = 100
 
 @contextmanager
 def exclusive(package: Path) -> Iterator[bool]:
-    """Hold the lock of a package, with the ledger's folder made; yields whether the folder is new.
+    """Hold the lock of a package and create the ledger's folder; yield whether the folder is new.
 
-    TreeError if another process holds it, OSError if the system refuses.
+    Raise TreeError if another process holds the lock, OSError if the system refuses.
     """
     with Folder.open(package) as above:
         fresh = above.stat(FOLDER) is None
@@ -38,7 +38,9 @@ def exclusive(package: Path) -> Iterator[bool]:
             if handle is not None:
                 break
         else:
-            raise TreeError(f"other patchkits keep writing to {package}: wait for their end and try again.")
+            raise TreeError(
+                f"other patchkit processes keep writing to {package}", advice="wait for them and try again"
+            )
         try:
             yield fresh
         finally:
@@ -46,7 +48,7 @@ def exclusive(package: Path) -> Iterator[bool]:
 
 
 def _try(above: Folder, package: Path) -> int | None:
-    """Take the lock; None if its folder or file was removed in the meantime."""
+    """Take the lock; return None if its folder or file was removed in the meantime."""
     try:
         above.make(FOLDER)
         with above.below(FOLDER) as folder:
@@ -55,14 +57,14 @@ def _try(above: Folder, package: Path) -> int | None:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_named(handle, folder) and _is_below(folder, above):
                     _sign(handle)
-                    # What git does apart goes on without patchkit, and nobody else may begin before its end.
+                    # git may outlive patchkit, and the lock must be held until git ends.
                     os.set_inheritable(handle, True)
                     return handle
             except BlockingIOError:
                 who = _signature(handle)
                 os.close(handle)
                 raise TreeError(
-                    f"another patchkit{who} is writing to {package}: wait for its end and try again."
+                    f"another patchkit{who} is writing to {package}", advice="wait for it and try again"
                 ) from None
             except BaseException:
                 with suppress(OSError, TreeError):
@@ -75,14 +77,14 @@ def _try(above: Folder, package: Path) -> int | None:
     except FileNotFoundError:
         return None
     except BaseException:
-        # Not only what the system refuses: somebody may type Ctrl-C here.
+        # Also for KeyboardInterrupt.
         above.unmake(FOLDER)
         raise
     return None
 
 
 def _sign(handle: int) -> None:
-    # A full disk keeps nobody from holding the lock.
+    # The lock works without its description, which a full disk may prevent.
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)

@@ -1,7 +1,7 @@
-"""A change is undone where it was made, by the scope's name and the unit's meaning; what is around it stays.
+"""Undo changes in a file that was edited since, and keep the edits: a three-way merge by scopes and statements.
 
-Blank lines, layout and line ends count for nothing in finding a place. A place that a person edited, that is
-there twice, or that is gone while some of the change is not, is a conflict and never a guess.
+Blank lines, layout and line ends are ignored when a place is searched. It is a conflict if the place was edited,
+exists twice, or is missing while part of the change is still there.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from patchkit.transaction.outline import Key, Name, Outline, Unit
 
 
-class Undone(NamedTuple):
-    """A text with a change undone; ``proof`` is the same without imports that stay because a person uses them."""
+class MergeResult(NamedTuple):
+    """A text with the changes undone; ``proof`` is the same without imports that stay because other code uses them."""
 
     text: bytes | None
     proof: bytes | None
@@ -32,32 +32,36 @@ class Undone(NamedTuple):
 
 def merge(
     file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, *, exact: bool = False
-) -> Undone:
-    """Make in ``ours`` each change from ``base`` to ``theirs``; None stands for no file.
+) -> MergeResult:
+    """Make in ``ours`` each change from ``base`` to ``theirs``; None if the file does not exist.
 
-    ConflictError if one of the changes has no certain place, and with ``exact`` if other code stands in its place.
+    Raise ConflictError if one of the changes has no unambiguous place, or with ``exact`` if its place has other code.
     """
     if base in (ours, theirs) or ours == theirs:
         text = theirs if base == ours else ours
-        return Undone(text, text)
+        return MergeResult(text, text)
     if base is None or ours is None or theirs is None:
         raise ConflictError(
-            f"{file}, which patchkit made or took away, was edited since: move it elsewhere and revert again."
+            "the file, which patchkit created or deleted, was edited since",
+            where=file,
+            advice="move it elsewhere and revert again",
         )
     try:
         left, mine, was = outline_of(base), outline_of(ours), outline_of(theirs)
         left = _without_lost_signs(left, mine, was)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ConflictError(
-            f"{file} was edited since and cannot be read as Python ({error}): fix it and revert again."
+            f"the file was edited since and is not valid Python ({error})",
+            where=file,
+            advice="fix it and revert again",
         ) from None
     proof, unused = _Merge(file, left, mine, was, exact=exact).made()
     used = frozenset(name for name in unused if _times(name, proof) > _times(name, theirs))
-    return Undone(_Merge(file, left, mine, was, used, exact=exact).made()[0] if used else proof, proof)
+    return MergeResult(_Merge(file, left, mine, was, used, exact=exact).made()[0] if used else proof, proof)
 
 
 def _without_lost_signs(base: Outline, ours: Outline, theirs: Outline) -> Outline:
-    """Return the base without the comments of patches that somebody took out or wrote anew where the code stayed."""
+    """Return the base without comments of patches that were removed or reworded while their code stayed."""
     lost: set[int] = set()
     for name, units in base.scopes.items():
         here, wanted = ours.scopes.get(name), theirs.scopes.get(name, [])
@@ -77,7 +81,7 @@ def _times(name: str, text: bytes) -> int:
 
 @dataclass
 class _Edits:
-    """Lines to drop and lines to put in, by their numbers; blank lines are counted, not placed."""
+    """Lines to delete and lines to insert, by line number."""
 
     dropped: set[int] = field(default_factory=set)
     added: dict[int, list[bytes]] = field(default_factory=dict)
@@ -91,7 +95,7 @@ class _Edits:
 
 
 class _Change(NamedTuple):
-    """Units ``start`` to ``end`` of a scope as apply left it, and what is to stand there."""
+    """Units ``start`` to ``end`` of a scope of the base, and the units of ``theirs`` that replace them."""
 
     scope: Name
     start: int
@@ -101,7 +105,7 @@ class _Change(NamedTuple):
 
 
 class _Merge:
-    """One merge of three outlines; imports of the names in ``keep`` stay."""
+    """A merge of three outlines; imports of the names in ``keep`` stay."""
 
     def __init__(
         self,
@@ -124,7 +128,7 @@ class _Merge:
         self._newline = max((end for end in ends if end), key=lambda end: ends[end], default=b"\n")
 
     def made(self) -> tuple[bytes, frozenset[str]]:
-        """Return our text with the changes made, and the names that it no longer imports."""
+        """Return the merged text, and the names that it no longer imports."""
         for name, units in self._base.scopes.items():
             wanted = self._theirs.scopes.get(name)
             if wanted is not None:
@@ -144,21 +148,21 @@ class _Merge:
             self._undo(change, mine)
 
     def _require_gone(self, name: Name, changes: Sequence[_Change]) -> None:
-        """Raise ConflictError unless a scope went together with the changes that were made in it."""
+        """Raise ConflictError unless a scope was removed together with the changes made in it."""
         dotted, times = ".".join(part for part, _ in name), self._ours.times(name)
         if times:
             raise self._conflict(
-                0, f"{dotted} is there {times} times, and one of them was patched: take the others out"
+                0, f"{dotted} exists {times} times, and one of them was patched", "remove the others"
             )
         left = {unit.key for units in self._ours.scopes.values() for unit in units}
         for change in changes:
             if any(key in left for key in self._brought(change)):
                 raise self._conflict(
-                    0, f"{dotted}, which was patched, is gone, but not its code: give it its name back"
+                    0, f"{dotted}, which was patched, was renamed or moved", "give it its name back"
                 )
 
     def _brought(self, change: _Change) -> list[Key]:
-        """Return what a change brought into its scope."""
+        """Return what a change added to its scope."""
         keys = Counter(_keys(self._base.scopes[change.scope][change.start : change.end]))
         keys.subtract(_keys(self._theirs.scopes[change.scope][change.wanted_start : change.wanted_end]))
         return [key for key, times in keys.items() if times > 0]
@@ -186,10 +190,10 @@ class _Merge:
                 raise self._edited(theirs.start)
         self._replace(change, at, mine)
 
-    # Where a change stands
+    # Find a change
 
     def _place(self, units: list[Unit], change: _Change, mine: list[Unit]) -> int | None:
-        """Return where the units of a change stand among ``mine``, None if not together."""
+        """Return the index in ``mine`` of the units of a change, or None if they are not together."""
         size = change.end - change.start
         wanted = _keys(units[change.start : change.end])
         places = _occurrences(wanted, _keys(mine))
@@ -209,7 +213,8 @@ class _Merge:
                 lines = ", ".join(str(mine[place].start + 1) for place in places)
                 raise self._conflict(
                     mine[places[0]].start,
-                    f"what was patched is there {len(places)} times (lines {lines}): take the copies out",
+                    f"the patched code is there {len(places)} times (lines {lines})",
+                    "remove the copies",
                 )
             place = best[0]
         named = any(unit.scope is not None or _is_sign(unit) for unit in units[change.start : change.end])
@@ -219,13 +224,13 @@ class _Merge:
 
     @staticmethod
     def _context(units: list[Unit], start: int, size: int, mine: list[Unit], place: int) -> tuple[int, int]:
-        """Return how many units before and behind a place are those that were there; an end counts as one."""
+        """Return how many units before and after a place are the original ones; an end of the scope is one."""
         left = _run(_keys(units[:start])[::-1], _keys(mine[:place])[::-1])
         right = _run(_keys(units[start + size :]), _keys(mine[place + size :]))
         return left, right
 
     def _require_undone(self, change: _Change, wanted: list[Unit], mine: list[Unit]) -> None:
-        """Raise ConflictError unless somebody took all of a change back by hand."""
+        """Raise ConflictError unless the change was undone by hand."""
         here, before = Counter(_keys(mine)), Counter(_keys(self._theirs.scopes[change.scope]))
         left = any(here[key] > before[key] for key in self._brought(change))
         back = not wanted or bool(_occurrences(_keys(wanted), _keys(mine)))
@@ -239,14 +244,14 @@ class _Merge:
         return any(sides == (_key_at(mine, at - 1), _key_at(mine, at)) for at in range(len(mine) + 1))
 
     def _near(self, change: _Change, mine: list[Unit]) -> int:
-        """Return the line behind the last unit that is still there of those before a change."""
+        """Return the line after the last remaining unit before a change."""
         units = self._base.scopes[change.scope]
         blocks = SequenceMatcher(None, _keys(units), _keys(mine), autojunk=False).get_matching_blocks()
         pairs = [(start + n, other + n) for start, other, size in blocks for n in range(size)]
         place = max((mine_at + 1 for at, mine_at in pairs if at < change.start), default=0)
         return mine[min(place, len(mine) - 1)].start if mine else 0
 
-    # Undoing it there
+    # Undo it
 
     def _replace(self, change: _Change, at: int, mine: list[Unit]) -> None:
         units, theirs = self._base.scopes[change.scope], self._theirs.scopes[change.scope]
@@ -255,7 +260,7 @@ class _Merge:
         if (at and mine[at - 1].end > first.start) or (
             at + size < len(mine) and mine[at + size].start < last.end
         ):
-            raise self._conflict(first.start, "a line holds both patchkit's code and other code: break it")
+            raise self._conflict(first.start, "the line has both patchkit's code and other code", "break it")
         wanted = theirs[change.wanted_start : change.wanted_end]
         old_first, old_last = units[change.start], units[change.end - 1]
         if wanted and self._ours.indent(first) != self._base.indent(old_first):
@@ -291,19 +296,19 @@ class _Merge:
                 self._edits.dropped.difference_update(range(unit.start, unit.end))
 
     def _closed_gap(self, theirs: list[Unit], change: _Change) -> int:
-        """Return how many blank lines there were where nothing is to stand."""
+        """Return the number of blank lines in place of units that are removed."""
         if change.wanted_start < len(theirs):
             return len(self._theirs.gap_before(theirs[change.wanted_start]))
         return len(self._theirs.gap_after(theirs[-1])) if theirs else 0
 
     def _settle(self, gap: range) -> bool:
-        """Tell whether a gap is still as it was: a change of another scope may have its end there, too."""
+        """Return whether a gap is unchanged; a change in another scope may end at the same gap."""
         fresh = gap.start not in self._settled
         self._settled.add(gap.start)
         return fresh
 
     def _stretch(self, gap: range, by: int, more: range = range(0)) -> None:
-        """Let a gap have that many more blank lines, or fewer, as far as it goes."""
+        """Insert ``by`` blank lines into a gap, or delete as many of them as there are."""
         if by > 0:
             self._edits.added.setdefault(gap.start, []).extend([self._newline] * by)
             return
@@ -315,7 +320,7 @@ class _Merge:
         self._edits.added.setdefault(at, []).extend(ended)
 
     def _put_in(self, change: _Change, wanted: list[Unit], mine: list[Unit]) -> None:
-        """Put back what a patch took out, between the two units that closed over it."""
+        """Insert what a patch deleted, between the two units that were around it."""
         units = self._base.scopes[change.scope]
         theirs = self._theirs.scopes[change.scope]
         if len(_occurrences(_keys(wanted), _keys(mine))) >= len(_occurrences(_keys(wanted), _keys(theirs))):
@@ -338,7 +343,7 @@ class _Merge:
         else:
             self._add(mine[at - 1].end, [*([b""] * len(before)), *lines])
 
-    # Imports, which a formatter sorts and joins
+    # Imports, which formatters sort and join
 
     @staticmethod
     def _are_imports(units: Sequence[Unit]) -> bool:
@@ -363,14 +368,14 @@ class _Merge:
             holders = [unit for unit in here if name in self._ours.imported(unit)]
             if len(holders) > 1:
                 raise self._conflict(
-                    holders[0].start, f"{name[2]} is imported {len(holders)} times: take the copies out"
+                    holders[0].start, f"{name[2]} is imported {len(holders)} times", "remove the copies"
                 )
         for unit in here:
             if self._ours.imported(unit) & going:
                 self._drop_names(unit, going)
 
     def _drop_names(self, unit: Unit, going: frozenset[Imported]) -> None:
-        """Take names out of an import, the whole of it with the last one."""
+        """Remove names from an import, or the import with its last name."""
         names = self._ours.names(unit)
         staying = [name for name in names if name not in going]
         self._edits.dropped.update(range(unit.start, unit.end))
@@ -383,21 +388,21 @@ class _Merge:
         start = f"from {'.' * level}{module} import " if level or module else "import "
         self._add(unit.start, [self._ours.indent(unit) + f"{start}{said}".encode()])
 
-    # Refusals
+    # Errors
 
     def _edited(self, line: int) -> ConflictError:
         return self._conflict(
             line,
-            "patchkit's edit was itself edited since: put those lines back as apply left them, or, if the "
-            "whole file was replaced since, undo it with git",
+            "patchkit's edit was edited since",
+            "restore these lines as apply left them, or, if the whole file was replaced, undo it with git",
         )
 
-    def _conflict(self, line: int, said: str) -> ConflictError:
-        return ConflictError(f"{self._file}:{line + 1}: {said} and revert again.")
+    def _conflict(self, line: int, what: str, advice: str) -> ConflictError:
+        return ConflictError(what, where=f"{self._file}:{line + 1}", advice=f"{advice} and revert again")
 
 
 def _parts(change: _Change, found: Sequence[Unit]) -> list[_Change]:
-    """Return a change in parts, each of which ends with a definition or with the change."""
+    """Split a change after each definition."""
     cuts = [at + 1 for at, unit in enumerate(found) if unit.scope is not None and at + 1 < len(found)]
     ends = [change.start, *(change.start + cut for cut in cuts), change.end]
     return [change._replace(start=start, end=end) for start, end in pairwise(ends)]
@@ -417,7 +422,7 @@ def _occurrences(wanted: list[Key], keys: list[Key]) -> list[int]:
 
 
 def _run(left: list[Key], right: list[Key]) -> int:
-    """Return how many of two lists agree from the start, one more if both end there."""
+    """Return the length of the common start of two lists, one more if both end there."""
     length = next(
         (n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
     )
@@ -429,5 +434,5 @@ def _is_sign(unit: Unit) -> bool:
 
 
 def _bound(name: Imported) -> str:
-    """Return the word that an import binds."""
+    """Return the name that an import binds."""
     return name[3].partition(".")[0]

@@ -1,7 +1,7 @@
-"""What stood before the patches that a tree has: the code says which those are, and git what it was.
+"""Find the contents from before the patches of a tree, in git's history or in the ledger.
 
-Of what is not committed only the ledger knows what stood before. Of what is committed git does, alike in every clone;
-there a record counts where git confirms it, and where git cannot tell.
+For changes that are not committed only the ledger has them. For committed ones git's history decides, and a record
+of the ledger counts if git agrees or has no answer.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.planner import Origin
 from patchkit.plan.status import State
 from patchkit.transaction.apply import with_plan
+from patchkit.transaction.current import ranked, uncommented
 from patchkit.transaction.history import before_patches, checkout_of
-from patchkit.transaction.holding import nameless, ranked
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of, digest_or_none
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Account:
-    """What a ledger says, or would say, of the tree as it stands, and its contents by digest.
+    """A ledger's record of the tree's current state, or an equivalent one, and its contents by digest.
 
-    It is ``sure`` unless it is a record for which nothing but some lines of the code speaks. ``marked`` are files whose
-    conflicts, which git has as well, it knows nothing of, as they are without those, and whose conflicts they are.
+    It is ``sure`` unless only some lines of the code match the record. ``marked`` has the files with committed
+    conflict markers that the record does not contain: the content without them, and their patches.
     """
 
     record: Record
@@ -53,7 +53,7 @@ class Account:
 
     @property
     def originals(self) -> dict[str, bytes | None]:
-        """What stood in each file before any patch."""
+        """The content of each file before any patch."""
         found: dict[str, str | None] = {}
         for layer in self.record.layers:
             found = {file: known.original for file, known in layer.files.items()} | found
@@ -61,7 +61,7 @@ class Account:
 
 
 class Origins:
-    """The accounts of what stood before a tree's patches, the surest first, each worked out when it is asked for."""
+    """The possible accounts of a tree's patches, the surest first, each computed when it is needed."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Origins:
         planner: Planner,
         statuses: Callable[[], tuple[PatchStatus, ...]] | None = None,
     ) -> None:
-        """Read ``tree`` and its ledger; TreeError if that cannot be read. ``statuses`` tells those that are known."""
+        """Read the ledger of ``tree``. Raise TreeError if it is damaged. ``statuses`` are computed if not given."""
         self._tree = tree
         self._planner = planner
         self._inspect = statuses or (lambda: planner.standing(before_markers(tree)).patches)
@@ -78,50 +78,50 @@ class Origins:
 
     @cached_property
     def signed(self) -> dict[str, frozenset[str]]:
-        """The files with the comment of a patch, and whose comments those are."""
+        """The files with comments of patches, and the ids of these."""
         texts = ((file, self._tree.read(file) or b"") for file in self._tree.files(""))
         return {file: names for file, text in texts if SIGN.encode() in text and (names := signers(text))}
 
     def read(self, file: str) -> bytes | None:
-        """Return a file of the tree as it stands."""
+        """Return a file's current content."""
         return self._tree.read(file)
 
     def real(self, files: Iterable[str]) -> frozenset[Path]:
-        """Return what the files are where links lead."""
+        """Return the files' real paths, with links resolved."""
         return frozenset((self._tree.package / file).resolve() for file in files)
 
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
-        """Each patch's status; a conflict that was left for a person counts as the code that was found there."""
+        """Each patch's status, evaluated on the tree without conflict markers."""
         return self._inspect()
 
     @cached_property
     def ours(self) -> frozenset[str]:
-        """The patches with a comment of theirs in the code."""
+        """The patches that have a comment in the code."""
         return frozenset[str]().union(*self.signed.values())
 
     @cached_property
     def uncommitted(self) -> tuple[Record, ...]:
-        """The records of patches that git has not: nobody but the ledger can say what stood before them."""
+        """The records of patches that are not committed, whose original contents only the ledger has."""
         return tuple(record for record, _ in self._ranked if not self._committed & record.files.keys())
 
     @property
     def in_code(self) -> frozenset[str]:
-        """The patches that patchkit has put into the code, also those without a comment that only a record tells."""
+        """The patches that patchkit put into the code, also those without a comment that are in a record."""
         return self.ours.union(*(record.patches for record in self.uncommitted))
 
     @cached_property
     def lost(self) -> dict[str, tuple[str, str]]:
-        """What the ledger records and neither a comment nor git says: by patch, a file and its comment."""
+        """Patches in the ledger whose code has lost its comment and is not committed: file and comment by patch."""
 
         def committed(file: str) -> bytes | None:
             return None if self._checkout is None else self._checkout.at("HEAD", file)
 
-        return nameless(self.ledger, self._tree.read, committed, self._store.get)
+        return uncommented(self.ledger, self._tree.read, committed, self._store.get)
 
     @cached_property
     def originals(self) -> Contents:
-        """What stood in the patched files before any patch; ConflictError if that is not known."""
+        """The contents of the patched files before any patch. Raise ConflictError if they are not known."""
         if not self.signed and not self.uncommitted:
             return {}
         if self._checkout is not None and not self.uncommitted:
@@ -131,18 +131,18 @@ class Origins:
 
     @property
     def applied(self) -> Contents:
-        """What patchkit made of those files; ConflictError if that is not known."""
+        """The contents that patchkit wrote to those files. Raise ConflictError if they are not known."""
         account = next(iter(self))
         files = account.record.files.items()
         return {f: None if known.applied is None else account.content(known.applied) for f, known in files}
 
     def __iter__(self) -> Iterator[Account]:
-        """Yield each account; ConflictError behind the last one if git does not have what it should have."""
+        """Yield each account; raise ConflictError after the last one if git lacks a content."""
         if self._checkout is None and not self._ranked:
-            again = f"sglang=={self._tree.version}" if self._tree.version else "the release that it was"
+            again = f"sglang=={self._tree.version}" if self._tree.version else "its release"
             raise ConflictError(
-                f"the patches in {self._tree.package} are in no ledger (.patchkit) and no git history: install the "
-                f"package again (pip install --force-reinstall --no-deps {again}) or put its files back from a copy."
+                f"no ledger (.patchkit) and no git history has the unpatched files of {self._tree.package}",
+                advice=f"run pip install --force-reinstall --no-deps {again}, or restore the files from a copy",
             )
         yield from (Account(record, self._store.get) for record in self.uncommitted)
         if self._checkout is None:
@@ -163,12 +163,12 @@ class Origins:
 
     @cached_property
     def _before(self) -> Contents:
-        """What git says stood before the comments of patches; ConflictError where it has not."""
+        """The contents from before the patches' comments in git's history. Raise ConflictError if git lacks one."""
         return {} if self._checkout is None else before_patches(self._tree, self._checkout, self.signed)
 
     @cached_property
     def _confirmed(self) -> tuple[Record, ...]:
-        """The records by which all files stand as they do now, and stood as git says that they did."""
+        """The records that match all files, and whose originals are those in git's history."""
         if self._checkout is None:
             return ()
         try:
@@ -188,12 +188,12 @@ class Origins:
 
     @cached_property
     def _committed(self) -> frozenset[str]:
-        """The files that have the comment of a patch in git as well."""
+        """The files that have a patch's comment in HEAD too."""
         files = frozenset(self.signed).union(*(record.files for record, _ in self._ranked))
         return self._checkout.having(SIGN, sorted(files)) if self._checkout is not None else frozenset()
 
     def _confirms(self, record: Record, before: Contents) -> bool:
-        """Tell whether what git says stood ``before`` the patches is what a record says."""
+        """Return whether a record's originals are those in git's history."""
         unsigned = record.patches.keys() - self.ours
         whole = {s.patch.id for s in self.statuses if s.state is State.APPLIED} if unsigned else set[str]()
         if not self.ours <= record.patches.keys() or not unsigned <= whole:
@@ -205,14 +205,14 @@ class Origins:
         return all(file in originals and originals[file] == text for file, text in before.items())
 
     def _inferred(self, checkout: Checkout, before: Contents) -> Account:
-        """Work out what a ledger would say, from what stood ``before`` the comments and the patches at hand."""
+        """Compute the record from the contents in git's history and the loaded patches."""
         ours = [status for status in self.statuses if status.patch.id in self.ours]
         sites = {edit.file for status in ours for edit in status.edits if edit.state is State.APPLIED}
         originals = {**before, **before_patches(self._tree, checkout, sites.difference(before))}
         if vendor.is_vendored(self._tree):
             originals |= dict.fromkeys(self._tree.files(vendor.FOLDER, ""))
         planned = self._planner.exactly([status.patch.id for status in ours], originals)
-        # What has no certain place in what was there before, and is in the code, a person wrote.
+        # An edit that is in the code but conflicts in the original was made by a person.
         written = _edits(ours, {State.APPLIED, State.UPSTREAM}) & _edits(planned.patches, {State.CONFLICT})
         planned = replace(planned, by_hand=written)
         made = [change.file for change in planned.changes if change.before is None]
@@ -232,9 +232,9 @@ class Origins:
 
 
 def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
-    """Return what the tree's patches were applied to; None if it has none or a person edited one of their files.
+    """Return the originals of the tree's patches; None if it has no patches or if one of their files was edited.
 
-    It is None too where that is not known, or the ledger cannot be read: to refuse that is for who writes.
+    Also None if the originals are not known or the ledger is damaged, which the write reports.
     """
     try:
         origins = Origins(tree, planner)
@@ -258,7 +258,7 @@ def _edits(statuses: Iterable[PatchStatus], states: set[State]) -> frozenset[tup
 
 
 def _folders_of(tree: CheckoutTree, made: Iterable[str]) -> list[str]:
-    """Return the folders, outermost first, in which nothing is but files that patches made."""
+    """Return the folders, outermost first, that contain only files created by patches."""
     files = set(made)
     above = {file[:at] for file in files for at, each in enumerate(file) if each == "/"}
     return sorted(folder for folder in above if files.issuperset(tree.files(folder, "")))

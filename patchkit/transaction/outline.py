@@ -1,7 +1,7 @@
-"""A Python source as named scopes of units: statements, headers and comments, each with its lines and its meaning.
+"""Split Python source into named scopes of units: statements, headers and comments, with their lines and meaning.
 
-Two units mean the same where only their layout differs, so that a formatter changes no outline. A definition
-is one unit of the scope that it is in, known by its name, and a scope of its own.
+Units that differ only in layout are equal, so formatting does not change an outline. A definition is one unit of
+the scope that contains it, identified by its name, and a scope of its own.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 Key = tuple[object, ...]
 Name = tuple[tuple[str, str], ...]
 Imported = tuple[int, str, str, str]
-"""A name that an import brings: how many dots its module starts with, the module, the name, and what it binds."""
+"""An imported name: the number of leading dots, the module, the name, and the name that it binds."""
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _LISTS = ("body", "handlers", "orelse", "finalbody", "cases")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A statement, a header or a comment: lines ``start`` to ``end``, what it means, the comments among them.
+    """A statement, a header or a comment: lines ``start`` to ``end``, its meaning, and the comments in it.
 
     ``scope`` is the name of the scope that a definition opens.
     """
@@ -44,7 +44,7 @@ class Unit:
 
     @property
     def is_comment(self) -> bool:
-        """Whether it is a comment on a line of its own."""
+        """Whether it is a comment on its own line."""
         return self.key[0] == "#"
 
     @property
@@ -79,7 +79,7 @@ class Outline:
         return {name: scope.units for name, scope in self._scopes.items()}
 
     def times(self, name: Name) -> int:
-        """Return how many definitions have the dotted name of a scope."""
+        """Return the number of definitions with the dotted name of a scope."""
         return self._doubled[tuple(part for part, _ in name)] if name else 1
 
     def text(self, unit: Unit) -> list[bytes]:
@@ -87,7 +87,7 @@ class Outline:
         return self.lines[unit.start : unit.end]
 
     def indent(self, unit: Unit) -> bytes:
-        """Return what stands before a unit on its first line."""
+        """Return the white space before a unit."""
         line = self.lines[unit.start]
         return line[: len(line) - len(line.lstrip())]
 
@@ -106,14 +106,14 @@ class Outline:
         return range(unit.end, end)
 
     def deep(self, unit: Unit) -> tuple[object, ...]:
-        """Return everything that a unit means: its comments, and for a definition all that is in it."""
+        """Return the whole meaning of a unit: its comments, and for a definition its content."""
         inside: tuple[object, ...] = ()
         if unit.scope is not None:
             inside = tuple(self.deep(below) for below in self._scopes[unit.scope].units)
         return (unit.key, unit.comments, inside)
 
     def signs(self, units: Sequence[Unit]) -> dict[str, list[int]]:
-        """Return the lines of the comments that a patch left among these units, by what they say."""
+        """Return the line numbers of the patches' comments in these units, by text."""
         found: dict[str, list[int]] = {}
         for unit in units:
             for line in range(unit.start, unit.end) if unit.scope is None else ():
@@ -124,11 +124,11 @@ class Outline:
 
     @staticmethod
     def names(unit: Unit) -> tuple[Imported, ...]:
-        """Return what an import brings, nothing for any other unit."""
+        """Return the names that an import brings, in order; none for any other unit."""
         return cast("tuple[Imported, ...]", unit.key[2]) if unit.is_import else ()
 
     def imported(self, unit: Unit) -> frozenset[Imported]:
-        """Return what an import brings, as a set."""
+        """Return the names that an import brings, as a set."""
         return frozenset(self.names(unit))
 
     def _open(
@@ -201,14 +201,14 @@ class Outline:
         return isinstance(node, ast.If) and line.startswith(b"elif")
 
     def _keyword(self, start: int, end: int) -> int:
-        """Return the line of ``else`` or ``finally``, the last one that holds code before the block's first."""
+        """Return the line of ``else`` or ``finally``: the last line with code before the block's first statement."""
         for line in range(end - 1, start - 1, -1):
             if self.lines[line].strip() and not self.lines[line].lstrip().startswith(b"#"):
                 return line
         return end
 
     def _header_end(self, start: int, body: Sequence[ast.AST]) -> int:
-        """Return where a header that starts a block ends: before the blank lines and comments above the block."""
+        """Return the end of a block's header, before the blank lines and comments above the block."""
         first = body[0]
         end = _start(first.pattern if isinstance(first, ast.match_case) else first)
         while end - 1 > start and (
@@ -218,7 +218,7 @@ class Outline:
         return max(end, start + 1)
 
     def _place_comments(self) -> None:
-        """Give each comment that is in no unit to the innermost scope around it."""
+        """Add each comment that is in no unit to the innermost scope around it."""
         covered: set[int] = set()
         for scope in self._scopes.values():
             for unit in scope.units:
@@ -236,7 +236,7 @@ class Outline:
 
 @lru_cache(maxsize=8)
 def outline_of(source: bytes) -> Outline:
-    """Return the outline of a source; SyntaxError, ValueError or RecursionError if it is no Python or too much."""
+    """Return a source's outline. Raise SyntaxError, ValueError or RecursionError if it is invalid or too large."""
     if len(source) > MAX_BYTES:
         raise ValueError(f"more than {MAX_BYTES / 2**20:.0f} MiB")
     if is_deep(source):
@@ -245,7 +245,7 @@ def outline_of(source: bytes) -> Outline:
 
 
 def _comments(source: bytes, lines: Sequence[bytes]) -> dict[int, str]:
-    """Return the comment of each line, without its sign and the white space around it."""
+    """Return the comment of each line, without ``#`` and white space."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     decoded = iter([line.decode(encoding).rstrip("\r\n") + "\n" for line in lines])
     try:
@@ -281,7 +281,7 @@ def _key(node: ast.stmt, depth: int) -> Key:
 
 
 def _header(node: ast.AST) -> str:
-    """Return what a compound statement, a definition or a handler means without what is in it."""
+    """Return the meaning of a compound statement, a definition or a handler without its body."""
     kept = {name: value for name, value in ast.iter_fields(node) if name not in _LISTS}
     return repr({name: _dump(value) for name, value in kept.items()}) + type(node).__name__
 

@@ -1,4 +1,4 @@
-"""An interrupted write is finished or taken back; what someone did since is never lost."""
+"""Finish or roll back an interrupted write, and keep what was changed since."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError, UnfinishedError
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import Stand
-from patchkit.transaction.write import Place, Write, end, locked, place_of, refusing
+from patchkit.transaction.swap import FileState
+from patchkit.transaction.write import Place, Write, clean_up, locked, place_of, refusing
 
 if TYPE_CHECKING:
     from patchkit.transaction.swap import Swap
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recovery:
-    """How an interrupted write ended: ``finished``, ``rolled-back``, or ``nothing`` was interrupted."""
+    """How an interrupted write ended: ``finished``, ``rolled-back``, or ``nothing`` if there was none."""
 
     action: str
     files: tuple[str, ...] = ()
 
 
 def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
-    """Finish an interrupted write if everything that it takes is on disk, take it back otherwise or with ``back``.
+    """Finish an interrupted write if all of its contents are on disk; otherwise, or with ``back``, roll it back.
 
-    TreeError, and nothing written, if someone has changed one of the files since, or if with ``back`` every file
-    has its new content; UnfinishedError if the system refuses in the middle.
+    Raise TreeError, with nothing written, if one of the files was changed since, or if with ``back`` every file is
+    already written. Raise UnfinishedError if the system refuses in between.
     """
     with Store(tree.package).opened() as folder:
         if folder is None:
@@ -40,15 +40,15 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
         with Write(tree, store, journal, places, store.get) as write:
             with refusing(tree, "nothing was changed; fix the cause and run patchkit apply --continue again"):
                 write.open()
-            # Every content is kept before the first file is touched: if one is missing, none was.
+            # All contents are stored before the first file is changed: if one is missing, no file was.
             finish = not back and all(map(store.holds, journal.contents))
             if finish:
                 _require_finishable(store, write)
                 _finish(write)
             else:
-                if back and all(swap.stands()[0] is Stand.AFTER for swap in write.swaps):
+                if back and all(swap.states()[0] is FileState.AFTER for swap in write.swaps):
                     raise TreeError(
-                        f"every file of the write to {tree.package} is written already",
+                        f"all files of the write to {tree.package} are already written",
                         advice=f"patchkit apply --continue {tree.root}, then patchkit revert",
                     )
                 _require_undoable(store, write)
@@ -60,26 +60,26 @@ def _place(tree: CheckoutTree, file: str) -> Place:
     try:
         return place_of(tree, file, there=True)
     except TreeError:
-        # Also a file that the write makes or takes away has a place.
+        # The write creates or deletes this file.
         return place_of(tree, file, there=False)
 
 
 def _require_finishable(store: Store, write: Write) -> None:
     for swap in write.swaps:
-        target, aside = swap.stands()
-        if target is Stand.OTHER:
+        target, aside = swap.states()
+        if target is FileState.OTHER:
             raise _changed_since(store, swap)
-        if target is Stand.AFTER and aside is Stand.OTHER:
+        if target is FileState.AFTER and aside is FileState.OTHER:
             raise swap.saved_meanwhile()
 
 
 def _require_undoable(store: Store, write: Write) -> None:
-    stands = [(swap, *swap.stands()) for swap in write.swaps]
-    begun = any(target is Stand.AFTER or aside is Stand.BEFORE for _, target, aside in stands)
-    for swap, target, aside in stands:
-        if target is Stand.OTHER and begun:
+    states = [(swap, *swap.states()) for swap in write.swaps]
+    begun = any(target is FileState.AFTER or aside is FileState.BEFORE for _, target, aside in states)
+    for swap, target, aside in states:
+        if target is FileState.OTHER and begun:
             raise _changed_since(store, swap)
-        if target is Stand.AFTER and aside is Stand.NOTHING and swap.before is not None:
+        if target is FileState.AFTER and aside is FileState.NOTHING and swap.before is not None:
             store.get(swap.before)
 
 
@@ -99,7 +99,7 @@ def _finish(write: Write) -> None:
             swap.finish()
         store.stage(journal.ledger)
         store.publish()
-    end(write)
+    clean_up(write)
 
 
 def _undo(write: Write) -> None:

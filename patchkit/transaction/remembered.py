@@ -1,6 +1,6 @@
-"""What a person wrote for conflicts is kept where no cleaner takes it: with the repository, else with the user's data.
+"""Store the resolutions of conflicts in the repository, or in the user's data folder outside of one.
 
-As with ``git rerere``, all branches and worktrees of a repository share what was written in one of them.
+As with ``git rerere``, all branches and worktrees of a repository share them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _FOLDER = "resolutions"
 _FORMER = "resolutions"
-"""The area of the cache in which they were kept before."""
+"""The folder of the cache in which an earlier version stored them."""
 
 
 class Remembered:
-    """The resolutions that are known for a tree, each in a file under the name of its conflict."""
+    """The resolutions recorded for a tree, one file per conflict."""
 
     def __init__(self, tree: CheckoutTree) -> None:
         users = Path(platformdirs.user_data_dir("patchkit")) / _FOLDER
@@ -39,22 +39,22 @@ class Remembered:
         _move(cache.folder(_FORMER), users)
 
     def get(self, name: str) -> Resolution | None:
-        """Return what is known under a name, None if nothing is or it is not a whole resolution."""
+        """Return the resolution stored under a name; None if there is none or it is damaged."""
         return next((found for place in self._places if (found := _read(place / f"{name}.json"))), None)
 
     def put(self, name: str, resolution: Resolution) -> bool:
-        """Keep a resolution; False if that cannot be written."""
+        """Store a resolution; return False if that fails."""
         return _write(self._places[0] / f"{name}.json", msgspec.json.encode(resolution))
 
     def __iter__(self) -> Iterator[Resolution]:
-        """Yield every resolution, one for each name."""
+        """Yield every resolution, one per name."""
         files = {path.name: path for place in reversed(self._places) for path in place.glob("*.json")}
         yield from (found for _, path in sorted(files.items()) if (found := _read(path)))
 
 
 def _common_folder(root: Path) -> Path | None:
-    """Return the folder that all worktrees of the repository around a tree share."""
-    with suppress(TreeError):  # A tree without git needs none.
+    """Return the folder shared by all worktrees of the repository that contains a tree."""
+    with suppress(TreeError):  # git is not installed.
         answer = git(root, "rev-parse", "--git-common-dir")
         said = answer.stdout.rstrip(b"\n")
         return root / os.fsdecode(said) if said and not answer.returncode else None
@@ -64,7 +64,7 @@ def _common_folder(root: Path) -> Path | None:
 def _read(path: Path) -> Resolution | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Resolution)
-    except (OSError, ValueError, RecursionError):  # What msgspec refuses is a ValueError.
+    except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors.
         return None
 
 
@@ -85,7 +85,7 @@ def _write(path: Path, content: bytes) -> bool:
 
 
 def _move(former: Path, users: Path) -> None:
-    """Move what an earlier version kept in the cache; what cannot be moved stays."""
+    """Move what an earlier version stored in the cache; files that cannot be moved stay."""
     with suppress(OSError):
         for path in sorted(former.glob("*.json")):
             if (users / path.name).exists() or _write(users / path.name, path.read_bytes()):

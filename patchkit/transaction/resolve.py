@@ -1,4 +1,4 @@
-"""A change that a person made in place of an edit is recorded as that edit, and what else they wrote stays theirs."""
+"""Record the code that a person wrote in place of an edit; their other changes stay theirs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import msgspec
 
 from patchkit.errors import ConflictError, TreeError
 from patchkit.plan.markers import HalfError, as_found, blocks_in, indent_of, newline_of
-from patchkit.transaction.holding import holding
+from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
 from patchkit.transaction.merge import merge
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.unfinished import unfinished
-from patchkit.transaction.write import checked, locked, require_settled, write_all
+from patchkit.transaction.write import check_targets, locked, require_settled, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,10 +33,10 @@ _MARKERS = (b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>> ")
 
 
 @dataclass(frozen=True)
-class ByHand:
-    """What a person made of an edit's conflict: the file before the patches, what was found, and their lines for it.
+class ManualEdit:
+    """What a person made of an edit's conflict: the original file, the code found before, and their lines for it.
 
-    These begin at ``line`` of the file, from 1; ``is_whole`` tells whether they alone bring the edit about.
+    The lines start at ``line`` of the file, from 1; ``is_whole`` is whether they alone make the edit.
     """
 
     original: bytes
@@ -47,18 +47,18 @@ class ByHand:
 
 
 Holds = Callable[[str, bytes], bool]
-"""Tells whether an edit is in place in a file with a content."""
+"""Return whether an edit is in place, given a file and its content."""
 
 
-class Word(NamedTuple):
-    """A person's word for an edit: the comment that says so, and the line, from 1, that it is for."""
+class Note(NamedTuple):
+    """The comment that records an edit as made by a person, and the line, from 1, to write it above."""
 
-    note: str
+    text: str
     line: int
 
 
 class _Edit(NamedTuple):
-    """An edit, its file as it stands, and what tells whether it is in place; without that nobody asks."""
+    """An edit, its file's current content, and the check whether it is in place, if it is to be checked."""
 
     patch: str
     status: EditStatus
@@ -67,7 +67,7 @@ class _Edit(NamedTuple):
 
 
 class _Hunk(NamedTuple):
-    """Lines ``start`` to ``end`` of a text, and what took their place."""
+    """Lines ``start`` to ``end`` of a text, and the lines that replace them."""
 
     start: int
     end: int
@@ -75,15 +75,15 @@ class _Hunk(NamedTuple):
 
 
 class _Finished(NamedTuple):
-    """The record after a conflict is finished, that file's content in its layer, and what a person made of it."""
+    """The record after a conflict is resolved, the file's content in its layer, and the person's edit."""
 
     record: Record
     content: bytes
-    made: ByHand
+    made: ManualEdit
 
 
 def by_hand(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
-    """Return the edits, as patch id and name, that the ledger records as made by a person; none if it is damaged."""
+    """Return the edits that the ledger records as made by a person, as (patch id, name); none if it is damaged."""
     store = Store(tree.package)
     with suppress(TreeError):
         if any(record.by_hand for record in store.read().records):
@@ -92,13 +92,13 @@ def by_hand(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
 
 
 def made(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
-    """Return the edits that the ledger records as made by patchkit itself."""
+    """Return the edits that the ledger records as made by patchkit."""
     record = _record(tree, Store(tree.package))
     return frozenset((p.id, e.name) for p in record.patches.values() for e in p.edits) - record.by_hand
 
 
-def written_for(tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds | None) -> ByHand | None:
-    """Return what a person wrote where apply had left the conflict of an edit; None where it left none."""
+def written_for(tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds | None) -> ManualEdit | None:
+    """Return what a person wrote in place of an edit's conflict markers, or None if apply wrote none."""
     store = Store(tree.package)
     asked = _Edit(patch.id, edit, tree.read(edit.file) or b"", holds)
     found = _lookup(store, store.read(), _record(tree, store), asked)
@@ -106,32 +106,31 @@ def written_for(tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds
 
 
 def record_by_hand(
-    tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds | None, word: Word
-) -> ByHand | None:
-    """Record that a person made an edit, and leave the comment of their ``word`` above their lines.
+    tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds | None, note: Note
+) -> ManualEdit | None:
+    """Record that a person made an edit, and write the comment ``note`` above their lines.
 
-    Where apply left the conflict, the lines that took its place become patchkit's to take back, and they are returned;
-    so do those of their other changes in the file without which the edit does not hold, and no others. Otherwise
-    what was there before is not known: the edit stays a person's, and of one that is not seen to be in place, without
-    ``holds``, the comment alone is patchkit's.
+    Where apply had written conflict markers, the lines in their place can be reverted, and are returned; so can the
+    fewest of the person's other changes in the file that the edit needs. Otherwise the original is not known: the
+    edit cannot be reverted, and if it is not checked (``holds`` is None), only the comment can.
     """
     require_settled(tree)
     with locked(tree) as store:
         ledger = store.read()
         held, stands = _record(tree, store), tree.read(edit.file) or b""
         old, done = _lookup(store, ledger, held, _Edit(patch.id, edit, stands, holds)) or (held, None)
-        written = _above_line(stands, done.made.line if done else word.line, word.note)
+        written = _above_line(stands, done.made.line if done else note.line, note.text)
         file = AppliedFile(digest_of(stands), digest_of(written), (patch.id,))
-        note = _noted(patch, edit, mine=holds is None and done is None)
-        now = (done.record if done else held).with_applied({edit.file: file}, [note], "")
-        changes = checked(tree, {edit.file: (stands, written)})
+        entry = _noted(patch, edit, mine=holds is None and done is None)
+        now = (done.record if done else held).with_applied({edit.file: file}, [entry], "")
+        changes = check_targets(tree, {edit.file: (stands, written)})
         kept = (stands, written, *([done.content] if done else []))
         write_all(tree, store, changes, before=ledger, after=ledger.with_record(old, now), kept=kept)
     return done.made if done else None
 
 
 def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
-    """Return the file in which a conflict of that name was left, whether it stands or not; None for none."""
+    """Return the file in which apply wrote markers for this conflict, also if they are gone; None if it wrote none."""
     store = Store(tree.package)
     for record in store.read().records:
         for layer in record.layers:
@@ -143,9 +142,9 @@ def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
 
 
 def record_ported(tree: CheckoutTree, patch: str, edit: EditStatus) -> bool:
-    """Record that a person finished the conflict of a port: their lines become what revert takes back with it.
+    """Record that a person resolved a conflict of a port: a revert of the port removes their lines too.
 
-    False, and nothing recorded, where the ledger knows no such conflict any more.
+    Return False, with nothing recorded, if the ledger no longer has that conflict.
     """
     require_settled(tree)
     with locked(tree) as store:
@@ -155,14 +154,14 @@ def record_ported(tree: CheckoutTree, patch: str, edit: EditStatus) -> bool:
         if found is not None:
             old, done = found
             after = ledger.with_record(old, done.record)
-            write_all(tree, store, checked(tree, {}), before=ledger, after=after, kept=(done.content,))
+            write_all(tree, store, check_targets(tree, {}), before=ledger, after=after, kept=(done.content,))
     return found is not None
 
 
 def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
-    """Put what was found back in place of the conflict of an edit, and return the file.
+    """Replace an edit's conflict markers by the code found there before, and return the file.
 
-    ConflictError, and nothing written, if none of its markers stands in the tree.
+    Raise ConflictError, with nothing written, if there are no markers of it.
     """
     require_settled(tree)
     with locked(tree) as store:
@@ -182,30 +181,31 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 text = _replaced(stands, [_Hunk(*bounds, tuple(back))])
                 files = {**layer.files, file: AppliedFile(known.original, digest_of(left), known.patches)}
                 if not blocks_in(left) and not layer.made(file):
-                    # Nothing of the patches but an import is there any more.
+                    # Only imports of the patches can be left.
                     with suppress(ConflictError):
                         text = merge(file, left, text, store.get(known.original)).text or text
                         del files[file]
                 layers = (*record.layers[:level], layer.with_files(files), *record.layers[level + 1 :])
                 after = ledger.with_record(record, Record(tuple(each for each in layers if each.files)))
-                changes = checked(tree, {file: (stands, text)})
+                changes = check_targets(tree, {file: (stands, text)})
                 write_all(tree, store, changes, before=ledger, after=after, kept=(left,))
                 return file
-        # What somebody committed with its markers is in no ledger of a clone.
+        # Committed markers are in no ledger of a clone.
         for file, blocks in unfinished(tree).items():
             block = next((b for b in blocks if (b.patch, b.edit) == (patch, edit)), None)
             if block is not None:
                 stands = tree.read(file) or b""
-                changes = checked(tree, {file: (stands, as_found(stands, [block]))})
+                changes = check_targets(tree, {file: (stands, as_found(stands, [block]))})
                 write_all(tree, store, changes, before=ledger, after=ledger)
                 return file
     raise ConflictError(
-        f"no conflict of {patch} {edit} stands in {tree.package}: patchkit status {tree.root} shows what does."
+        f"{tree.package} has no conflict markers of {patch} {edit}",
+        advice=f"patchkit status {tree.root} lists the conflicts",
     )
 
 
 def _standing(marked: bytes, block: Block, stands: bytes) -> tuple[int, int] | None:
-    """Return which lines of a file are a conflict, also one of whose markers some were taken out; None if all were."""
+    """Return the lines of a conflict in a file, also if some of its markers were removed; None if all were."""
     start, end = _bounds(marked, block, stands)
     lines = _lines(stands)
     markers = [at for at in range(start, end) if lines[at].startswith(_MARKERS)]
@@ -217,11 +217,11 @@ def _standing(marked: bytes, block: Block, stands: bytes) -> tuple[int, int] | N
 
 
 def _record(tree: CheckoutTree, store: Store) -> Record:
-    return holding(store.read(), tree.read, store.get) or Record()
+    return current_record(store.read(), tree.read, store.get) or Record()
 
 
 def _noted(patch: Patch, edit: EditStatus, *, mine: bool) -> AppliedPatch:
-    """Return a note that a person made an edit; of what is ``mine``, what was there before is known."""
+    """Return a record that a person made an edit; with ``mine`` it can be reverted."""
     made = (AppliedEdit(edit.name, edit.file, edit.site),) if mine else ()
     return AppliedPatch(
         patch.id, patch.title, tuple(patch.requires), tuple(patch.hardens), made, by_hand=(edit.name,)
@@ -229,12 +229,12 @@ def _noted(patch: Patch, edit: EditStatus, *, mine: bool) -> AppliedPatch:
 
 
 def _lookup(store: Store, ledger: Ledger, held: Record, edit: _Edit) -> tuple[Record, _Finished] | None:
-    """Return the record in which apply left the conflict of an edit, and what comes of it once that is finished."""
+    """Return the record in which apply wrote an edit's conflict markers, and the result of resolving it."""
     found = _finished(store, held, edit)
     if found is not None:
         return held, found
     for other in ledger.records:
-        # A file of which nothing but the conflict was patchkit's may have none of its lines any more.
+        # If the conflict was patchkit's only change of the file, none of its lines may be left.
         also = _finished(store, other, edit)
         if also is not None and also.content == edit.stands:
             return other, also
@@ -242,7 +242,7 @@ def _lookup(store: Store, ledger: Ledger, held: Record, edit: _Edit) -> tuple[Re
 
 
 def _finished(store: Store, record: Record, edit: _Edit) -> _Finished | None:
-    """Return what comes of the record once the conflict that apply left in a layer is finished."""
+    """Return the result of resolving an edit's conflict in a record, or None if the record does not have it."""
     file, later = edit.status.file, edit.stands
     for level in reversed(range(len(record.layers))):
         known = record.layers[level].files.get(file)
@@ -256,15 +256,17 @@ def _finished(store: Store, record: Record, edit: _Edit) -> _Finished | None:
             content, made = _made(marked, block, later, original, edit)
             return _Finished(_with_edit(record, level, edit, content), content, made)
         if edit.patch in known.patches and _holds(edit, marked) and not _holds(edit, original):
-            # It came with what was recorded for another conflict.
-            made = ByHand(original, b"", b"", 1, is_whole=False)
+            # The edit was recorded with another conflict.
+            made = ManualEdit(original, b"", b"", 1, is_whole=False)
             return _Finished(_with_edit(record, level, edit, marked), marked, made)
         later = original
     return None
 
 
-def _made(marked: bytes, block: Block, later: bytes, original: bytes, edit: _Edit) -> tuple[bytes, ByHand]:
-    """Return a text with what is in place of its conflict in a later one, and what else the edit needs of that."""
+def _made(
+    marked: bytes, block: Block, later: bytes, original: bytes, edit: _Edit
+) -> tuple[bytes, ManualEdit]:
+    """Return a text with its conflict replaced as in ``later`` and the other changes needed, and the person's edit."""
     start, end = _bounds(marked, block, later)
     text = tuple(_lines(later)[start:end])
     own = _Hunk(block.start, block.end, text)
@@ -276,7 +278,7 @@ def _made(marked: bytes, block: Block, later: bytes, original: bytes, edit: _Edi
     found = b"".join(_lines(marked)[block.start + 1 : block.start + 1 + block.found])
     blank = next((number for number, line in enumerate(text) if line.strip()), 0)
     line = _bounds(marked, block, edit.stands)[0] + blank + 1
-    made = ByHand(original, found, b"".join(text), line, is_whole=not needed)
+    made = ManualEdit(original, found, b"".join(text), line, is_whole=not needed)
     return _replaced(marked, [own, *needed]), made
 
 
@@ -288,7 +290,7 @@ def _holds(edit: _Edit, text: bytes) -> bool:
 
 
 def _least(hunks: Sequence[_Hunk], holds: Callable[[Sequence[_Hunk]], bool]) -> list[_Hunk]:
-    """Return the fewest of the changes, which come nearest first, with which it holds; none where it never does."""
+    """Return the fewest of the changes, given nearest first, with which the edit holds; none if it never does."""
     chosen: list[_Hunk] = []
     ahead = list(hunks)
     while not holds(chosen):
@@ -304,7 +306,7 @@ def _least(hunks: Sequence[_Hunk], holds: Callable[[Sequence[_Hunk]], bool]) -> 
 
 
 def _hunks(marked: bytes, block: Block, later: bytes, bounds: tuple[int, int]) -> list[_Hunk]:
-    """Return what a later text has otherwise than one with a conflict around that, the nearest to it first."""
+    """Return the differences of ``later`` outside of a conflict, the nearest to the conflict first."""
     before, after = _lines(marked), _lines(later)
     parts = (
         (0, before[: block.start], after[: bounds[0]]),
@@ -327,7 +329,7 @@ def _replaced(text: bytes, hunks: Iterable[_Hunk]) -> bytes:
 
 
 def _above_line(text: bytes, line: int, note: str) -> bytes:
-    """Return a text with a comment above a line, from 1, or at its end."""
+    """Return a text with a comment above a line, counted from 1, or at its end."""
     lines, newline = _lines(text), newline_of(text)
     if line > len(lines):
         gap = newline if lines and not lines[-1].endswith((b"\n", b"\r")) else b""
@@ -337,7 +339,7 @@ def _above_line(text: bytes, line: int, note: str) -> bytes:
 
 
 def _with_edit(record: Record, level: int, edit: _Edit, content: bytes) -> Record:
-    """Return the record with an edit that a person made, and the content that its file has with it in a layer."""
+    """Return the record with an edit that a person made, and its file's content in a layer."""
     layer, status = record.layers[level], edit.status
     made = AppliedEdit(status.name, status.file, status.site)
     known = layer.files[status.file]
@@ -358,9 +360,9 @@ def _with_edit(record: Record, level: int, edit: _Edit, content: bytes) -> Recor
 
 
 def _bounds(marked: bytes, block: Block, later: bytes) -> tuple[int, int]:
-    """Return which lines of a later text, from 0, stand where a conflict did."""
+    """Return the lines of ``later``, from 0, that replaced a conflict."""
     before, after = _lines(marked), _lines(later)
-    # What a person kept of it says nothing of where it began and ended.
+    # Lines of the conflict itself must not count as matches.
     before[block.start : block.end] = [b""] * (block.end - block.start)
     start, end = 0, len(after)
     for match in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():

@@ -1,4 +1,4 @@
-"""The patches that the code has are taken back, all that were asked for or none; a person's edits stay."""
+"""Revert patches, all that were asked for or none, and keep the edits of people."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.marks import signers
 from patchkit.plan.status import State, noted_in
-from patchkit.transaction.holding import holding
+from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.store import Store
-from patchkit.transaction.unwind import StuckError, Unwound, going, made_by_hand, unwind
-from patchkit.transaction.write import checked, locked, require_settled, write_all
+from patchkit.transaction.unwind import RevertPlan, StuckError, made_by_hand, reverted_with, unwind
+from patchkit.transaction.write import check_targets, locked, require_settled, write_all
 
 if TYPE_CHECKING:
     from patchkit.plan.planner import Planner
@@ -23,41 +23,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reverted:
-    """What a revert took back: patch ids and files."""
+    """The patches that were reverted, and the files that changed."""
 
     patches: tuple[str, ...]
     files: tuple[str, ...]
 
 
 def recorded(tree: CheckoutTree) -> tuple[str, ...]:
-    """Return the ids of the patches that the tree's ledger records, in the order in which they came."""
+    """Return the ids of the patches in the tree's ledger, in order of application."""
     store = Store(tree.package)
-    record = holding(store.read(), tree.read, store.get) or Record()
+    record = current_record(store.read(), tree.read, store.get) or Record()
     return tuple(record.patches)
 
 
 def in_code(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
-    """Return the ids of the patches that patchkit has put into the code, in order of application."""
+    """Return the ids of the patches whose code patchkit put into the tree, in order of application."""
     return _ordered(Origins(tree, planner).in_code, planner)
 
 
 def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner) -> Reverted:
-    """Take back ``patches`` (None: all that the code has) and what hardens nothing but them.
+    """Revert ``patches`` (None: all in the tree) and the patches that harden only these.
 
-    A file that stands as apply left it gets its old bytes; one edited since keeps those edits. What is not in the code
-    needs no taking back. ConflictError, and nothing written, if something of a patch would be left, if its code and a
-    person's cannot be told apart, if a patch that stays requires one that goes, or if the code is upstream's.
+    A file that was not edited since gets its original bytes; in an edited one the edits stay. Patches that are not
+    in the tree are skipped. Raise ConflictError, with nothing written, if code of a patch would be left, cannot be
+    told from an edit, is upstream's own, or is required by a patch that stays.
     """
     require_settled(tree)
     origins = Origins(tree, planner)
     named = _in_place(origins, patches)
     if named is not None and not named:
         return Reverted((), ())
-    # What is refused is refused before anything is made for a write.
+    # A refusal must not create the ledger's folder.
     try:
         planned = _planned(tree, origins, named, planner)
     except ConflictError:
-        # What another process has done so far, in the middle of a write, fits nothing.
+        # A conflict may only come from the write of another process: compute it again without that.
         store = Store(tree.package)
         if store.read() == origins.ledger and store.journal() is None:
             raise
@@ -69,11 +69,11 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
             planned = _planned(tree, Origins(tree, planner), named, planner)
         account, gone, unwound = planned
         changed = {file: change for file, change in unwound.changes.items() if change[0] != change[1]}
-        held = holding(ledger, tree.read, store.get) or Record()
+        held = current_record(ledger, tree.read, store.get) or Record()
         write_all(
             tree,
             store,
-            checked(tree, changed),
+            check_targets(tree, changed),
             before=ledger,
             after=ledger.with_record(
                 account.record if account.record in ledger.records else held, unwound.record
@@ -89,7 +89,7 @@ def _ordered(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:
 
 
 def _in_place(origins: Origins, patches: frozenset[str] | None) -> frozenset[str] | None:
-    """Return which of the patches are in the code by patchkit, None for all; ConflictError for upstream's own."""
+    """Return which of the patches patchkit put into the tree, None for all; upstream's own code is a ConflictError."""
     ours = origins.in_code
     if ours and (patches is None or patches <= ours):
         return patches
@@ -104,31 +104,32 @@ def _require_not_upstreams(origins: Origins, theirs: list[str], patches: frozens
         if name in origins.lost:
             file, comment = origins.lost[name]
             raise ConflictError(
-                f"{file}: {name}: its code is there and no comment of a patch is, so nothing tells it from upstream's "
-                f"own: put `{comment}` back above it and revert again, or undo it with git."
+                f"{name}: its code has no comment of the patch and may be upstream's own",
+                where=file,
+                advice=f"put `{comment}` back above the code and revert again, or undo it with git",
             )
     if theirs and patches is not None:
-        raise ConflictError(f"{', '.join(theirs)}: upstream's own in this tree: git revert takes it out.")
+        raise ConflictError(f"{', '.join(theirs)}: upstream's own code in this tree", advice="use git revert")
 
 
 def _planned(
     tree: CheckoutTree, origins: Origins, named: frozenset[str] | None, planner: Planner
-) -> tuple[Account, frozenset[str], Unwound]:
-    """Return the first account by which all that is asked for can be taken back, what goes, and what that comes to."""
+) -> tuple[Account, frozenset[str], RevertPlan]:
+    """Return the first account with which the revert is possible, the reverted patches, and the plan."""
     refusals: list[tuple[bool, PatchkitError]] = []
     try:
         for account in origins:
             try:
                 record = account.record
-                gone = frozenset(record.patches) if named is None else going(record, named)
+                gone = frozenset(record.patches) if named is None else reverted_with(record, named)
                 unwound = _unwound(tree, account, gone, planner)
                 _require_gone(origins, account, None if named is None else gone, unwound, planner)
             except PatchkitError as error:
-                # What a person made by hand, and git does not have, nobody else knows of.
+                # No other account describes an edit that was made by hand and not committed.
                 record = account.record
                 if record.by_hand and record in origins.uncommitted:
                     raise
-                # Nor of what was ported: an older record has less of it, and would leave some in the code.
+                # Nor a ported change: an older record lacks some, and would leave them in the code.
                 if record.ported & (record.patches.keys() if named is None else named):
                     raise
                 refusals.append((account.sure, error))
@@ -141,8 +142,8 @@ def _planned(
     raise next((error for sure, error in refusals if sure), refusals[0][1])
 
 
-def _unwound(tree: CheckoutTree, account: Account, gone: frozenset[str], planner: Planner) -> Unwound:
-    """Plan taking patches back from the tree; conflicts of theirs that the account does not know go first."""
+def _unwound(tree: CheckoutTree, account: Account, gone: frozenset[str], planner: Planner) -> RevertPlan:
+    """Plan a revert; conflict markers that the account does not record are removed first."""
     without = {file: text for file, (text, patches) in account.marked.items() if patches <= gone}
 
     def read(file: str) -> bytes | None:
@@ -155,9 +156,9 @@ def _unwound(tree: CheckoutTree, account: Account, gone: frozenset[str], planner
 
 
 def _require_gone(
-    origins: Origins, account: Account, gone: frozenset[str] | None, unwound: Unwound, planner: Planner
+    origins: Origins, account: Account, gone: frozenset[str] | None, unwound: RevertPlan, planner: Planner
 ) -> None:
-    """Raise ConflictError if something of the patches in ``gone`` (None: of any) is left, or of another is lost."""
+    """Raise ConflictError if code of the patches in ``gone`` (None: of any) is left, or an edit of another is lost."""
     after = {file: text for file, (_, text) in unwound.changes.items()}
     linked = origins.real(after)
     for file, names in sorted(origins.signed.items()):
@@ -168,18 +169,21 @@ def _require_gone(
         strange = [name for name in left if name not in planner.ids]
         if strange:
             raise StuckError(
-                f"{file}: {', '.join(strange)}: in the code, but not loaded: name the folder with --patches DIR, or "
-                "undo what it did with git revert.",
+                f"{', '.join(strange)}: in the code, but not loaded",
                 *strange,
+                where=file,
+                advice="pass its folder with --patches DIR, or undo it with git revert",
             )
         for name, edit in noted_in((after[file] if file in after else origins.read(file)) or b""):
             if name in left:
                 raise made_by_hand(name, edit)
         if left:
             raise StuckError(
-                f"{file}: something of {', '.join(left)} would be left there: its code was moved or edited since, or "
-                "the loaded patches do not make it: take that out, or undo it with git revert, and revert again.",
+                f"code of {', '.join(left)} would be left: it was moved or edited, or the loaded patches differ from "
+                "the applied ones",
                 *left,
+                where=file,
+                advice="remove that code, or undo it with git revert, and revert again",
             )
     if gone is None or account.sure:
         return
@@ -189,6 +193,7 @@ def _require_gone(
     if lost:
         name, edit = lost[0]
         raise StuckError(
-            f"{name}: {edit} would go as well: revert them together, or undo them with git revert.",
+            f"{name}: {edit} would be reverted too",
             name,
+            advice="revert them together, or use git revert",
         )

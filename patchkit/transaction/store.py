@@ -1,7 +1,7 @@
-"""The ledger's folder: the ledger, the journal, and every content that a revert or a recovery may need.
+"""The ledger's folder: the ledger, the journal, and the contents that a revert or a recovery needs.
 
-The folder is a real one that patchkit made and marked, opened anew for every act without following a link, and
-nothing is removed from it but what patchkit writes there.
+patchkit creates and marks the folder, opens it anew each time without following links, and removes only its own
+files from it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Kind = TypeVar("_Kind")
 
 
 class Store:
-    """The ``.patchkit`` folder of a package: ledger, journal and contents, each whole or not there."""
+    """The ``.patchkit`` folder of a package; each of its files is written atomically."""
 
     def __init__(self, package: Path) -> None:
         self._package = package
@@ -41,7 +41,7 @@ class Store:
 
     @contextmanager
     def opened(self) -> Iterator[Folder | None]:
-        """Open the folder; None if there is none, TreeError if it is not one that patchkit made."""
+        """Open the folder; yield None if it does not exist. Raise TreeError if patchkit did not create it."""
         with self._refusing(self.path), Folder.open(self._package) as package:
             found = None
             try:
@@ -50,8 +50,7 @@ class Store:
                 pass
             except OSError:
                 raise TreeError(
-                    f"{self.path} is a link or no folder: patchkit keeps what it needs in a folder of its "
-                    "own there: move that away and try again."
+                    f"{self.path} is a link or not a folder", advice="move it away and try again"
                 ) from None
         if found is None:
             yield None
@@ -61,18 +60,19 @@ class Store:
             yield found
 
     def _require_ours(self, folder: Folder) -> None:
-        """Take a folder without the marker for one of version 0.1 only if nothing else is in it."""
+        """Accept a folder without the marker, as version 0.1 made it, only if it contains nothing else."""
         with self._refusing(self.path):
             if folder.stat(_MARKER) is not None:
                 return
             foreign = [name for name in folder.names() if not _is_own(name)]
         if foreign:
             raise TreeError(
-                f"{self.path} was not made by patchkit (it holds {foreign[0]!r}): move it away and try again."
+                f"{self.path} was not made by patchkit (it contains {foreign[0]!r})",
+                advice="move it away and try again",
             )
 
     def create(self) -> None:
-        """Make what the folder holds, hidden from git, and mark it as patchkit's."""
+        """Create the folder's content, hidden from git, and mark it as patchkit's."""
         with self._here() as folder:
             if folder.stat(_MARKER) is None:
                 _replace(folder, _MARKER, _MARKER_TEXT)
@@ -82,7 +82,7 @@ class Store:
             folder.below(_OBJECTS).close()
 
     def tidy(self) -> None:
-        """Drop what nothing refers to, all if the ledger is empty; nothing while a write is pending."""
+        """Remove unused contents, and everything if the ledger is empty; nothing during a write."""
         with suppress(OSError, TreeError):
             if self.pending:
                 return
@@ -98,18 +98,18 @@ class Store:
                     package.unmake(FOLDER)
 
     def read(self) -> Ledger:
-        """Return the ledger; empty if there is none, TreeError if it is damaged or of a newer patchkit."""
+        """Return the ledger, empty if there is none. Raise TreeError if it is damaged or from a newer patchkit."""
         return self._read(_LEDGER, formats.read_ledger) or Ledger()
 
     def line(self, word: str) -> int:
-        """Return the line of the ledger's file on which a name or a digest stands first, 1 where none does."""
+        """Return the first line of the ledger's file that contains a name or a digest, else 1."""
         with self.opened() as folder, self._refusing(self.path / _LEDGER):
             content = None if folder is None else folder.read(_LEDGER)
         lines = (content or b"").splitlines()
         return next((number for number, line in enumerate(lines, 1) if word.encode() in line), 1)
 
     def stage(self, ledger: Ledger) -> None:
-        """Write the next ledger to disk without putting it in place."""
+        """Write the next ledger to disk under another name."""
         with self._here() as folder:
             _stage(folder, _LEDGER, formats.written(ledger))
 
@@ -119,37 +119,37 @@ class Store:
             _publish(folder, _LEDGER)
 
     def unstage(self) -> None:
-        """Drop a ledger that was staged and not put in place."""
+        """Remove a staged ledger."""
         with self._here() as folder:
             folder.remove(_staged(_LEDGER))
 
     @property
     def pending(self) -> bool:
-        """Whether a write began and did not end."""
+        """Whether a write has started and not ended."""
         with self.opened() as folder, self._refusing(self.path):
             return folder is not None and folder.stat(_JOURNAL) is not None
 
     def journal(self) -> Journal | None:
-        """Return the write under way, or None; TreeError if the journal is damaged or of a newer patchkit."""
+        """Return the write in progress, or None. Raise TreeError if the journal is damaged or from a newer patchkit."""
         return self._read(_JOURNAL, formats.read_journal)
 
     def begin(self, journal: Journal) -> None:
-        """Note that a write is under way."""
+        """Record that a write is in progress."""
         with self._here() as folder:
             _replace(folder, _JOURNAL, formats.written(journal))
 
     def end(self) -> None:
-        """Note that no write is under way; on disk, before what only the write needed may go."""
+        """Record, on disk, that no write is in progress, so that its contents can be removed."""
         with self._here() as folder:
             folder.remove(_JOURNAL)
             folder.flush()
 
     def where(self, digest: str) -> Path:
-        """Return where the content with this digest is kept, for messages."""
+        """Return the path of the content with this digest, for messages."""
         return self.path / _OBJECTS / digest
 
     def put(self, content: bytes) -> str:
-        """Keep ``content`` and return its digest."""
+        """Store ``content`` and return its digest."""
         digest = digest_of(content)
         if not self.holds(digest):
             with self._here() as folder, folder.below(_OBJECTS) as objects:
@@ -157,19 +157,20 @@ class Store:
         return digest
 
     def get(self, digest: str) -> bytes:
-        """Return the content with this digest; TreeError if it is missing, unreadable or damaged."""
+        """Return the content with this digest. Raise TreeError if it is missing, unreadable or damaged."""
         with self._refusing(self.where(digest)), self._here() as folder, folder.below(_OBJECTS) as objects:
             content = objects.read(digest)
         if content is None:
             raise TreeError(
-                f"{self.where(digest)} is missing: put it back from a copy, or the tree's files back with git."
+                f"{self.where(digest)} is missing",
+                advice="restore it from a copy, or restore the tree's files with git",
             )
         if digest_of(content) != digest:
             raise self._damaged(self.where(digest))
         return content
 
     def holds(self, digest: str) -> bool:
-        """Tell whether the content with this digest is here and can be read."""
+        """Return whether the content with this digest is stored and readable."""
         try:
             self.get(digest)
         except TreeError:
@@ -178,7 +179,7 @@ class Store:
 
     @contextmanager
     def _here(self) -> Iterator[Folder]:
-        """Open the folder, which has to be there."""
+        """Open the folder, which must exist."""
         with self.opened() as folder:
             if folder is None:
                 raise FileNotFoundError(errno.ENOENT, "Was removed", str(self.path))
@@ -193,15 +194,15 @@ class Store:
             return read(content)
         except formats.NewerError as error:
             raise TreeError(
-                f"{self.path / name} is from a newer patchkit ({error}): upgrade patchkit; it is left as it is."
+                f"{self.path / name} is from a newer patchkit ({error})", advice="upgrade patchkit"
             ) from None
         except formats.DamagedError:
             raise self._damaged(self.path / name) from None
 
     def _damaged(self, path: Path) -> TreeError:
         return TreeError(
-            f"{path} is damaged: put it back from a copy, or put the tree's files back with git and move "
-            f"{self.path} away."
+            f"{path} is damaged",
+            advice=f"restore it from a copy, or restore the tree's files with git and move {self.path} away",
         )
 
     @contextmanager
@@ -210,7 +211,8 @@ class Store:
             yield
         except OSError as error:
             raise TreeError(
-                f"{error.filename or path} cannot be read: {error.strerror}: fix the cause and try again."
+                f"{error.filename or path} cannot be read: {error.strerror}",
+                advice="fix the cause and try again",
             ) from error
 
 
@@ -220,7 +222,7 @@ def _is_own(name: str) -> bool:
 
 
 def _drop(folder: Folder, needed: frozenset[str]) -> None:
-    """Remove the contents that are not needed; nothing that is not named as patchkit names them."""
+    """Remove the contents that are not needed; files that patchkit did not name stay."""
     if folder.stat(_OBJECTS) is None:
         return
     with folder.below(_OBJECTS) as objects:
@@ -231,7 +233,7 @@ def _drop(folder: Folder, needed: frozenset[str]) -> None:
 
 
 def _discard(folder: Folder) -> None:
-    """Remove what patchkit keeps; the ledger behind the contents, the lock last, and the marker only with all."""
+    """Remove the folder's content: the ledger after the contents, the lock last."""
     folder.unmake(_OBJECTS)
     folder.remove(_LEDGER)
     if all(map(_is_own, folder.names())):

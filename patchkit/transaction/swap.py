@@ -1,7 +1,7 @@
-"""One file gets its next content in one step, and what it had is kept beside it until the whole write is done.
+"""Replace one file atomically, and keep its old content beside it until the whole write is done.
 
-The next content is staged under a name of its own and then changes names with the file. What comes out is
-looked at again: if someone saved the file in the meantime, the two change names once more and nothing is lost.
+The new content is staged under another name and then exchanged with the file. The old content is checked after the
+exchange: if someone saved the file in the meantime, the exchange is reversed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from patchkit.transaction.folder import Folder
 
 
-class Stand(enum.Enum):
-    """What a name holds: nothing, the content before the write or after it, or something else."""
+class FileState(enum.Enum):
+    """The content under a file name: none, that before the write, that after it, or another."""
 
     NOTHING = "nothing"
     BEFORE = "before"
@@ -32,10 +32,10 @@ class Stand(enum.Enum):
 
 @dataclass(frozen=True)
 class Swap:
-    """A file's content before and after a write, each as its digest; None stands for no file.
+    """One file of a write; ``before`` and ``after`` are digests, None if the file does not exist.
 
-    ``file`` is its name in the ledger, ``folder`` and ``name`` are where it really is, and ``content`` gives
-    contents by digest.
+    ``file`` is its name in the ledger, ``folder`` and ``name`` are its real location; ``content`` returns contents
+    by digest.
     """
 
     file: str
@@ -47,30 +47,30 @@ class Swap:
 
     @property
     def aside(self) -> str:
-        """The name under which the next content waits, and then the last one."""
+        """The name beside the file that holds the new content, and after the exchange the old one."""
         return aside_of(self.name)
 
     @property
     def _back(self) -> str:
-        """The name under which the last content is written anew; what is there is never a person's."""
+        """The name under which the old content is written again by an undo."""
         return f".{self.name}.patchkit-back"
 
     @property
     def path(self) -> str:
-        """Where the file is, for messages."""
+        """The path of the file, for messages."""
         return str(self.folder.path / self.name)
 
-    def stands(self) -> tuple[Stand, Stand]:
-        """Return what the file is, and what is kept aside."""
-        return self._stand(self.name), self._stand(self.aside)
+    def states(self) -> tuple[FileState, FileState]:
+        """Return the states of the file and of the name beside it."""
+        return self._state(self.name), self._state(self.aside)
 
-    def _stand(self, name: str) -> Stand:
+    def _state(self, name: str) -> FileState:
         digest = self._digest(name)
         if digest is None and name == self.aside:
-            return Stand.NOTHING
+            return FileState.NOTHING
         if digest == self.before:
-            return Stand.BEFORE
-        return Stand.AFTER if digest == self.after else Stand.OTHER
+            return FileState.BEFORE
+        return FileState.AFTER if digest == self.after else FileState.OTHER
 
     def _digest(self, name: str) -> str | None:
         known = self.folder.stat(name)
@@ -80,29 +80,29 @@ class Swap:
         return None if content is None else digest_of(content)
 
     def stage(self) -> None:
-        """Write the next content to disk, aside, with the file's mode and owner."""
+        """Write the new content beside the file, with its mode and owner."""
         if self.after is not None:
             like = self.folder.stat(self.name) if self.before is not None else None
             self.folder.create(self.aside, self.content(self.after), like)
 
     def publish(self) -> None:
-        """Put the next content in place; TreeError, and nothing changed, if the file is not as it was before."""
+        """Put the new content in place. Raise TreeError, with nothing changed, if the file has changed."""
         try:
             if self.before is None:
                 self.folder.link(self.aside, self.name)
                 self.folder.remove(self.aside)
             elif self.after is None:
                 self.folder.rename(self.name, self.aside)
-                if self._stand(self.aside) is not Stand.BEFORE:
+                if self._state(self.aside) is not FileState.BEFORE:
                     self.folder.link(self.aside, self.name)
                     self.folder.remove(self.aside)
                     raise self._moved()
             elif self.folder.exchange(self.aside, self.name):
-                if self._stand(self.aside) is not Stand.BEFORE:
+                if self._state(self.aside) is not FileState.BEFORE:
                     self.folder.exchange(self.aside, self.name)
                     raise self._moved()
             else:
-                if self._stand(self.name) is not Stand.BEFORE:
+                if self._state(self.name) is not FileState.BEFORE:
                     raise self._moved()
                 self.folder.rename(self.aside, self.name)
         except (FileExistsError, FileNotFoundError):
@@ -110,36 +110,36 @@ class Swap:
         self.folder.flush()
 
     def settle(self) -> None:
-        """Let go of what is kept aside; TreeError if that is somebody's."""
-        if self._stand(self.aside) is Stand.OTHER:
+        """Delete the old content beside the file. Raise TreeError if it is something else."""
+        if self._state(self.aside) is FileState.OTHER:
             raise self.saved_meanwhile()
         self.folder.remove(self.aside)
 
     def undo(self) -> None:
-        """Put back what the file was, wherever the write stopped; TreeError if someone changed it since."""
+        """Restore the old content, from any stage of the write. Raise TreeError if the file was changed since."""
         self.folder.remove(self._back)
-        target, aside = self.stands()
-        if aside is Stand.AFTER:
-            if self.before is None and target is Stand.AFTER and self._is_one_file():
+        target, aside = self.states()
+        if aside is FileState.AFTER:
+            if self.before is None and target is FileState.AFTER and self._is_one_file():
                 self.folder.remove(self.name)
             self.folder.remove(self.aside)
-        elif target is Stand.AFTER:
+        elif target is FileState.AFTER:
             self._put_back(aside)
-        elif aside is not Stand.NOTHING and target is Stand.OTHER:
+        elif aside is not FileState.NOTHING and target is FileState.OTHER:
             raise self.saved_meanwhile()
         else:
             self.folder.remove(self.aside)
         self.folder.flush()
 
-    def _put_back(self, aside: Stand) -> None:
-        """Take the new content away: what is aside, of whomever it is, was the file before."""
+    def _put_back(self, aside: FileState) -> None:
+        """Replace the new content by the content beside the file, which was the file before."""
         if self.before is None:
             self.folder.remove(self.name)
         elif self.after is None:
-            if aside is Stand.NOTHING:
+            if aside is FileState.NOTHING:
                 self.folder.create(self.aside, self.content(self.before))
             self.folder.link(self.aside, self.name)
-        elif aside is Stand.NOTHING:
+        elif aside is FileState.NOTHING:
             self.folder.create(self._back, self.content(self.before), self.folder.stat(self.name))
             self.folder.rename(self._back, self.name)
         elif not self.folder.exchange(self.aside, self.name):
@@ -147,16 +147,16 @@ class Swap:
         self.folder.remove(self.aside)
 
     def finish(self) -> None:
-        """Put the next content in place, wherever the write stopped; TreeError if someone changed the file."""
+        """Put the new content in place, from any stage of the write. Raise TreeError if the file was changed since."""
         self.folder.remove(self._back)
-        target, aside = self.stands()
-        if target is Stand.OTHER:
+        target, aside = self.states()
+        if target is FileState.OTHER:
             raise self.changed_since()
-        if target is Stand.BEFORE:
+        if target is FileState.BEFORE:
             self.folder.remove(self.aside)
             self.stage()
             self.publish()
-        elif aside is Stand.OTHER:
+        elif aside is FileState.OTHER:
             raise self.saved_meanwhile()
 
     def _is_one_file(self) -> bool:
@@ -164,26 +164,26 @@ class Swap:
         return named is not None and waiting is not None and os.path.samestat(named, waiting)
 
     def _moved(self) -> TreeError:
-        return TreeError(f"{self.path} was changed while patchkit was at work: try again.")
+        return TreeError(f"{self.path} was changed while patchkit was running", advice="try again")
 
-    def changed_since(self, kept: str = "what was there before the write") -> TreeError:
-        """Return the refusal of a file that was changed after the write stopped; ``kept`` is what to put back."""
+    def changed_since(self, kept: str = "the content from before the write") -> TreeError:
+        """Return the error for a file that was changed after the interruption; ``kept`` is the content to restore."""
         return TreeError(
-            f"{self.path} was changed after the write was interrupted: keep your version elsewhere, "
-            f"copy {kept} in its place, and run patchkit apply --continue again."
+            f"{self.path} was changed after the write was interrupted",
+            advice=f"save your version elsewhere, copy {kept} to the file, and run patchkit apply --continue again",
         )
 
     def saved_meanwhile(self) -> TreeError:
-        """Return the refusal of a save that came in the middle of the write."""
+        """Return the error for a file that someone saved during the write."""
         aside = self.folder.path / self.aside
         return TreeError(
-            f"{aside} holds what someone saved as {self.name} in the middle of the write: move it elsewhere "
-            "and run patchkit apply --continue."
+            f"{self.name} was saved during the write; {aside} has the saved version",
+            advice="move that elsewhere and run patchkit apply --continue",
         )
 
 
 def aside_of(name: str) -> str:
-    """Return the name beside ``name`` under which a file's next content waits."""
+    """Return the name beside ``name`` under which a file's new content is staged."""
     return f".{name}.patchkit"
 
 
@@ -193,5 +193,5 @@ def digest_of(content: bytes) -> str:
 
 
 def digest_or_none(content: bytes | None) -> str | None:
-    """Return the SHA-256 of ``content``; None, which stands for no file, for None."""
+    """Return the SHA-256 of ``content``, or None if the file does not exist."""
     return None if content is None else digest_of(content)

@@ -1,4 +1,4 @@
-"""What git does not keep is not patched over: a target that differs from HEAD is named, or apply refuses."""
+"""Find files with uncommitted changes, so that apply does not write over them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list[str]:
-    """Return the files whose bytes are not those of HEAD, or were staged otherwise; line ends do not count.
+    """Return the files that differ from HEAD or the index; line ends are ignored.
 
-    None where the package is in no git checkout, or in one that does not have it. TreeError if there is one
-    and git cannot answer.
+    Return none if no git checkout tracks the package. Raise TreeError if git fails.
     """
     if not files:
         return []

@@ -1,4 +1,4 @@
-"""A tree in which patchkit left conflicts for a person is known by their markers, and what it was is told."""
+"""Find the conflict markers that patchkit left in a tree."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def unfinished(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
-    """Return the conflicts that stand in each file; TreeError where one lacks some of its markers."""
+    """Return the conflicts in each file. Raise TreeError if one lacks some of its markers."""
     files = set(tree.files(SERVING))
-    # A ledger that cannot be read is whoever's writes to say.
+    # A damaged ledger is reported by the commands that need it.
     with suppress(TreeError):
         files.update(file for record in Store(tree.package).read().records for file in record.files)
     found: dict[str, tuple[Block, ...]] = {}
@@ -31,8 +31,9 @@ def unfinished(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
             blocks = blocks_in(tree.read(file) or b"")
         except HalfError as error:
             raise TreeError(
-                f"{file}:{error.line}: some of the markers of this conflict are gone: take the others out when "
-                "the code between them is as you want it, or give it up with patchkit resolve --give-up PATCH EDIT."
+                "some of the conflict's markers are missing",
+                where=f"{file}:{error.line}",
+                advice="edit the code and remove the other markers, or run patchkit resolve --give-up PATCH EDIT",
             ) from None
         if blocks:
             found[file] = blocks
@@ -40,32 +41,33 @@ def unfinished(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
 
 
 def require_finished(tree: CheckoutTree) -> None:
-    """Raise TreeError if a conflict of an earlier apply stands in the tree."""
+    """Raise TreeError if the tree contains conflict markers."""
     for file, blocks in unfinished(tree).items():
         block = blocks[0]
         raise TreeError(
-            f"{file}:{block.start + 1}: {block.patch} {block.edit} is still in conflict: {advice(block)}; "
-            f"patchkit revert {tree.root} reverts everything."
+            f"conflict markers of {block.patch} {block.edit}",
+            where=f"{file}:{block.start + 1}",
+            advice=f"{advice(block)}; patchkit revert {tree.root} reverts all patches",
         )
 
 
 def advice(block: Block) -> str:
-    """Return what to do with a conflict."""
+    """Return how to resolve a conflict, for messages."""
     return (
-        f"edit what is between the markers, take them out and run patchkit resolve {block.patch} {block.edit}, "
-        "or give it up with resolve --give-up"
+        f"edit the code between the markers, remove them and run patchkit resolve {block.patch} {block.edit}, "
+        "or leave the edit out with resolve --give-up"
     )
 
 
 def before_markers(tree: CheckoutTree) -> dict[str, bytes | None]:
-    """Return the files with conflicts as they are without them."""
+    """Return the files that contain conflict markers, with the code from before them."""
     return {file: as_found(tree.read(file) or b"", blocks) for file, blocks in unfinished(tree).items()}
 
 
-def as_left(
+def with_conflicts(
     statuses: Iterable[PatchStatus], blocks: Mapping[str, Iterable[Block]]
 ) -> tuple[PatchStatus, ...]:
-    """Return the statuses with the conflicts that are left for a person to finish, also those of a port."""
+    """Return the statuses with every conflict that has markers in the tree, also those of a port."""
     left = {
         (block.patch, block.edit, file): f"line {block.start + 1}: {advice(block)}"
         for file, inside in blocks.items()
@@ -74,16 +76,16 @@ def as_left(
     known = tuple(statuses)
     names = dict.fromkeys(at[0] for at in left)
     ported = [name for name in names if name not in {status.patch.id for status in known}]
-    others = (PatchStatus(nameless(name), State.CONFLICT, ()) for name in ported)
-    return tuple(_as_left(status, left) for status in (*known, *others))
+    others = (PatchStatus(placeholder(name), State.CONFLICT, ()) for name in ported)
+    return tuple(_with_conflicts(status, left) for status in (*known, *others))
 
 
-def nameless(name: str) -> Patch:
-    """Return a patch of which nothing is at hand but what it is called, as of a change that was ported."""
+def placeholder(name: str) -> Patch:
+    """Return a stand-in for a patch of which only the name is known, such as a ported change."""
     return Patch(id=name, title=name, why="", risk="", verify="", edits=())
 
 
-def _as_left(status: PatchStatus, left: Mapping[tuple[str, str, str], str]) -> PatchStatus:
+def _with_conflicts(status: PatchStatus, left: Mapping[tuple[str, str, str], str]) -> PatchStatus:
     mine = {at[1:]: told for at, told in left.items() if at[0] == status.patch.id}
     if not mine:
         return status

@@ -1,8 +1,8 @@
-"""Taking patches back is planned here, and nothing is written: a person's edits stay, or it is a conflict.
+"""Plan a revert, with nothing written: edits of people stay, or it is a conflict.
 
-A file that stands as apply left it gets its old bytes. Where someone edited it since, each change from what
-was there to what apply left is undone where it stands, layer by layer from the lowest; that it is undone is
-shown by the patches themselves, and by no comment of theirs being left.
+A file that was not edited since apply gets its original bytes. In an edited file each change between the original
+and what apply wrote is undone, layer by layer from the lowest. The result is checked: none of the patches' edits
+may be in place, and none of their comments left.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.status import noted_in
 from patchkit.transaction.exact import merged_exactly
 from patchkit.transaction.ledger import AppliedFile, Record
-from patchkit.transaction.merge import Undone, merge
+from patchkit.transaction.merge import MergeResult, merge
 from patchkit.transaction.swap import digest_or_none
 
 if TYPE_CHECKING:
     from patchkit.transaction.ledger import Layer
 
 Contents = Mapping[str, bytes | None]
-"""Bytes by file; None stands for no file."""
+"""Bytes by file, None if it does not exist."""
 _Way = tuple[Callable[[bool, tuple[str, ...]], Contents], tuple[str, ...]]
-"""What gives the files under patches, with the originals or those that were moved, and which patches."""
+"""A function that applies patches to the originals or to their ``moved`` form, and the patches to apply."""
 
 
 class StuckError(ConflictError):
-    """Something keeps ``patches`` from being taken back, alone or with others."""
+    """Something prevents ``patches`` from being reverted, alone or with others."""
 
-    def __init__(self, message: str, *patches: str) -> None:
-        super().__init__(message)
+    def __init__(self, what: str, *patches: str, where: object = "", advice: str = "") -> None:
+        super().__init__(what, where=where, advice=advice)
         self.patches = patches
 
 
-class AtHand(Protocol):
-    """The patches at hand, asked about files with other contents than they have."""
+class Replayer(Protocol):
+    """The loaded patches, applied to and looked for in files with given contents."""
 
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
-        """Return what the files of ``contents`` become under these patches and no others."""
+        """Return the files of ``contents`` with exactly these patches applied."""
         ...
 
     def present(self, contents: Contents, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
-        """Return the edits, as patch id and name, of those of the patches that are known that are in place."""
+        """Return the edits in place, as (patch id, name), of those of the patches that are loaded."""
         ...
 
 
 @dataclass(frozen=True)
-class Unwound:
-    """What a revert comes to: the record after it, its contents, and each file's bytes before and after.
+class RevertPlan:
+    """The result of a revert: the record after it, its contents, and each file's bytes before and after.
 
-    ``emptied`` are folders that were made for files of which none is left.
+    ``emptied`` are folders that were created for files of which none is left.
     """
 
     record: Record
@@ -65,17 +65,18 @@ class Unwound:
     emptied: tuple[str, ...]
 
 
-def going(record: Record, named: frozenset[str]) -> frozenset[str]:
-    """Return the patches that go when the ``named`` ones do: those and what hardens nothing that stays.
+def reverted_with(record: Record, named: frozenset[str]) -> frozenset[str]:
+    """Return the ``named`` patches and the patches that harden only these.
 
-    ConflictError if a patch that stays requires one that goes, or if the record does not know one of the ``named``.
+    Raise ConflictError if a patch that stays requires one of them, or if the record does not contain a ``named``
+    one.
     """
     patches = record.patches.values()
     unknown = named.difference(record.patches)
     if unknown:
         raise ConflictError(
-            f"{', '.join(sorted(unknown))}: in the code, and neither a ledger (.patchkit) nor git's history says what "
-            "stood there before: undo it with git revert or git checkout."
+            f"{', '.join(sorted(unknown))}: neither a ledger (.patchkit) nor git's history has the original code",
+            advice="use git revert or git checkout",
         )
     gone = set(named)
     for patch in patches:
@@ -85,8 +86,8 @@ def going(record: Record, named: frozenset[str]) -> frozenset[str]:
     stranded = [patch.id for patch in patches if patch.id not in gone and gone & set(patch.requires)]
     if stranded:
         raise ConflictError(
-            f"{', '.join(stranded)} cannot stay without {', '.join(sorted(named))}: "
-            f"revert them together, patchkit revert {' '.join((*sorted(named), *stranded))}."
+            f"{', '.join(stranded)} cannot stay without {', '.join(sorted(named))}",
+            advice=f"revert them together: patchkit revert {' '.join((*sorted(named), *stranded))}",
         )
     return frozenset(gone)
 
@@ -96,12 +97,12 @@ def unwind(
     gone: frozenset[str],
     read: Callable[[str], bytes | None],
     content: Callable[[str], bytes],
-    at_hand: AtHand,
-) -> Unwound:
-    """Plan taking the patches in ``gone`` back from files that ``read`` gives as they stand.
+    replayer: Replayer,
+) -> RevertPlan:
+    """Plan the revert of the patches in ``gone`` from the files that ``read`` returns.
 
-    ``content`` gives the record's contents by digest. ConflictError names the file and line where a person's
-    edit and patchkit's cannot be told apart, or the file for which the patches make something else now.
+    ``content`` returns the record's contents by digest. Raise ConflictError, with file and line, where an edit
+    cannot be told from patchkit's, or for a file to which the loaded patches no longer do what was applied.
     """
 
     def kept_as(digest: str | None) -> bytes | None:
@@ -121,7 +122,7 @@ def unwind(
             for file, original in originals.items()
         }
         was |= {file: kept_as(known.applied) for file, known in layer.files.items()}
-        will |= _without(layer, gone, at_hand, originals=originals, applied=was, moved=moved, ported=ported)
+        will |= _without(layer, gone, replayer, originals=originals, applied=was, moved=moved, ported=ported)
         if layer.is_ported:
             ported |= {file for file, known in layer.files.items() if gone.intersection(known.patches)}
         files = {
@@ -140,18 +141,24 @@ def unwind(
             layers.append(layer.with_files(files))
     left = Record(tuple(layers))
     stands = {file: read(file) for file in was}
-    _require_own(record, gone, at_hand, stands)
+    _require_own(record, gone, replayer, stands)
     merged = {file: _merged(file, was[file], stands[file], will[file], exact=file in ported) for file in was}
     changes = {file: (stands[file], result.text) for file, result in merged.items()}
     _require_unsigned(gone, changes, will)
-    _require_undone(record, gone, at_hand, merged, will)
+    _require_undone(record, gone, replayer, merged, will)
     emptied = tuple(folder for folder in record.folders if folder not in left.folders)
-    return Unwound(left, tuple(kept.values()), changes, emptied)
+    return RevertPlan(left, tuple(kept.values()), changes, emptied)
 
 
-def _merged(file: str, was: bytes | None, stands: bytes | None, will: bytes | None, *, exact: bool) -> Undone:
+def _merged(
+    file: str, was: bytes | None, stands: bytes | None, will: bytes | None, *, exact: bool
+) -> MergeResult:
     if stands is None and was is not None and will is not None:
-        raise ConflictError(f"{file}, which patchkit changed, is gone: put it back and revert again.")
+        raise ConflictError(
+            "the file, which patchkit changed, does not exist",
+            where=file,
+            advice="restore it and revert again",
+        )
     if was is not None and stands is not None and was not in (stands, will):
         was, stands = _without_conflicts(file, was, stands)
     # No comment tells the code of a change that was ported.
@@ -159,42 +166,44 @@ def _merged(file: str, was: bytes | None, stands: bytes | None, will: bytes | No
 
 
 def _without_conflicts(file: str, was: bytes, stands: bytes) -> tuple[bytes, bytes]:
-    """Return both without the conflicts that apply left in them; ConflictError if someone is at work on one."""
+    """Return both without conflict markers. Raise ConflictError if the code between some was edited."""
     was, stands = without_same(was, stands)
     for block in blocks_in(was):
         raise StuckError(
-            f"{file}: the conflict of {block.patch} {block.edit} was edited since: finish it, run patchkit resolve "
-            f"{block.patch} {block.edit} and revert again, or put the file back with git.",
+            f"the conflict of {block.patch} {block.edit} was edited since",
             block.patch,
+            where=file,
+            advice=f"finish it, run patchkit resolve {block.patch} {block.edit} and revert again, or restore the "
+            "file with git",
         )
     return was, stands
 
 
-def _require_own(record: Record, gone: frozenset[str], at_hand: AtHand, stands: Contents) -> None:
-    """Raise ConflictError if a patch that goes has an edit in place that a person made and apply did not begin."""
+def _require_own(record: Record, gone: frozenset[str], replayer: Replayer, stands: Contents) -> None:
+    """Raise ConflictError if a reverted patch has an edit in place that a person made without conflict markers."""
     taken = frozenset((p.id, e.name) for layer in record.layers for p in layer.patches for e in p.edits)
     theirs = {(name, edit) for name, edit in record.by_hand - taken if name in gone}
     if not theirs:
         return
-    left = sorted(theirs & at_hand.present(stands, tuple(name for name in record.patches if name in gone)))
+    left = sorted(theirs & replayer.present(stands, tuple(name for name in record.patches if name in gone)))
     if left:
         name, edit = left[0]
         raise made_by_hand(name, edit)
 
 
 def made_by_hand(patch: str, edit: str) -> StuckError:
-    """Return the refusal of taking back what a person made and nothing tells from what was there before."""
+    """Return the error for an edit that a person made and whose original is not known."""
     return StuckError(
-        f"{patch}: {edit} was made by hand, and no ledger (.patchkit) has what was there before: take it and its "
-        "comment out yourself, as git has it for instance, and revert again.",
+        f"{patch}: {edit} was made by hand, and no ledger (.patchkit) has the original code",
         patch,
+        advice="remove it and its comment by hand, for example with git, and revert again",
     )
 
 
 def _require_unsigned(
     gone: frozenset[str], changes: Mapping[str, tuple[bytes | None, bytes | None]], will: Contents
 ) -> None:
-    """Raise ConflictError if a comment of a patch that goes would be left in a file."""
+    """Raise ConflictError if a comment of a reverted patch would be left in a file."""
     for file, (stands, left) in changes.items():
         for name in sorted(gone):
             sign = f"{SIGN}{name}:".encode()
@@ -209,22 +218,27 @@ def _require_unsigned(
                 pairs = list(zip_longest(now, now[1:], fillvalue=b""))
                 line = max((number for number, pair in enumerate(pairs, 1) if pair == signed[-1]), default=1)
                 raise StuckError(
-                    f"{file}:{line}: a comment of {name} would be left there, so what it marks was copied or "
-                    "edited since: take that code or that comment out and revert again.",
+                    f"a comment of {name} would be left: its code was copied or edited since",
                     name,
+                    where=f"{file}:{line}",
+                    advice="remove that code or that comment and revert again",
                 )
 
 
 def _require_undone(
-    record: Record, gone: frozenset[str], at_hand: AtHand, merged: Mapping[str, Undone], will: Contents
+    record: Record,
+    gone: frozenset[str],
+    replayer: Replayer,
+    merged: Mapping[str, MergeResult],
+    will: Contents,
 ) -> None:
-    """Raise ConflictError if an edit of a patch that goes would still be in place in a file that was edited."""
+    """Raise ConflictError if an edit of a reverted patch would still be in place in an edited file."""
     edited = {file: result for file, result in merged.items() if result.text != will[file]}
     if not edited:
         return
     ids = tuple(name for name in record.patches if name in gone)
     results = {**will, **{file: result.proof for file, result in edited.items()}}
-    left = at_hand.present(results, ids) - at_hand.present(will, ids)
+    left = replayer.present(results, ids) - replayer.present(will, ids)
     made = {
         (p.id, edit.name): edit for p in record.patches.values() for edit in p.edits if edit.file in edited
     }
@@ -233,25 +247,26 @@ def _require_undone(
         name, edit = still[0]
         known = made[name, edit]
         raise StuckError(
-            f"{known.file}: {known.site or 'module'}: {name}: {edit} would still be in place, so its code was "
-            "copied or moved since: take it out there and revert again.",
+            f"{name}: {edit} would still be in place: its code was copied or moved since",
             name,
+            where=f"{known.file}: {known.site or 'module'}",
+            advice="remove that code and revert again",
         )
 
 
 def _without(
     layer: Layer,
     gone: frozenset[str],
-    at_hand: AtHand,
+    replayer: Replayer,
     *,
     originals: Contents,
     applied: Contents,
     moved: Contents,
     ported: Collection[str],
 ) -> dict[str, bytes | None]:
-    """Return what the layer makes of the ``moved`` originals without the patches in ``gone``.
+    """Return the files after the layer, from the ``moved`` originals and without the patches in ``gone``.
 
-    From what is in ``ported`` something goes that no patch at hand makes again.
+    A file in ``ported`` has lost a change that no patch makes again.
     """
     will: dict[str, bytes | None] = {}
     mixed = []
@@ -272,17 +287,17 @@ def _without(
 
     @cache
     def replay(of_moved: bool, ids: tuple[str, ...]) -> Contents:
-        return at_hand.replay(moved if of_moved else originals, ids)
+        return replayer.replay(moved if of_moved else originals, ids)
 
     def one_by_one(of_moved: bool, ids: tuple[str, ...]) -> Contents:
         contents = moved if of_moved else originals
         for name in ids:
-            contents = {**contents, **at_hand.replay(contents, (name,))}
+            contents = {**contents, **replayer.replay(contents, (name,))}
         return contents
 
     for file in mixed:
         own = layer.files[file].patches
-        # Around a person's edit patches that came one after the other may stand otherwise than together.
+        # Patches applied one after the other around a person's edit may differ from all applied together.
         ways: tuple[_Way, ...] = ((replay, every), (replay, own), (one_by_one, own))
         for make, ids in ways:
             if make(False, ids)[file] == applied[file]:
@@ -307,10 +322,10 @@ def _tangled(file: str, gone: frozenset[str], staying: tuple[str, ...]) -> Stuck
 
 
 def _taken_out(file: str, together: bytes | None, applied: bytes | None, alone: bytes | None) -> bytes | None:
-    """Return what was ``applied`` without what the patches that stay ``alone`` do not make.
+    """Return ``applied`` without the code of the reverted patches; ``alone`` is what the others make.
 
-    It may have what all make ``together`` in another order, as a person's edit in between brings it about.
-    ConflictError unless it has in the end the lines that the others make.
+    ``applied`` may have the code of ``together`` in another order, if a person edited in between. Raise
+    ConflictError unless the result has the lines that the others make.
     """
     try:
         left = merge(file, together, applied, alone).text
@@ -318,8 +333,9 @@ def _taken_out(file: str, together: bytes | None, applied: bytes | None, alone: 
         left = None
     if left is None or _lines(left) != _lines(alone):
         raise ConflictError(
-            f"{file}: the loaded patches do not make together what was applied, so one cannot be taken "
-            "out alone: take all back with patchkit revert, then apply those that you want."
+            "the loaded patches differ from the applied ones, so one cannot be reverted alone",
+            where=file,
+            advice="run patchkit revert without a name, then apply the patches that you want",
         )
     return left
 
@@ -331,7 +347,7 @@ def _lines(text: bytes | None) -> Counter[bytes]:
 def _makers(
     layer: Layer, file: str, gone: frozenset[str], moved: bytes | None, will: bytes | None
 ) -> tuple[str, ...]:
-    """Return whose a file is then: one that stays may have to make what one that goes had made for both."""
+    """Return the patches that make a file after the revert, also one that now makes what a reverted one had made."""
     staying = _staying(layer.files[file].patches, gone)
     signed = signers(will or b"") - signers(moved or b"")
     fresh = (patch.id for patch in layer.patches if patch.id in signed - gone)

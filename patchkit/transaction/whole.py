@@ -1,4 +1,4 @@
-"""A tree is planned for, verified and audited only when nothing that patchkit began in it is half done."""
+"""Require a tree without an interrupted write and without conflict markers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def require_whole(tree: CheckoutTree) -> None:
-    """Raise TreeError if a write to ``tree`` is pending or a conflict of an earlier one is not finished."""
+    """Raise TreeError if a write to ``tree`` was interrupted, or if it contains conflict markers."""
     require_settled(tree)
     require_finished(tree)

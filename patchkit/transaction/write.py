@@ -1,8 +1,8 @@
-"""Every file of a write and the ledger get their next content, or all keep the one that they have.
+"""Write the new content of every file and the ledger, or leave all of them unchanged.
 
-A write notes itself in a journal, keeps every content that it takes or gives in the ledger's folder and stages
-the new files beside the old ones; then each changes names with its file. What fails in between is taken back;
-what is killed in between is finished or taken back by ``recover``.
+A write stores a journal and all contents, old and new, in the ledger's folder, and stages each new file beside the
+old one; then each pair is exchanged. A failure is rolled back; a killed write is finished or rolled back by
+``recover``.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 Contents = tuple[bytes | None, bytes | None]
-"""A file's bytes before and after a write; None stands for no file."""
+"""A file's bytes before and after a write, None if it does not exist."""
 
 
 def require_settled(tree: CheckoutTree) -> None:
-    """Raise TreeError if a write to ``tree`` is under way or was interrupted."""
+    """Raise TreeError if a write to ``tree`` is running or was interrupted."""
     if Store(tree.package).pending:
         raise TreeError(
-            f"a write to {tree.package} is under way or was interrupted",
-            advice=f"if no other patchkit is at work, run patchkit apply --continue {tree.root}",
+            f"a write to {tree.package} is running or was interrupted",
+            advice=f"if no other patchkit is running, run patchkit apply --continue {tree.root}",
         )
 
 
 @contextmanager
 def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
-    """Hold the tree's lock, with its ledger's folder made; TreeError if another holds it or it is read-only."""
+    """Lock the tree and create its ledger's folder. Raise TreeError if it is locked already or read-only."""
     _require_writable(tree.package)
     store = Store(tree.package)
-    # What is there but no ledger of ours, or one of a newer patchkit, is left as it is.
+    # Both raise for files that are damaged or from a newer patchkit, before anything is created.
     store.read()
     store.journal()
     with ExitStack() as stack:
@@ -68,50 +68,54 @@ def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
 
 @contextmanager
 def refusing(tree: CheckoutTree, advice: str, kind: type[PatchkitError] = TreeError) -> Iterator[None]:
-    """Turn what the system refuses into a refusal that ends in ``advice``."""
+    """Raise errors of the operating system as ``kind``, with ``advice``."""
     try:
         yield
     except OSError as error:
-        raise kind(f"{error.filename or tree.package}: {error.strerror}: {advice}.") from error
+        raise kind(str(error.strerror), where=error.filename or tree.package, advice=advice) from error
     except TreeError as error:
-        raise error if kind is TreeError else kind(str(error)) from error
+        if kind is TreeError:
+            raise
+        raise kind(error.what, where=error.where, advice=error.advice) from error
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a file really is: the folders from the package down to it, and its name in the last one."""
+    """A file's real location: the folders from the package down to it, and its name."""
 
     folders: tuple[str, ...]
     name: str
 
     @property
     def above(self) -> tuple[str, ...]:
-        """The folders that the file is in, as the ledger names them, outermost first."""
+        """The paths of the folders that contain the file, outermost first."""
         return tuple("/".join(self.folders[:end]) for end in range(1, len(self.folders) + 1))
 
 
 def place_of(tree: CheckoutTree, file: str, *, there: bool) -> Place:
-    """Return where ``file`` is, or, if it is not to be ``there``, belongs; TreeError unless in the package."""
+    """Return the location of ``file``, which exists if ``there``. Raise TreeError if it is outside the package."""
     named = tree.package / file
     if not is_file(file):
-        raise TreeError(f"{file!r} is no name of a file in the package: give it another name.")
+        raise TreeError(f"{file!r} is not a valid file name in the package", advice="rename it")
     try:
         path = named.resolve(strict=True) if there else _resolved_parent(named) / named.name
         kind = path.lstat().st_mode if there or path.is_symlink() or path.exists() else None
     except (OSError, RuntimeError) as error:
-        raise TreeError(f"{named} cannot be reached ({error}): put it back and try again.") from error
+        raise TreeError(f"{named} cannot be read ({error})", advice="restore it and try again") from error
     if not path.is_relative_to(tree.package):
-        raise TreeError(f"{named} leads out of the tree to {path}: put a copy of the file in its place.")
+        raise TreeError(
+            f"{named} is a link out of the tree, to {path}", advice="replace it by a copy of the file"
+        )
     if not there and kind is not None:
-        raise TreeError(f"{named} is there already: move it away and try again.")
+        raise TreeError(f"{named} already exists", advice="move it away and try again")
     if kind is not None and not stat.S_ISREG(kind):
-        raise TreeError(f"{named} is not a regular file: put one in its place.")
+        raise TreeError(f"{named} is not a regular file", advice="replace it by one")
     *folders, name = path.relative_to(tree.package).parts
     return Place(tuple(folders), name)
 
 
 def _resolved_parent(named: Path) -> Path:
-    """Resolve the folders above a file as far as they are there."""
+    """Resolve the links in a file's folders, as far as these exist."""
     missing: list[str] = []
     folder = named.parent
     while not os.path.lexists(folder):
@@ -121,22 +125,24 @@ def _resolved_parent(named: Path) -> Path:
 
 
 def _require_writable(path: Path) -> None:
-    # Root may write everywhere, yet a file without any write bit says that its owner wants it left alone.
+    # Root may write everywhere, but a file without any write bit is meant to stay unchanged.
     if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):
-        raise TreeError(f"{path} is read-only: make it writable (chmod u+w) or work on a copy of the tree.")
+        raise TreeError(
+            f"{path} is read-only", advice="make it writable (chmod u+w) or work on a copy of the tree"
+        )
 
 
 @dataclass(frozen=True)
-class Checked:
-    """Contents that may be written: where each file is, and the folders, outermost first, that it takes."""
+class Targets:
+    """Contents that can be written, each file's location, and the folders to create, outermost first."""
 
     contents: Mapping[str, Contents]
     places: Mapping[str, Place]
     made: tuple[str, ...]
 
 
-def checked(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Checked:
-    """Check that each file may be written and stands as the first of its contents."""
+def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targets:
+    """Return the targets of a write. Raise TreeError if one cannot be written or differs from its old content."""
     places: dict[str, Place] = {}
     made: dict[str, None] = {}
     for file, (before, after) in contents.items():
@@ -146,21 +152,23 @@ def checked(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Checked:
             _require_writable(path)
         _require_writable(next(folder for folder in path.parents if folder.exists()))
         if tree.read(file) != before:
-            raise TreeError(f"{path} was changed while patchkit was at work: try again.")
+            raise TreeError(f"{path} was changed while patchkit was running", advice="try again")
         twin = next((other for other, known in places.items() if known == place), None)
         if twin is not None:
-            raise TreeError(f"{twin} and {file} are the same file: put a copy in place of the link.")
+            raise TreeError(
+                f"{twin} and {file} are the same file", advice="replace the link by a copy of the file"
+            )
         aside = path.with_name(aside_of(place.name))
         if os.path.lexists(aside):
-            raise TreeError(f"{aside} is in the way: move it elsewhere and try again.")
+            raise TreeError(f"{aside} already exists", advice="move it away and try again")
         places[file] = place
         if after is not None:
             made |= {folder: None for folder in place.above if not os.path.lexists(tree.package / folder)}
-    return Checked(contents, places, tuple(made))
+    return Targets(contents, places, tuple(made))
 
 
 class Write:
-    """A write to files of a tree whose folders are open; every file is one swap."""
+    """A write in progress: the folders are open, and each file is one swap."""
 
     def __init__(
         self,
@@ -186,7 +194,7 @@ class Write:
         self._stack.close()
 
     def open(self) -> None:
-        """Open the folder of every file that is there, and only follow what is a folder."""
+        """Open the folder of each file, without following links; folders that do not exist are skipped."""
         opened: dict[tuple[str, ...], Folder] = {}
         for file, (before, after) in self.journal.files.items():
             place = self._places[file]
@@ -199,7 +207,7 @@ class Write:
             self.swaps.append(Swap(file, opened[place.folders], place.name, before, after, self._content))
 
     def make_folders(self) -> None:
-        """Make the folders that the write brings."""
+        """Create the folders of new files."""
         for folder in self.journal.made:
             *above, name = folder.split("/")
             with self._package.reach(tuple(above)) as parent:
@@ -216,7 +224,7 @@ class Write:
                 continue
 
     def require_in_place(self) -> None:
-        """Raise TreeError if a folder is no longer where it was opened."""
+        """Raise TreeError if a folder was moved since it was opened."""
         for swap in self.swaps:
             try:
                 with self._package.reach(self._places[swap.file].folders) as now:
@@ -224,30 +232,32 @@ class Write:
             except OSError:
                 moved = True
             if moved:
-                raise TreeError(f"{swap.folder.path} was moved while patchkit was at work: try again.")
+                raise TreeError(
+                    f"{swap.folder.path} was moved while patchkit was running", advice="try again"
+                )
 
 
 def write_all(
     tree: CheckoutTree,
     store: Store,
-    checked: Checked,
+    targets: Targets,
     *,
     before: Ledger,
     after: Ledger,
     kept: Sequence[bytes] = (),
     emptied: Sequence[str] = (),
 ) -> None:
-    """Give every file and the ledger their new content, or leave every one as it is and raise TreeError.
+    """Write the new content of every file and the ledger, or leave all unchanged and raise TreeError.
 
-    ``kept`` are contents that the new ledger refers to; ``emptied`` are folders that go if nothing is in them.
+    ``kept`` are further contents that the new ledger refers to; ``emptied`` are folders to remove if they are empty.
     """
-    known = {digest_of(text): text for pair in checked.contents.values() for text in pair if text is not None}
+    known = {digest_of(text): text for pair in targets.contents.values() for text in pair if text is not None}
     files = {
-        file: (digest_or_none(old), digest_or_none(new)) for file, (old, new) in checked.contents.items()
+        file: (digest_or_none(old), digest_or_none(new)) for file, (old, new) in targets.contents.items()
     }
-    journal = Journal(files, after, checked.made, tuple(emptied))
+    journal = Journal(files, after, targets.made, tuple(emptied))
     begun: list[Swap] = []
-    with Write(tree, store, journal, checked.places, known.__getitem__) as write:
+    with Write(tree, store, journal, targets.places, known.__getitem__) as write:
         try:
             store.begin(journal)
             for text in (*kept, *known.values()):
@@ -267,16 +277,17 @@ def write_all(
             _roll_back(write, begun, before)
             if isinstance(error, OSError):
                 raise TreeError(
-                    f"{error.filename or tree.package}: {error.strerror}: nothing was changed; fix the cause "
-                    "and try again."
+                    str(error.strerror),
+                    where=error.filename or tree.package,
+                    advice="nothing was changed; fix the cause and try again",
                 ) from error
             raise
-        end(write)
+        clean_up(write)
 
 
-def end(write: Write) -> None:
-    """Let go of what was kept aside and of the journal; UnfinishedError if the system refuses."""
-    advice = f"everything is written; run patchkit apply --continue {write.tree.root}"
+def clean_up(write: Write) -> None:
+    """Delete the old contents beside the files, and the journal. Raise UnfinishedError if the system refuses."""
+    advice = f"all files are written; run patchkit apply --continue {write.tree.root}"
     with refusing(write.tree, advice, UnfinishedError):
         for swap in write.swaps:
             swap.settle()

@@ -293,7 +293,7 @@ def test_revert_without_its_ledger_says_how(tree: CheckoutTree, named: tuple[str
     for path in sorted((tree.package / ".patchkit").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     before = everything(tree.root)
-    assert "no git history: install the package again" in refusal("revert", tree.root, *named, code=3)
+    assert "no git history has the unpatched files of" in refusal("revert", tree.root, *named, code=3)
     assert everything(tree.root) == before
 
 
@@ -309,8 +309,10 @@ def test_revert_of_code_without_any_comment_says_which_to_put_back_and_then_take
     before = everything(tree.root)
     assert states("status", tree.root)["t-guard"] == "upstream"
     said = refusal("revert", tree.root, *named, code=3)
-    assert f"{MIRROR}: t-guard: its code is there" in said
-    assert f"put `{sign.decode()}` back above it" in said
+    assert (
+        f"t-guard: its code has no comment of the patch and may be upstream's own\n  --> {MIRROR}\n" in said
+    )
+    assert f"put `{sign.decode()}` back above the code" in said
     assert everything(tree.root) == before
     edit(tree, MIRROR, b"    guard = 1", b"    " + sign + b"\n    guard = 1")
     assert answer("revert", tree.root)["reverted"] == ["t-guard"]

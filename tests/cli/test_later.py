@@ -155,7 +155,7 @@ def test_tree_that_began_patched_is_told_which_command_helps(package: Path) -> N
     shutil.rmtree(package / ".patchkit")
     git(tree.root, "init", "-q")
     commit(tree, "All at once")
-    assert "neither a ledger (.patchkit) nor this clone has it" in run("revert", tree.root, code=3)
+    assert "neither a ledger (.patchkit) nor this clone has the file" in run("revert", tree.root, code=3)
 
 
 def test_patches_that_made_something_else_are_refused(checkout: CheckoutTree, patch_folder: Path) -> None:

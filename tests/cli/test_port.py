@@ -360,7 +360,7 @@ def test_a_diff_of_another_tree_is_named_with_the_option_that_names_the_right_on
     diff.write_text(f"--- a/{name}\n+++ b/{name}\n@@ -1,2 +1,2 @@\n nothing\n-like this\n+there\n")
     said = " ".join(run("port", diff, "--from", own, "--onto", fork, code=2).output.split())
     assert f"{diff}: {file}" in said
-    assert "name with --from the tree that the diff was made on" in said
+    assert "pass the tree that the diff was made on with --from" in said
 
 
 def test_line_ends_of_the_tree_stay_and_a_missing_last_one_too(main_line: Path, fork: Path) -> None:

@@ -202,12 +202,12 @@ def test_what_no_edit_says_is_left_out_and_named(tree: CheckoutTree, tmp_path: P
     [
         (diff(BEFORE.replace("log(book)", "tell(book)"), BEFORE), "are not in the tree"),
         (diff(BEFORE, BEFORE.replace("14", "1")) or " ", "changes no file"),
-        (diff(BEFORE, BEFORE.replace("os", "re")).rsplit("\n", 3)[0], "fewer lines than it says"),
-        (diff(BEFORE, BEFORE.replace("os", "re"), "srt/nowhere.py"), "has no such file"),
-        (f"--- /dev/null\n+++ b/python/sglang/{FILE}\n@@ -0,0 +1 @@\n+a = 1\n", "the tree has one"),
+        (diff(BEFORE, BEFORE.replace("os", "re")).rsplit("\n", 3)[0], "fewer lines than its header says"),
+        (diff(BEFORE, BEFORE.replace("os", "re"), "srt/nowhere.py"), "no such file in the tree"),
+        (f"--- /dev/null\n+++ b/python/sglang/{FILE}\n@@ -0,0 +1 @@\n+a = 1\n", "the tree contains it"),
         (
             f"--- a/python/sglang/{FILE}\n+++ b/python/sglang/{FILE}\n@@ what @@\n",
-            "is not the head of a hunk",
+            "is not the header of a hunk",
         ),
         (
             "--- a/python/sglang/../../x.py\n+++ b/python/sglang/../../x.py\n@@ -1 +1 @@\n-a\n+b\n",

@@ -85,12 +85,12 @@ def test_what_a_formatter_makes_of_a_file_is_what_is_committed(fork: CheckoutTre
 
 def test_a_formatter_that_is_never_content_is_refused(fork: CheckoutTree) -> None:
     hook(fork, "pre-commit", f"echo '#' >> python/sglang/{MIRROR}; exit 1")
-    refuses(fork, "change files anew")
+    refuses(fork, "change files again")
 
 
 def test_a_hook_that_takes_a_commit_back_has_refused_it(fork: CheckoutTree) -> None:
     hook(fork, "post-commit", "git reset -q --hard HEAD~1")
-    refuses(fork, "hooks took the commit back")
+    refuses(fork, "hooks removed the commit")
 
 
 def test_a_hook_that_removes_where_it_runs_is_a_refusal(fork: CheckoutTree) -> None:
@@ -167,7 +167,7 @@ def test_a_hook_that_lacks_an_untracked_file_is_told_of(fork: CheckoutTree) -> N
     (fork.root / "node_modules").mkdir()
     (fork.root / "node_modules" / "lint").write_text("exit 0")
     hook(fork, "pre-commit", "sh node_modules/lint")
-    refuses(fork, "hooks run in a worktree of its own, which has no untracked files")
+    refuses(fork, "hooks run in a separate worktree without untracked files")
 
 
 def test_a_file_that_a_refused_commit_would_have_made_is_not_in_the_index(

@@ -135,7 +135,7 @@ def test_half_a_merge_is_refused(fork: CheckoutTree) -> None:
         git(fork.root, "commit", "-qam", branch)
     with pytest.raises(Exception, match="merge"):
         git(fork.root, "merge", "one")
-    refused(fork, "a merge is under way")
+    refused(fork, "a merge is in progress")
 
 
 def test_an_unmerged_index_is_refused(fork: CheckoutTree) -> None:
@@ -155,7 +155,7 @@ def test_nobodys_name_is_refused(checkout: CheckoutTree, monkeypatch: pytest.Mon
     git(checkout.root, "config", "user.useConfigOnly", "true")
     for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL"):
         monkeypatch.delenv(name, raising=False)
-    refused(checkout, "git does not know who commits")
+    refused(checkout, "git has no name and address for the commit")
 
 
 def test_a_tree_in_no_repository_is_refused(tree: CheckoutTree) -> None:
@@ -235,7 +235,7 @@ def test_export_of_a_patched_commit_is_empty(fork: CheckoutTree, tmp_path: Path)
 
 def test_an_older_series_is_not_mixed_with_a_new_one(fork: CheckoutTree, tmp_path: Path) -> None:
     exported(fork, tmp_path / "series", "t-flag")
-    with pytest.raises(UsageError, match="holds a series already"):
+    with pytest.raises(UsageError, match="already contains a series"):
         exported(fork, tmp_path / "series")
 
 

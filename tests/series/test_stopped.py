@@ -74,7 +74,7 @@ def stopped(tree: CheckoutTree, at: int, *, patchkit_too: bool = True) -> None:
 
 def unlocked(tree: CheckoutTree) -> None:
     """Remove, as recover asks for it, the lock that a killed git leaves."""
-    with pytest.raises(TreeError, match=r"index\.lock is there: if no other git is at work, remove it"):
+    with pytest.raises(TreeError, match=r"index\.lock exists: if no other git is running, remove it"):
         api.recover(tree)
     (tree.root / ".git" / "index.lock").unlink()
 
@@ -140,7 +140,7 @@ def test_an_edit_since_git_was_killed_is_kept_and_named(fork: CheckoutTree) -> N
     unlocked(fork)
     before = everything(fork.root / "python" / "sglang" / "srt")
     with pytest.raises(
-        TreeError, match=rf"{MIRROR} was changed after git was stopped.*git checkout HEAD -- "
+        TreeError, match=rf"{MIRROR} was changed after git was interrupted.*git checkout HEAD -- "
     ):
         api.recover(fork)
     assert everything(fork.root / "python" / "sglang" / "srt") == before

@@ -118,7 +118,7 @@ def test_a_file_that_is_to_be_made_and_that_a_person_took_out_is_refused(
 
 def test_an_index_that_another_git_holds_is_refused(fork: CheckoutTree) -> None:
     (fork.root / ".git" / "index.lock").touch()
-    refused(fork, "another git is at work")
+    refused(fork, "another git process is running")
 
 
 def test_an_untracked_file_in_the_way_is_kept(fork: CheckoutTree) -> None:
@@ -383,8 +383,9 @@ def test_a_refused_commit_exits_1_in_one_sentence(fork: CheckoutTree) -> None:
     hook(fork, "pre-commit", "echo checking; echo 'lint failed: x' >&2; exit 1")
     ran = CliRunner().invoke(main, ["apply", str(fork.root), "--commit", "--json"])
     assert ran.exit_code == 1
-    assert ran.stderr.count("\n") == 1
-    assert "lint failed: x" in ran.stderr
+    what, advice = ran.stderr.splitlines()
+    assert "lint failed: x" in what
+    assert advice.startswith("help: fix the cause and try again")
 
 
 def test_an_interruption_from_the_keyboard_leaves_nothing(fork: CheckoutTree, temporary: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
             assert act is take_back or everything(tree.package) == was
         assert recover(tree, back=True).action == "nothing"
         assert not list(tree.package.rglob(".*.patchkit"))
-    assert ends == {"rolled-back", "every file"}
+    assert ends == {"rolled-back", "all files"}
 
 
 def fresh(folder: Path) -> CheckoutTree:

@@ -145,7 +145,7 @@ def test_ledger_says_its_format() -> None:
 def test_name_that_no_ledger_can_hold_is_refused(tree: CheckoutTree, name: str) -> None:
     (tree.package / name).write_bytes(b"class Odd:\n    x = 1\n")
     before = everything(tree.root)
-    with pytest.raises(TreeError, match="is no name of a file"):
+    with pytest.raises(TreeError, match="is not a valid file name"):
         apply(tree, toy("odd", rewriting("x", "srt/x.py::Odd", "x = 1", "x = 2")))
     assert everything(tree.root) == before
 

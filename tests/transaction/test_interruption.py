@@ -153,7 +153,7 @@ def test_what_recover_asks_for_lets_it_finish(tmp_path: Path) -> None:
     edit(tree, MIRROR, b"class", b"# mine\nclass")
     with pytest.raises(TreeError) as caught:
         recover(tree)
-    kept = Path(str(caught.value).partition("copy ")[2].partition(" in its place")[0])
+    kept = Path(str(caught.value).partition("copy ")[2].partition(" to the file")[0])
     (tree.package / MIRROR).write_bytes(kept.read_bytes())
     assert recover(tree).action == "finished"
     assert contents(tree) == APPLIED

@@ -97,13 +97,13 @@ def test_one_of_two_goes_alone(tree: CheckoutTree) -> None:
 def test_file_that_is_there_already_is_not_overwritten(tree: CheckoutTree) -> None:
     (tree.package / "srt/fresh/deep").mkdir(parents=True)
     (tree.package / NEW).symlink_to("nowhere")
-    refused(tree, r"new\.py is there already", MAKE)
+    refused(tree, r"new\.py already exists", MAKE)
 
 
 def test_folder_that_leads_out_of_the_tree_gets_no_new_file(tree: CheckoutTree, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tree.package / "srt/fresh").symlink_to(tmp_path / "outside")
-    refused(tree, "leads out of the tree", MAKE)
+    refused(tree, "is a link out of the tree", MAKE)
     assert not list((tmp_path / "outside").iterdir())
 
 

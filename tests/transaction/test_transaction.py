@@ -117,14 +117,14 @@ def test_link_inside_the_tree_stays_a_link(tree: CheckoutTree) -> None:
 def test_target_linked_out_of_the_tree_is_refused(tree: CheckoutTree, tmp_path: Path) -> None:
     (tree.package / MIRROR).rename(tmp_path / "outside.py")
     (tree.package / MIRROR).symlink_to(tmp_path / "outside.py")
-    refused(tree, "leads out of the tree")
+    refused(tree, "is a link out of the tree")
     assert (tmp_path / "outside.py").read_bytes() == SOURCES[MIRROR]
 
 
 def test_folder_linked_out_of_the_tree_is_refused(tree: CheckoutTree, tmp_path: Path) -> None:
     (tree.package / "srt/managers").rename(tmp_path / "outside")
     (tree.package / "srt/managers").symlink_to(tmp_path / "outside")
-    refused(tree, "leads out of the tree")
+    refused(tree, "is a link out of the tree")
 
 
 def test_two_names_of_one_file_are_refused(tree: CheckoutTree) -> None:
@@ -162,7 +162,7 @@ def test_file_changed_since_the_plan_is_refused(tree: CheckoutTree) -> None:
     plan = make_plan(tree, TOYS)
     edit(tree, MIRROR, b"depth", b"width")
     before = everything(tree.root)
-    with pytest.raises(TreeError, match="was changed while patchkit was at work"):
+    with pytest.raises(TreeError, match="was changed while patchkit was running"):
         Transaction(tree, "toys").commit(plan)
     assert everything(tree.root) == before
 
@@ -170,7 +170,7 @@ def test_file_changed_since_the_plan_is_refused(tree: CheckoutTree) -> None:
 def test_file_gone_since_the_plan_is_refused(tree: CheckoutTree) -> None:
     plan = make_plan(tree, TOYS)
     (tree.package / MIRROR).unlink()
-    with pytest.raises(TreeError, match=r"mirror.py cannot be reached"):
+    with pytest.raises(TreeError, match=r"mirror.py cannot be read"):
         Transaction(tree, "toys").commit(plan)
 
 

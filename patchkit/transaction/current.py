@@ -1,4 +1,4 @@
-"""Of a ledger's records, the one that is true of the tree as it stands: a checkout changes its branch."""
+"""Find the record of a ledger that describes the tree's current files: a checkout may have changed its branch."""
 
 from __future__ import annotations
 
@@ -16,26 +16,22 @@ if TYPE_CHECKING:
     from patchkit.transaction.ledger import AppliedFile, Ledger, Record
 
 _OURS = b"patchkit"
-"""Every comment that a patch leaves says it, and so do the runtime's imports and calls, vendored or not."""
+"""Part of each comment that a patch adds, and of the runtime's imports and calls, vendored or not."""
 
 
-def holding(
+def current_record(
     ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
 ) -> Record | None:
-    """Return the record of which most stands in the files that ``read`` gives, and least does not, else None.
-
-    Of equals it is the newest.
-    """
+    """Return the record that matches most of the files that ``read`` returns, the newest of equals, or None."""
     return next((record for record, _ in ranked(ledger, read, content)), None)
 
 
 def ranked(
     ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
 ) -> list[tuple[Record, bool]]:
-    """Return the records that something in the files speaks for, most first, and whether all files stand as each says.
+    """Return the matching records, the best first, each with whether all of its files are unchanged since.
 
-    A file that stands as patchkit left it speaks for its record, and so does one with something of what patchkit
-    wrote, whoever edited it since.
+    A record matches if a file has the content that patchkit wrote, or still contains lines that patchkit wrote.
     """
     content = cache(content)
     files = frozenset[str]().union(*(record.files for record in ledger.records))
@@ -54,9 +50,9 @@ def ranked(
 
 
 def _kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], bytes]) -> int:
-    """Return how many lines a file has that patchkit wrote, of those that name it where there are some.
+    """Return how many of the lines that patchkit wrote are in a file.
 
-    What does not name it upstream may have written as well. A comment that says so may be gone, an import not.
+    Only lines that contain ``patchkit`` count if there are any; upstream may have written the others too.
     """
     if stands is None or known.applied is None:
         return 0
@@ -67,21 +63,20 @@ def _kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], byt
         return 0
     brought = _lines(applied) - before
     signed = frozenset(line for line in brought if _OURS in line)
-    # Of a conflict, a person who finishes it keeps what they like.
+    # A person who resolved a conflict may have removed any of the lines.
     sure = signed if signed and not blocks_in(applied) else brought
     return len(_lines(stands) & sure)
 
 
-def nameless(
+def uncommented(
     ledger: Ledger,
     read: Callable[[str], bytes | None],
     committed: Callable[[str], bytes | None],
     content: Callable[[str], bytes],
 ) -> dict[str, tuple[str, str]]:
-    """Return the patches of records that nothing in the tree speaks for, although all of their code is in a file.
+    """Return the patches of records whose code is in a file without any comment of theirs: the file, and the comment.
 
-    Code that is ``committed`` without a comment is upstream's, as it is in any clone. With each patch comes that file
-    and the comment that would say whose the code is.
+    Code that is ``committed`` without a comment counts as upstream's.
     """
     found: dict[str, tuple[str, str]] = {}
     for record in ledger.records:
