@@ -10,7 +10,7 @@ from ..backends.states import Accepted, States, commit
 from .switches import disabled
 
 if TYPE_CHECKING:
-    from .shapes import HybridLinear, LinearBackend, Mode, TrackedBatch, TrackingArgs
+    from .shapes import HybridLinear, LinearBackend, TrackedBatch, TrackingArgs, VerifyMode
 
 _UNPADDED = "patchkit_unpadded"
 
@@ -64,7 +64,7 @@ def replay_states(
     size: int,
     req_pool_indices: torch.Tensor,
     padding: int | torch.Tensor,
-    mode: Mode,
+    mode: VerifyMode,
 ) -> bool:
     """Look a graph's states up in one launch where no request is padding, and tell whether that was done.
 

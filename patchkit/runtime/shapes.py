@@ -381,8 +381,8 @@ class StepResult(Protocol):
     accept_lens: torch.Tensor | None
 
 
-class Mode(Protocol):
-    """What a forward is for."""
+class VerifyMode(Protocol):
+    """A forward's mode, which may be a target verify."""
 
     def is_target_verify(self) -> bool:
         """Tell whether the target verifies what a draft wrote."""
