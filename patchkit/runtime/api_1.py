@@ -43,6 +43,13 @@ from .flashinfer import (
     plan_verify_from_host,
     replay_flashinfer_draft_extend,
 )
+from .flashmla import (
+    as_flashmla_verify,
+    flashmla_bounds,
+    flashmla_needs_mirror,
+    flashmla_steps_need_mirror,
+    plan_flashmla_draft_extend,
+)
 from .hidden_states import hidden_states_of, hidden_states_to_end
 from .known_rows import last_accepted, mark_neighbours, neighbours
 from .lengths import (
@@ -95,6 +102,7 @@ __all__ = [
     "UNDECLARED",
     "accepted_logits",
     "accepted_states",
+    "as_flashmla_verify",
     "ask_for_accepted",
     "await_event",
     "capture_flashinfer_draft_extend",
@@ -119,6 +127,9 @@ __all__ = [
     "flash_attention_needs_mirror",
     "flash_attention_steps_need_mirror",
     "flash_attention_whole_needs_mirror",
+    "flashmla_bounds",
+    "flashmla_needs_mirror",
+    "flashmla_steps_need_mirror",
     "graphs_draft_extend",
     "has_full_mask",
     "has_no_requests",
@@ -155,6 +166,7 @@ __all__ = [
     "padded_total",
     "pass_draft_tokens",
     "plan_extend_from_host",
+    "plan_flashmla_draft_extend",
     "plan_verify_from_host",
     "planned_once",
     "positions_of_text",

@@ -429,3 +429,20 @@ class TrackingArgs(Protocol):
     """A server's arguments, which say how often a state is tracked."""
 
     mamba_track_interval: int
+
+
+class FlashMLABatch(ModeBatch, Protocol):
+    """A forward batch that FlashMLA plans, with its lengths on the device and perhaps on the host."""
+
+    seq_lens: torch.Tensor
+    seq_lens_cpu: torch.Tensor | None
+
+
+class FlashMLA(Protocol):
+    """sglang's FlashMLA backend."""
+
+    num_draft_tokens: int
+    cuda_graph_kv_indices: torch.Tensor
+
+    def init_forward_metadata(self, batch: FlashMLABatch, /) -> object:
+        """Plan a batch."""

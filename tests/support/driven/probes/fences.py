@@ -34,7 +34,7 @@ class TritonAttnBackend:
 
 def loop(kind: str, published: list[bool], *, cuda: bool = True) -> list[list[Any]]:
     """Have a loop run as many batches; of each, its forward may say when its reads are done. Return what was done."""
-    torch.version.cuda = "12.0" if cuda else None  # type: ignore[assignment]
+    torch.version.cuda = "12.0" if cuda else None
     done: list[list[Any]] = []
     waiting = deque(enumerate(published))
     scheduler = MagicMock()

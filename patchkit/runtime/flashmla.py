@@ -1,0 +1,74 @@
+"""FlashMLA plans from device lengths, and its v2 draft-extend is a verify of the tokens before it."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from .switches import disabled
+
+if TYPE_CHECKING:
+    from .shapes import FlashMLA, FlashMLABatch, MultiStepDraft
+
+_CLASS = "FlashMLABackend"
+# FlashMLA has pages of one size.
+_PAGE = 64
+_PREFIX = "patchkit_prefix_lens"
+
+_Batch = TypeVar("_Batch", bound="FlashMLABatch")
+
+
+def flashmla_needs_mirror(backend: object) -> bool:
+    """Tell whether this FlashMLA backend reads the host's lengths.
+
+    It does with decode context parallelism, whose ranks have parts of the lengths, and where it is a subclass, whose
+    overrides nobody has looked at. Source: pull request 31090.
+    """
+    shards = getattr(backend, "dcp_world_size", 1)
+    return disabled("31090") or type(backend).__name__ != _CLASS or shards > 1
+
+
+def flashmla_steps_need_mirror(draft: MultiStepDraft) -> bool:
+    """Tell whether one of a FlashMLA draft's steps reads the host's lengths. Source: pull request 31090."""
+    return disabled("31090") or any(map(flashmla_needs_mirror, draft.attn_backends))
+
+
+def flashmla_bounds(backend: FlashMLA, rows: int) -> torch.Tensor:
+    """Return lengths for the host, int, shape [rows], that a graph's table of pages has room for with a draft's tokens.
+
+    They stand for a mirror of which only the longest length is read. Source: pull request 31090.
+    """
+    longest = backend.cuda_graph_kv_indices.shape[1] * _PAGE - (backend.num_draft_tokens or 0)
+    return torch.full((rows,), longest)
+
+
+def plan_flashmla_draft_extend(backend: FlashMLA, batch: FlashMLABatch) -> bool:
+    """Plan a v2 draft-extend on the device; return whether this batch is one.
+
+    Each of its requests has as many tokens as a verify's, and their lengths, ``batch.seq_lens``, include these.
+    Source: pull request 31090.
+    """
+    if not batch.forward_mode.is_draft_extend_v2() or flashmla_needs_mirror(backend):
+        return False
+    setattr(batch, _PREFIX, batch.seq_lens - backend.num_draft_tokens)
+    backend.init_forward_metadata(as_flashmla_verify(batch))
+    return True
+
+
+def as_flashmla_verify(batch: _Batch) -> _Batch:
+    """Return the verify that stands for a draft-extend that was planned as one, any other batch as it is.
+
+    Source: pull request 31090.
+    """
+    prefix = getattr(batch, _PREFIX, None)
+    if prefix is None or not batch.forward_mode.is_draft_extend_v2():
+        return batch
+    verify = copy.copy(batch)
+    modes: Any = type(batch.forward_mode)
+    verify.forward_mode = modes.TARGET_VERIFY
+    verify.seq_lens = prefix
+    # The context bounds the table; the host's lengths, where there are any, are those behind the batch's tokens.
+    verify.seq_lens_cpu = None
+    return verify

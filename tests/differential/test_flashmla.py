@@ -1,0 +1,84 @@
+"""FlashMLA plans the same without the mirror, and extends its draft by its own kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.driven.fixtures import without_and_with_each
+from support.driven.trees import ProbeError
+
+if TYPE_CHECKING:
+    from support.driven.trees import DrivenTree
+
+Both = tuple["DrivenTree", "DrivenTree"]
+TOKENS, PAGE = 4, 64
+SERVER = {"draft_tokens": TOKENS, "page_size": PAGE, "context": 4 * PAGE}
+MODES = pytest.mark.parametrize("mode", ["decode", "verify"])
+BATCH = {"rows": [2, 0, 1], "lens": [70, 1, 129], "accepted": [1, 1, 1]}
+
+
+before_and_after = without_and_with_each("31090", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
+
+
+def test_a_backend_and_its_draft_say_that_they_read_no_mirror(before_and_after: Both) -> None:
+    before, after = before_and_after
+    assert before.ask("flashmla.needs") == [True, True]
+    assert after.ask("flashmla.needs") == [False, False]
+    assert after.ask("flashmla.needs", "31090") == [True, True]
+    assert after.ask("flashmla.needs", shards=2) == [True, True]
+
+
+@MODES
+def test_an_eager_plan_is_the_one_with_the_mirror(before_and_after: Both, mode: str) -> None:
+    before, after = before_and_after
+    was = before.ask("flashmla.eager", SERVER, mode, BATCH, True)
+    assert after.ask("flashmla.eager", SERVER, mode, BATCH, True) == was
+    assert after.ask("flashmla.eager", SERVER, mode, BATCH, False) == {"plan": was["plan"], "reads": 0}
+
+
+@MODES
+def test_a_replays_plan_is_the_one_with_the_mirror(before_and_after: Both, mode: str) -> None:
+    before, after = before_and_after
+    batch = BATCH | {"graph": 4}
+    was = before.ask("flashmla.replayed", SERVER, mode, batch, True)
+    assert after.ask("flashmla.replayed", SERVER, mode, batch, True) == was
+    told = after.ask("flashmla.replayed", SERVER, mode, batch, False)
+    assert told["plan"] == was["plan"]
+    if before.ask("flashmla.extends_by_flashinfer"):
+        # Unpatched, a replay without the mirror fetches the longest length from the device.
+        assert before.ask("flashmla.replayed", SERVER, mode, batch, False)["reads"] > 0
+        assert told["reads"] == 0
+    else:
+        # The tree asks the mirror, or what stands for it on the host.
+        assert told["reads"] == was["reads"]
+
+
+@pytest.mark.parametrize("mirror", [True, False])
+def test_a_draft_extend_is_the_verify_of_the_tokens_before_it(before_and_after: Both, mirror: bool) -> None:
+    _, after = before_and_after
+    before_it = {**BATCH, "lens": [66, 1, 125]}
+    lens = [length + TOKENS for length in before_it["lens"]]
+    extend = {**BATCH, "lens": lens, "accepted": [TOKENS] * 3}
+    told = after.ask("flashmla.draft_extend", SERVER, extend, mirror=mirror)
+    verify = after.ask("flashmla.eager", SERVER, "verify", before_it, False)
+    assert told["plan"] == verify["plan"]
+    assert told["reads"] == 0
+    assert told["lens"] == told["lens behind"] == lens
+    assert told["queries"][:2] == [3, TOKENS]
+    assert told["table"] == told["plan"]["pages"]
+    assert told["written"] == [list(range(3 * TOKENS))]
+    assert told["mode"] == "DRAFT_EXTEND_V2"
+
+
+def test_a_draft_extend_that_is_switched_off_is_what_it_was(before_and_after: Both) -> None:
+    before, after = before_and_after
+    extend: dict[str, Any] = {**BATCH, "lens": [70, 5, 129], "accepted": [TOKENS] * 3}
+    if not before.ask("flashmla.extends_by_flashinfer"):
+        for tree, switched in ((before, ""), (after, "31090")):
+            with pytest.raises(ProbeError, match="block_kv_indices"):
+                tree.ask("flashmla.draft_extend", SERVER, extend, switched, mirror=True)
+        return
+    was = before.ask("flashmla.draft_extend", SERVER, extend, mirror=True)
+    assert was["by"] == "FlashInfer"
+    assert after.ask("flashmla.draft_extend", SERVER, extend, "31090", mirror=True) == was
