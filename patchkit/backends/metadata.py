@@ -61,13 +61,15 @@ class Offsets(NamedTuple):
 
     ``keys`` (int32) are the tokens that each request attends to. ``queries`` (int64) are ``stride`` a request. ``mask``
     (int64) are ``stride * (length + stride)``, a tree mask's part of each request. The first element of ``keys`` and
-    of ``mask`` is 0 and stays.
+    of ``mask`` is 0 and stays. Where a length counts tokens that are written only now, it is taken without ``ahead`` of
+    them, at least 0.
     """
 
     keys: torch.Tensor
     queries: torch.Tensor | None = None
     mask: torch.Tensor | None = None
     stride: int = 0
+    ahead: int = 0
 
 
 class Rows(NamedTuple):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _UNPADDED = "patchkit_unpadded"
 
 
-def commit_states(
+def commit_states(  # noqa: PLR0917
     backend: HybridLinear,
     batch: TrackedBatch,
     accept_lens: torch.Tensor,

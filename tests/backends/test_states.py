@@ -16,7 +16,9 @@ from patchkit.backends.states import Accepted, States, commit
 _LAYERS, _SLOTS, _SPARE, _DIM, _WINDOW = 2, 14, 1, 5, 3
 
 
-def made(requests: int, tokens: int, seed: int, *, tracks: bool, overlapping: bool) -> tuple[States, Accepted]:
+def made(
+    requests: int, tokens: int, seed: int, *, tracks: bool, overlapping: bool
+) -> tuple[States, Accepted]:
     """Return states of which no two are equal, and an accepted batch of which some are at an interval's end."""
     generator = torch.Generator().manual_seed(seed)
     rows = requests + _SPARE
