@@ -118,6 +118,8 @@ def kept_lens(future_map: LensMap, rows: torch.Tensor) -> torch.Tensor:
     """
     kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
     if kept is not None and kept.rows is rows:
+        # Newer ones are published before anybody asks again.
+        setattr(future_map, _KEPT_LENS, None)
         return kept.lens
     _store_lens(future_map)
     return future_map.new_seq_lens_buf[rows]

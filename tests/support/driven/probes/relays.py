@@ -144,7 +144,7 @@ def _scheduler(worker: _Worker) -> Any:
 def steps(acts: list[list[Any]], disable: str = "") -> dict[str, Any]:
     """Do the acts with one batch (``step``, ``filter`` to rows, ``merge`` with a prefill of more, ``prefill`` apart).
 
-    Returns what each step found, and the kernels that moved rows in each.
+    Returns what each step found, and the operators that moved rows in each.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     worker = _Worker()
@@ -177,5 +177,5 @@ def steps(acts: list[list[Any]], disable: str = "") -> dict[str, Any]:
             operators = _Operators()
             with operators:
                 scheduler.run_batch(batch)
-            moved.append(sum(name in _MOVED for name in operators.seen))
+            moved.append([name for name in operators.seen if name in _MOVED])
     return {"found": worker.found, "moved": moved}
