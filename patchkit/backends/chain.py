@@ -22,31 +22,40 @@ class Drafted(NamedTuple):
 class Verified(NamedTuple):
     """Where the outcome goes: two buffers, and views of them in this order.
 
-    ``narrow`` (int32): ``tokens`` [requests x tokens], what is accepted and the bonus token behind it, else 0;
-    ``accepted`` [requests], how many, with the bonus; ``index`` [requests x tokens], their places in the batch, or
-    -1; ``drafts`` [requests], how many without the bonus; ``bonus`` [requests], the bonus tokens. ``wide`` (int64):
+    ``narrow`` (int32): ``tokens`` [requests x tokens], what is accepted and the bonus token, else 0;
+    ``accepted`` [requests], how many with the bonus; ``places`` [requests x tokens], theirs in the batch, else -1;
+    ``drafts`` [requests], how many without the bonus; ``bonus`` [requests], the bonus tokens. ``wide`` (int64):
     ``lens_after`` [requests]; ``last`` [requests], the place of each bonus token; ``wide_tokens``, the tokens again.
+
+    What a draft-extend of all tokens takes follows: in ``narrow`` ``prefixes``, the lengths before, ``extends``, the
+    tokens a request, and ``starts``, its first place, [requests] each; in ``wide`` ``extended`` [requests], the lengths
+    with all tokens, and ``positions`` [requests x tokens].
     """
 
     narrow: torch.Tensor
     tokens: torch.Tensor
     accepted: torch.Tensor
-    index: torch.Tensor
+    places: torch.Tensor
     drafts: torch.Tensor
     bonus: torch.Tensor
+    prefixes: torch.Tensor
+    extends: torch.Tensor
+    starts: torch.Tensor
     wide: torch.Tensor
     lens_after: torch.Tensor
     last: torch.Tensor
     wide_tokens: torch.Tensor
+    extended: torch.Tensor
+    positions: torch.Tensor
 
 
 def room_for(requests: int, tokens: int, device: torch.device) -> Verified:
     """Return buffers for the outcome of a batch, with nothing in them."""
     every = requests * tokens
-    narrow = torch.empty(2 * every + 3 * requests, dtype=torch.int32, device=device)
-    wide = torch.empty(every + 2 * requests, dtype=torch.int64, device=device)
-    some = narrow.split((every, requests, every, requests, requests))
-    return Verified(narrow, *some, wide, *wide.split((requests, requests, every)))
+    narrow = torch.empty(2 * every + 6 * requests, dtype=torch.int32, device=device)
+    wide = torch.empty(2 * every + 3 * requests, dtype=torch.int64, device=device)
+    some = narrow.split((every, requests, every, *[requests] * 5))
+    return Verified._make((narrow, *some, wide, *wide.split((requests, requests, every, requests, every))))
 
 
 def verify_chains(drafted: Drafted, verified: Verified) -> None:
@@ -70,9 +79,14 @@ def verify_chains_by_torch(drafted: Drafted, verified: Verified) -> None:
     chosen = torch.where(accepted, targets, 0).flatten()
     verified.tokens.copy_(chosen)
     verified.accepted.copy_(drafts + 1)
-    verified.index.copy_(torch.where(accepted, places, -1).flatten())
+    verified.places.copy_(torch.where(accepted, places, -1).flatten())
     verified.drafts.copy_(drafts)
     verified.bonus.copy_(targets.flatten()[last])
     verified.lens_after.copy_(lens + drafts + 1)
     verified.last.copy_(last)
     verified.wide_tokens.copy_(chosen)
+    verified.prefixes.copy_(lens)
+    verified.extends.fill_(tokens)
+    verified.starts.copy_(places[:, 0])
+    verified.extended.copy_(lens + tokens)
+    verified.positions.copy_((lens[:, None] + places[:1]).flatten())

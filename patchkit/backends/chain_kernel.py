@@ -40,16 +40,23 @@ def _verify(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     accepted = tl.min(tl.where(behind & (drafted != wanted), at, TOKENS), 0)
     taken = at < accepted
     token = tl.where(taken, target, 0)
+    bonus = tl.sum(tl.where(at == accepted - 1, target, 0), 0)
+    before = tl.load(lens + request)
     every = requests * TOKENS
     tl.store(narrow + place, token.to(tl.int32), mask=live)
-    tl.store(narrow + every + request, accepted)
     tl.store(narrow + every + requests + place, tl.where(taken, place, -1), mask=live)
-    tl.store(narrow + 2 * every + requests + request, accepted - 1)
-    bonus = tl.sum(tl.where(at == accepted - 1, target, 0), 0)
-    tl.store(narrow + 2 * every + 2 * requests + request, bonus.to(tl.int32))
-    tl.store(wide + request, tl.load(lens + request) + accepted)
+    tl.store(narrow + every + request, accepted)
+    own = narrow + 2 * every + requests + request
+    tl.store(own, accepted - 1)
+    tl.store(own + requests, bonus.to(tl.int32))
+    tl.store(own + 2 * requests, before.to(tl.int32))
+    tl.store(own + 3 * requests, tl.cast(TOKENS, tl.int32))
+    tl.store(own + 4 * requests, request * TOKENS)
+    tl.store(wide + request, before + accepted)
     tl.store(wide + requests + request, (request * TOKENS + accepted - 1).to(tl.int64))
     tl.store(wide + 2 * requests + place, token, mask=live)
+    tl.store(wide + 2 * requests + every + request, before + TOKENS)
+    tl.store(wide + 3 * requests + every + place, before + at, mask=live)
 
 
 def verify_chains_by_kernel(drafted: Drafted, verified: Verified) -> None:

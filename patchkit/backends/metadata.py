@@ -60,13 +60,15 @@ class Offsets(NamedTuple):
 
     ``keys`` (int32) counts the tokens that each request attends to. ``queries`` (int64) counts ``stride`` per
     request. ``mask`` (int64) counts ``stride * (length + stride)``, each request's part of a tree mask. The first
-    element of ``keys`` and ``mask`` must be 0 and is not written.
+    element of ``keys`` and ``mask`` must be 0 and is not written. ``ahead`` is subtracted from a length that already
+    counts tokens that are not written yet; the difference is at least 0.
     """
 
     keys: torch.Tensor
     queries: torch.Tensor | None = None
     mask: torch.Tensor | None = None
     stride: int = 0
+    ahead: int = 0
 
 
 class Rows(NamedTuple):

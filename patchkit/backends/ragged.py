@@ -23,7 +23,7 @@ def fill_slots(rows: Rows, offsets: Offsets) -> None:
 def fill_slots_by_torch(rows: Rows, offsets: Offsets) -> None:
     """Implement ``fill_slots`` by torch operations, which may wait for the device."""
     size, stride = rows.size, offsets.stride
-    lens = rows.seq_lens[:size].to(torch.int64)
+    lens = (rows.seq_lens[:size].to(torch.int64) - offsets.ahead).clamp(min=0)
     offsets.keys[1 : size + 1] = lens.cumsum(0)
     if offsets.queries is not None:
         offsets.queries[: size + 1] = torch.arange(size + 1, device=lens.device) * stride

@@ -21,7 +21,7 @@ _PROGRAMS = 2048
 
 # Values and alignments that vary between replays must not compile variants.
 @triton.jit(  # type: ignore[untyped-decorator]
-    do_not_specialize=["size", "stride"],
+    do_not_specialize=["size", "stride", "ahead"],
     do_not_specialize_on_alignment=[
         "seq_lens",
         "req_pool_indices",
@@ -40,6 +40,7 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     slots,
     size,
     stride,
+    ahead,
     slots_per_request,
     TOKEN_BLOCK: tl.constexpr,  # noqa: N803
     BATCH_BLOCK: tl.constexpr,  # noqa: N803
@@ -51,7 +52,7 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
             for start in range(0, size, BATCH_BLOCK):
                 request = start + tl.arange(0, BATCH_BLOCK)
                 live = request < size
-                lens = tl.load(seq_lens + request, mask=live, other=0).to(tl.int64)
+                lens = tl.maximum(tl.load(seq_lens + request, mask=live, other=0).to(tl.int64) - ahead, 0)
                 sums = before + tl.cumsum(lens, 0)
                 tl.store(key_offsets + 1 + request, sums.to(tl.int32), mask=live)
                 past = (request + 1).to(tl.int64) * stride
@@ -64,12 +65,12 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
                 tl.store(query_offsets, tl.cast(0, tl.int64))
     else:
         request = tl.program_id(0) - 1
-        length = tl.load(seq_lens + request).to(tl.int32)
+        length = tl.maximum(tl.load(seq_lens + request).to(tl.int32) - ahead, 0)
         first = tl.cast(0, tl.int64)
         for start in range(0, request, BATCH_BLOCK):
             earlier = start + tl.arange(0, BATCH_BLOCK)
             lens = tl.load(seq_lens + earlier, mask=earlier < request, other=0).to(tl.int64)
-            first += tl.sum(lens, 0)
+            first += tl.sum(tl.maximum(lens - ahead, 0), 0)
         # A pool for many long requests has more slots than 32 bits can index.
         source = req_to_token + tl.load(req_pool_indices + request).to(tl.int64) * slots_per_request
         for start in range(tl.program_id(1) * TOKEN_BLOCK, length, tl.num_programs(1) * TOKEN_BLOCK):
@@ -93,6 +94,7 @@ def fill_slots_by_kernel(rows: Rows, offsets: Offsets) -> None:
         rows.slots,
         rows.size,
         offsets.stride,
+        offsets.ahead,
         rows.req_to_token.stride(0),
         _TOKEN_BLOCK,
         _BATCH_BLOCK,

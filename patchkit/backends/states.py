@@ -10,8 +10,8 @@ import torch
 class States(NamedTuple):
     """The states of all layers, on the device.
 
-    ``into`` [layers, slots, ...], contiguous, has a state for each slot; ``drafted`` [layers, requests, steps, ...], the
-    same behind each token of a verify, contiguous within a step but for the last two dimensions of ``windows``.
+    ``into`` [layers, slots, ...], contiguous, has a state for each slot; ``drafted`` [layers, requests, steps, ...],
+    contiguous, the same behind each token of a verify. ``windows`` may overlap: its strides count.
     """
 
     into: torch.Tensor
@@ -24,14 +24,14 @@ class Accepted(NamedTuple):
     """What a verify accepted, on the device.
 
     ``lens`` (int64, [requests]) are the lengths before, ``accepted`` (int32, [requests]) the accepted tokens with the
-    bonus, ``index`` (int32, [requests, depth]) their places in the batch, ``tokens`` a request's. A request's state goes
+    bonus, ``places`` (int32, [requests, depth]) theirs in the batch, ``tokens`` a request's. Its state goes
     to its slot of ``slots`` (int32, [>= requests]), and the one at the last multiple of ``interval`` that it passed to
     that of ``tracked`` (int64, [requests]), where that is not None. All are contiguous. Negative slots are skipped.
     """
 
     lens: torch.Tensor
     accepted: torch.Tensor
-    index: torch.Tensor
+    places: torch.Tensor
     tokens: int
     slots: torch.Tensor
     tracked: torch.Tensor | None
@@ -53,13 +53,13 @@ def commit_by_torch(states: States, accepted: Accepted) -> None:
     requests = accepted.accepted.shape[0]
     rows = torch.arange(requests, device=accepted.lens.device)
     count = accepted.accepted.long()
-    places = accepted.index.long() - rows[:, None] * accepted.tokens
-    _write(states, accepted.slots[:requests].long(), places[rows, count - 1])
+    steps = accepted.places.long() - rows[:, None] * accepted.tokens
+    _write(states, accepted.slots[:requests].long(), steps[rows, count - 1])
     if accepted.tracked is not None:
         after = accepted.lens + count
         crossed = accepted.lens // accepted.interval != after // accepted.interval
         at = (after // accepted.interval * accepted.interval - accepted.lens - 1).clamp(min=0)
-        _write(states, accepted.tracked, torch.where(crossed, places[rows, at], -1))
+        _write(states, accepted.tracked, torch.where(crossed, steps[rows, at], -1))
 
 
 def _write(states: States, slots: torch.Tensor, steps: torch.Tensor) -> None:

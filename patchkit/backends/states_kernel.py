@@ -18,7 +18,7 @@ _BLOCK = 1024
 
 # Sizes and strides are the server's for good; what differs from step to step may compile no variant.
 @triton.jit(  # type: ignore[untyped-decorator]
-    do_not_specialize_on_alignment=["lens", "accepted", "index", "slots", "tracked"]
+    do_not_specialize_on_alignment=["lens", "accepted", "places", "slots", "tracked"]
 )
 def _commit(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     into,
@@ -27,7 +27,7 @@ def _commit(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     windows,
     lens,
     accepted,
-    index,
+    places,
     slots,
     tracked,
     DEPTH: tl.constexpr,  # noqa: N803
@@ -52,15 +52,16 @@ def _commit(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     layer = (tl.program_id(1) % LAYERS).to(tl.int64)
     count = tl.load(accepted + request)
     slot = tl.load(slots + request).to(tl.int64)
-    step = tl.load(index + request * DEPTH + count - 1) - request * TOKENS
-    if tracked is not None:
+    step = tl.load(places + request * DEPTH + count - 1) - request * TOKENS
+    # Not one condition: what is known when it compiles decides whether the rest is compiled.
+    if tracked is not None:  # noqa: SIM102
         if tl.program_id(1) >= LAYERS:
             before = tl.load(lens + request)
             end = (before + count) // INTERVAL * INTERVAL
             crossed = end > before
             passed = tl.where(crossed, end - before - 1, 0)
             slot = tl.load(tracked + request).to(tl.int64)
-            step = tl.load(index + request * DEPTH + passed) - request * TOKENS
+            step = tl.load(places + request * DEPTH + passed) - request * TOKENS
             step = tl.where(crossed, step, -1)
     if (slot >= 0) & (slot < SLOTS) & (step >= 0) & (step < STEPS) & (request < REQUESTS):
         block = tl.program_id(2)
@@ -92,10 +93,10 @@ def commit_by_kernel(states: States, accepted: Accepted) -> None:
         states.windows,
         accepted.lens,
         accepted.accepted,
-        accepted.index,
+        accepted.places,
         accepted.slots,
         accepted.tracked,
-        accepted.index.shape[1],
+        accepted.places.shape[1],
         accepted.tokens,
         accepted.interval,
         layers,

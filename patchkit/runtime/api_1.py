@@ -74,7 +74,7 @@ from .multimodal import positions_of_text, with_last_tokens
 from .overlap import require_overlap_hook, require_overlap_hook_to_verify
 from .prefills import tokens_after_prefill
 from .ranks import decide_as_first_rank
-from .relay import keep_results, kept_results, store_kept_results
+from .relay import keep_lens, keep_results, kept_lens, kept_results, store_kept_results
 from .replays import padded_replay, replay_padding
 from .sparse_attention import (
     has_no_requests,
@@ -82,13 +82,18 @@ from .sparse_attention import (
     sparse_columns,
     sparse_extend_lens,
 )
+from .step_inputs import draft_positions, draft_slots, is_filled, mark_filled, verify_slots
 from .stops import length_at_stop, mark_accepted, meets_stop, tail_of_step
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
 from .tree_mask import has_full_mask, preallocated_mask, tree_rows, verify_mask
-from .triton_attention import replay_triton_extend, replay_triton_verify
+from .triton_attention import replay_triton_extend, replay_triton_extend_v2, replay_triton_verify
 from .verify_outputs import (
     chain_bonus_tokens,
+    chain_draft_extend_lens,
+    chain_extend_lens,
+    chain_extended_lens,
+    chain_positions,
     copy_outputs,
     correct_drafts,
     lens_after_verify,
@@ -107,6 +112,10 @@ __all__ = [
     "await_event",
     "capture_flashinfer_draft_extend",
     "chain_bonus_tokens",
+    "chain_draft_extend_lens",
+    "chain_extend_lens",
+    "chain_extended_lens",
+    "chain_positions",
     "commit_states",
     "copy_outputs",
     "copy_together",
@@ -118,6 +127,8 @@ __all__ = [
     "decode_total_seq_lens",
     "draft_chain",
     "draft_extend_lens",
+    "draft_positions",
+    "draft_slots",
     "draft_top_k",
     "fence_shared_reads",
     "fill_draft_extend_v2",
@@ -139,7 +150,10 @@ __all__ = [
     "host_total",
     "in_place",
     "init_draft_steps",
+    "is_filled",
+    "keep_lens",
     "keep_results",
+    "kept_lens",
     "kept_results",
     "last_accepted",
     "length_at_stop",
@@ -151,6 +165,7 @@ __all__ = [
     "longest",
     "longest_or_bound",
     "mark_accepted",
+    "mark_filled",
     "mark_neighbours",
     "meets_stop",
     "mirror_uniform_extend_lens",
@@ -178,6 +193,7 @@ __all__ = [
     "replay_padding",
     "replay_states",
     "replay_triton_extend",
+    "replay_triton_extend_v2",
     "replay_triton_verify",
     "require_overlap_hook",
     "require_overlap_hook_to_verify",
@@ -199,6 +215,7 @@ __all__ = [
     "verify_chain",
     "verify_mask",
     "verify_outputs",
+    "verify_slots",
     "wide_tokens",
     "with_bonus",
     "with_last_tokens",

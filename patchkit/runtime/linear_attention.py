@@ -10,12 +10,12 @@ from ..backends.states import Accepted, States, commit
 from .switches import disabled
 
 if TYPE_CHECKING:
-    from .shapes import HybridLinear, LinearBackend, TrackedBatch, TrackingArgs, VerifyMode
+    from .shapes import HybridLinear, LinearBackend, Mode, TrackedBatch, TrackingArgs
 
 _UNPADDED = "patchkit_unpadded"
 
 
-def commit_states(
+def commit_states(  # noqa: PLR0917
     backend: HybridLinear,
     batch: TrackedBatch,
     accept_lens: torch.Tensor,
@@ -64,7 +64,7 @@ def replay_states(
     size: int,
     req_pool_indices: torch.Tensor,
     padding: int | torch.Tensor,
-    mode: VerifyMode,
+    mode: Mode,
 ) -> bool:
     """Look a graph's states up in one launch where no request is padding, and tell whether that was done.
 

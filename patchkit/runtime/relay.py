@@ -9,12 +9,17 @@ import torch
 from .switches import disabled
 
 if TYPE_CHECKING:
-    from .shapes import FutureMap, Located
+    from .shapes import FutureMap, LensMap, Located
 
-_KEPT = "patchkit_kept_results"
+_KEPT, _KEPT_LENS = "patchkit_kept_results", "patchkit_kept_lens"
 _ROWS = "_buf"
 # The rows of output tokens are those of plain decoding too, and wider than a draft's bonus tokens.
 _NAMES = {"output_tokens": "bonus_tokens"}
+
+
+class _Lens(NamedTuple):
+    rows: torch.Tensor
+    lens: torch.Tensor
 
 
 class _Kept(NamedTuple):
@@ -91,3 +96,37 @@ def store_kept_results(future_map: FutureMap) -> None:
         setattr(future_map, _KEPT, None)
         store = getattr(future_map, "stash", None) or future_map.store_to_map_for_new_batch
         store(kept.at, kept.results)
+
+
+def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> None:
+    """Keep a step's new lengths (integer, [requests], on the device) for the next, or write them into their rows.
+
+    They are written where the host reads the rows too. Source: pk-step-relay.
+    """
+    _store_lens(future_map)
+    buffer = future_map.new_seq_lens_buf
+    if future_map.needs_cpu_seq_lens or lens.dtype != buffer.dtype or disabled("pk-step-relay"):
+        buffer[rows] = lens.to(buffer.dtype)
+    else:
+        setattr(future_map, _KEPT_LENS, _Lens(rows, lens))
+
+
+def kept_lens(future_map: LensMap, rows: torch.Tensor) -> torch.Tensor:
+    """Return the lengths of ``rows``: what the last step kept for exactly these, else what their rows have.
+
+    Source: pk-step-relay.
+    """
+    kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
+    if kept is not None and kept.rows is rows:
+        # Newer ones are published before anybody asks again.
+        setattr(future_map, _KEPT_LENS, None)
+        return kept.lens
+    _store_lens(future_map)
+    return future_map.new_seq_lens_buf[rows]
+
+
+def _store_lens(future_map: LensMap) -> None:
+    kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
+    if kept is not None:
+        setattr(future_map, _KEPT_LENS, None)
+        future_map.new_seq_lens_buf[kept.rows] = kept.lens

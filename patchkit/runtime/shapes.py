@@ -381,11 +381,13 @@ class StepResult(Protocol):
     accept_lens: torch.Tensor | None
 
 
-class VerifyMode(Protocol):
-    """A forward's mode, which may be a target verify."""
+class ExtendInput(Protocol):
+    """A forward batch of an extend, or of a draft's."""
 
-    def is_target_verify(self) -> bool:
-        """Tell whether the target verifies what a draft wrote."""
+    forward_mode: Mode
+    batch_size: int
+    input_ids: torch.Tensor
+    extend_num_tokens: int
 
 
 class _StateCaches(Protocol):
@@ -446,3 +448,24 @@ class FlashMLA(Protocol):
 
     def init_forward_metadata(self, batch: FlashMLABatch, /) -> object:
         """Plan a batch."""
+
+
+class StepBatch(Protocol):
+    """A batch that is drafted and verified, its lengths and rows of the pool on the device."""
+
+    seq_lens: torch.Tensor
+    req_pool_indices: torch.Tensor
+
+
+class StepInput(Protocol):
+    """A forward's batch, its tokens and positions on the device."""
+
+    input_ids: torch.Tensor
+    positions: torch.Tensor
+
+
+class LensMap(Protocol):
+    """A future map of later trees, which relays lengths on their own."""
+
+    needs_cpu_seq_lens: bool
+    new_seq_lens_buf: torch.Tensor

@@ -55,3 +55,25 @@ def replay_triton_extend(
     offsets = Offsets(backend.kv_indptr, backend.qo_indptr, stride=stride)
     fill_slots(_rows(backend, size, req_pool_indices, seq_lens), offsets)
     return True
+
+
+def replay_triton_extend_v2(
+    backend: TritonBackend,
+    size: int,
+    req_pool_indices: torch.Tensor,
+    seq_lens: torch.Tensor,
+    spec_info: object,
+) -> bool:
+    """Fill what a v2 draft-extend reads in a graph of later trees, and tell whether that was done.
+
+    ``req_pool_indices`` and ``seq_lens``: integer, [>= size], on the device. Once a graph is replayed, ``spec_info``
+    says how far each request extends, which is all of its draft tokens: the lengths count them, and they are not
+    attended to from the cache. Source: pk-step-inputs.
+    """
+    if disabled("pk-step-inputs") or not _is_plain(backend):
+        return False
+    stride = backend.num_draft_tokens
+    ahead = 0 if getattr(spec_info, "extend_seq_lens_tensor", None) is None else stride
+    offsets = Offsets(backend.kv_indptr, backend.qo_indptr, stride=stride, ahead=ahead)
+    fill_slots(_rows(backend, size, req_pool_indices, seq_lens), offsets)
+    return True

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from ..backends.chain import Drafted, Verified, room_for, verify_chains
+from .lengths import draft_extend_lens
 from .switches import disabled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .shapes import StepResult
+    from .shapes import ExtendInput, StepResult
 
 _OUTCOME = "patchkit_outcome"
 
@@ -31,6 +32,17 @@ class _Outcome(NamedTuple):
     wide_tokens: torch.Tensor
 
 
+class _Extend(NamedTuple):
+    """What a draft-extend of the verified tokens takes; noted on these tokens."""
+
+    stride: int
+    prefixes: torch.Tensor
+    extends: torch.Tensor
+    starts: torch.Tensor
+    extended: torch.Tensor
+    positions: torch.Tensor
+
+
 class _Room(NamedTuple):
     lens: torch.Tensor
     verified: Verified
@@ -39,7 +51,7 @@ class _Room(NamedTuple):
 def verify_outputs(
     candidates: torch.Tensor, lens: torch.Tensor, shape: Sequence[int], width: int, topk: int | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return a verify's tokens, [``shape``] flattened, its accepted places, [requests, ``width``], and numbers, [requests].
+    """Return room for a verify: tokens, [``shape``] flattened, places, [requests, ``width``], and numbers, [requests].
 
     All are int32, 0 and -1 but for the numbers, as the tree's own kernel needs them. ``topk`` is that of a verify that
     takes the likeliest tokens, None for any other. Of a greedy chain they hold nothing before `verify_chain`, which
@@ -58,7 +70,7 @@ def verify_outputs(
     ):
         verified = room_for(requests, tokens, lens.device)
         setattr(verified.drafts, _OUTCOME, _Room(lens, verified))
-        return verified.tokens, verified.index.view(requests, tokens), verified.drafts
+        return verified.tokens, verified.places.view(requests, tokens), verified.drafts
     device = candidates.device
     predicted = torch.zeros(shape, dtype=torch.int32, device=device).flatten()
     index = torch.full((requests, width), -1, dtype=torch.int32, device=device)
@@ -95,6 +107,10 @@ def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
         room.lens, head, made.tokens, drafts, made.bonus, made.lens_after, made.last, made.wide_tokens
     )
     setattr(made.accepted, _OUTCOME, outcome)
+    stride = made.tokens.shape[0] // drafts.shape[0]
+    extend = _Extend(stride, made.prefixes, made.extends, made.starts, made.extended, made.positions)
+    for tokens in (made.tokens, made.wide_tokens):
+        setattr(tokens, _OUTCOME, extend)
     return made.accepted
 
 
@@ -121,7 +137,7 @@ def correct_drafts(accept_lens: torch.Tensor) -> torch.Tensor:
 
 
 def last_of_chain(accept_lens: torch.Tensor, stride: int) -> torch.Tensor | None:
-    """Return each request's place of its last accepted token, int64, None unless that is a chain of ``stride`` tokens."""
+    """Return each request's last accepted place, int64, None unless it verified a chain of ``stride`` tokens."""
     outcome = _outcome(accept_lens)
     if outcome is None or outcome.tokens.shape[0] != accept_lens.shape[0] * stride:
         return None
@@ -132,6 +148,59 @@ def wide_tokens(tokens: torch.Tensor, accept_lens: torch.Tensor) -> torch.Tensor
     """Return ``tokens`` as int64. Source: pk-verify-outputs."""
     outcome = _outcome(accept_lens)
     return tokens.to(torch.int64) if outcome is None or outcome.tokens is not tokens else outcome.wide_tokens
+
+
+def _extend_of(tokens: torch.Tensor, requests: int, stride: int) -> _Extend | None:
+    extend: _Extend | None = getattr(tokens, _OUTCOME, None)
+    if extend is None or (extend.stride, extend.prefixes.shape[0]) != (stride, requests):
+        return None
+    return extend
+
+
+def chain_extend_lens(
+    tokens: torch.Tensor, lens: torch.Tensor, stride: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return how far a draft-extend of ``stride`` tokens a request goes, and ``lens`` before it: int32, [requests].
+
+    ``tokens`` are those that it writes, as the verify left them. Source: pk-verify-outputs.
+    """
+    extend = _extend_of(tokens, lens.shape[0], stride)
+    if extend is not None:
+        return extend.extends, extend.prefixes
+    return torch.full((lens.shape[0],), stride, dtype=torch.int32, device=lens.device), lens.to(torch.int32)
+
+
+def chain_draft_extend_lens(
+    tokens: torch.Tensor, stride: int, prefix_lens_cpu: torch.Tensor | None, prefix_lens: torch.Tensor
+) -> tuple[list[int], list[int]] | tuple[torch.Tensor, torch.Tensor]:
+    """Return what `draft_extend_lens` returns for a draft-extend that writes ``tokens``.
+
+    Source: pull request 26128, pk-verify-outputs.
+    """
+    if prefix_lens_cpu is not None:
+        return draft_extend_lens(stride, prefix_lens_cpu, prefix_lens)
+    return chain_extend_lens(tokens, prefix_lens, stride)
+
+
+def chain_extended_lens(tokens: torch.Tensor, lens: torch.Tensor, stride: int) -> torch.Tensor:
+    """Return ``lens``, integer, [requests], and ``stride``, as a draft-extend of ``tokens`` leaves them.
+
+    Source: pk-verify-outputs.
+    """
+    extend = _extend_of(tokens, lens.shape[0], stride)
+    return lens + stride if extend is None else extend.extended
+
+
+def chain_positions(batch: ExtendInput) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return a draft-extend's positions (int64) and where each request begins (int32), None where they are not known.
+
+    ``batch`` is the forward batch, whose tokens are as the verify left them. Source: pk-verify-outputs.
+    """
+    if not batch.forward_mode.is_draft_extend_v2():
+        return None
+    requests = batch.batch_size
+    extend = _extend_of(batch.input_ids, requests, batch.extend_num_tokens // max(requests, 1))
+    return None if extend is None else (extend.positions, extend.starts)
 
 
 def copy_outputs(result: StepResult) -> bool:

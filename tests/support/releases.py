@@ -79,13 +79,16 @@ OWN = (
     "pk-fa3-draft-extend-graph",
     "pk-fa3-verify-schedule",
     "pk-hybrid-opt-out",
+    "pk-linear-launches",
     "pk-metrics",
     "pk-mirror-guards",
     "pk-overlap-hook",
     "pk-small-launches",
+    "pk-step-inputs",
     "pk-step-relay",
     "pk-triton-replay",
     "pk-trtllm-mha-opt-out",
+    "pk-verify-outputs",
 )
 """Patches that the first of those releases lacks: this project's own, and later ones of upstream's."""
 

@@ -19,6 +19,7 @@ from sglang.srt.layers.attention.linear.gdn_backend import GDNAttnBackend
 from sglang.srt.layers.attention.linear.kda_backend import KDAAttnBackend
 from sglang.srt.layers.attention.linear.lightning_backend import LightningAttentionBackend
 from sglang.srt.managers import overlap_utils
+from sglang.srt.mem_cache.memory_pool import HybridReqToTokenPool
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardMode
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
@@ -76,7 +77,9 @@ class _Full(AttentionBackend):
 
 def _pool(seed: int) -> Any:
     order = torch.randperm(_REQUESTS, generator=torch.Generator().manual_seed(seed)).to(torch.int32)
-    return SimpleNamespace(size=_REQUESTS, get_mamba_indices=lambda rows: order[rows])
+    made: Any = object.__new__(HybridReqToTokenPool)
+    vars(made).update(size=_REQUESTS, req_index_to_mamba_index_mapping=order)
+    return made
 
 
 def linear(kind: str, seed: int = 0, topk: int = 1) -> Any:

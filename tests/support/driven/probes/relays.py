@@ -78,7 +78,8 @@ class _Worker:
         given = batch.spec_info
         if given is not None:
             names = ("topk_p", "topk_index", _TOKENS, "hidden_states")
-            self.found.append({name: getattr(given, name).tolist() for name in names})
+            told = {name: getattr(given, name).tolist() for name in names}
+            self.found.append(told | {"lens": owner.seq_lens.tolist()})
             given.hidden_states = given.hidden_states + 1000
         numbers = torch.arange(self.made, self.made + rows)
         self.made += rows
@@ -143,7 +144,7 @@ def _scheduler(worker: _Worker) -> Any:
 def steps(acts: list[list[Any]], disable: str = "") -> dict[str, Any]:
     """Do the acts with one batch (``step``, ``filter`` to rows, ``merge`` with a prefill of more, ``prefill`` apart).
 
-    Returns what each step found, and the kernels that moved rows in each.
+    Returns what each step found, and the operators that moved rows in each.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     worker = _Worker()
@@ -162,19 +163,19 @@ def steps(acts: list[list[Any]], disable: str = "") -> dict[str, Any]:
             kept = torch.tensor(argument)
             free += [row for at, row in enumerate(batch.rows) if at not in argument]
             batch.rows = [batch.rows[at] for at in argument]
-            batch.req_pool_indices = batch.req_pool_indices[kept]
+            batch.req_pool_indices, batch.seq_lens = batch.req_pool_indices[kept], batch.seq_lens[kept]
             batch.spec_info.filter_batch(kept)
         elif name == "merge":
             other = prefill(argument)
             batch.rows += other.rows
             batch.req_pool_indices = torch.cat([batch.req_pool_indices, other.req_pool_indices])
+            batch.seq_lens = torch.cat([batch.seq_lens, other.seq_lens])
             batch.spec_info.merge_batch(other.spec_info)
         elif name == "prefill":
             free += prefill(argument).rows
         else:
             operators = _Operators()
-            batch.seq_lens = torch.zeros(len(batch.rows), dtype=torch.int64)
             with operators:
                 scheduler.run_batch(batch)
-            moved.append(sum(name in _MOVED for name in operators.seen))
+            moved.append([name for name in operators.seen if name in _MOVED])
     return {"found": worker.found, "moved": moved}

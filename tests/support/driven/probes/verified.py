@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative import eagle_info_v2, eagle_utils, eagle_worker_v2
 from sglang.srt.speculative.eagle_info import EagleVerifyInput
@@ -63,7 +62,7 @@ def _verify_input(case: dict[str, Any], drafts: torch.Tensor) -> Any:
     vars(made).update(
         draft_token=drafts.flatten(),
         draft_token_num=tokens,
-        spec_steps=tokens - 1 if case["topk"] == 1 else 1,
+        spec_steps=tokens - 1,
         topk=case["topk"],
         grammar=None,
         **_tree(case),
@@ -94,7 +93,12 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     verify_input = _verify_input(case, drafts)
     output = SimpleNamespace(next_token_logits=logits, hidden_states=states)
     forwarded = SimpleNamespace(logits_output=output, routed_experts_output=None, indexer_topk_output=None)
-    runner = SimpleNamespace(hybrid_gdn_config=None, mamba2_config=None, mambaish_config=None)
+    kinds = ("gdn", "lightning", "kda")
+    configs = [
+        *[f"hybrid_{kind}_config" for kind in kinds],
+        *["mamba2_config", "mambaish_config", "kimi_linear_config"],
+    ]
+    runner = SimpleNamespace(**dict.fromkeys(configs))
     worker = bare(EAGLEWorkerV2)
     vars(worker).update(
         device="cpu",
@@ -132,7 +136,7 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     )
     operators = _Operators()
     with operators:
-        result: GenerationBatchResult = worker.verify(batch)
+        result: Any = worker.verify(batch)
         selected = _selected(result, tokens)
         result.copy_done = event
         result.logits_output.hidden_states = None
@@ -169,6 +173,7 @@ def _selected(result: Any, tokens: int) -> dict[str, Any]:
     output = SimpleNamespace(
         next_token_logits=torch.arange(rows * 2.0).view(rows, 2), hidden_states=torch.arange(rows)
     )
+    real = eagle_worker_v2.EagleDraftInput
     if not hasattr(EagleDraftWorker, "prepare_for_draft_extend"):
         eagle_worker_v2.EagleDraftInput = lambda **_: SimpleNamespace(
             prepare_for_extend_to_fill_draft_kvcache=prepare
@@ -193,6 +198,7 @@ def _selected(result: Any, tokens: int) -> dict[str, Any]:
     )
     lens = torch.zeros(len(result.accept_lens))
     draft._draft_extend_for_decode(SimpleNamespace(seq_lens=lens), result)
+    eagle_worker_v2.EagleDraftInput = real
     info = forward_batch.spec_info
     drafts = getattr(info, "num_correct_drafts", None)
     taken["drafts"] = info.num_accepted_drafts if drafts is None else drafts

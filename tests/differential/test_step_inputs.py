@@ -1,0 +1,86 @@
+"""A step's draft, verify and draft-extend are prepared as before, with fewer launches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.driven.fixtures import without_and_with, without_and_with_each
+from support.driven.graph_sessions import examples, sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.driven.trees import DrivenTree
+    from support.releases import Releases
+
+Case = dict[str, Any]
+
+before_and_after = without_and_with_each("pk-step-inputs", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Requests with room for what is drafted; most drafts are of one branch."""
+    count = draw(st.integers(1, 5))
+    return {
+        "rows": draw(st.permutations(range(8)))[:count],
+        "lens": draw(st.lists(st.integers(1, 30), min_size=count, max_size=count)),
+        "steps": draw(st.integers(1, 5)),
+        "topk": draw(st.sampled_from([1, 1, 1, 2])),
+        "seed": draw(st.integers(0, 99)),
+    }
+
+
+@settings(max_examples=12)
+@given(st.lists(cases(), min_size=1, max_size=6))
+def test_draft_and_verify_write_where_they_wrote(
+    before_and_after: tuple[DrivenTree, DrivenTree], drawn: list[Case]
+) -> None:
+    before, after = before_and_after
+    asked = [(case,) for case in drawn]
+    assert after.ask_many("step_inputs.prepared", asked) == before.ask_many("step_inputs.prepared", asked)
+
+
+def test_switched_off_they_look_for_themselves(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
+    before, after = before_and_after
+    case = {"rows": [3, 1], "lens": [4, 9], "steps": 3, "topk": 1, "seed": 1}
+    off = after.ask("step_inputs.prepared", case, "pk-step-inputs,pk-triton-replay")
+    assert off == before.ask("step_inputs.prepared", case)
+
+
+@pytest.fixture(scope="module", params=["0.5.13", "0.5.14"])
+def later(
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+    folder = tmp_path_factory.mktemp("driven")
+    with without_and_with(releases, folder, request.param, "pk-step-inputs") as both:
+        yield both
+
+
+@examples(8)
+@given(st.lists(sessions(("extend v2",), (1, 16), window=st.sampled_from([None, 24])), min_size=3))
+def test_a_draft_extend_of_later_trees_is_planned_as_before(
+    later: tuple[DrivenTree, DrivenTree], drawn: list[dict[str, Any]]
+) -> None:
+    before, after = later
+    asked = [(session, True, "") for session in drawn]
+    assert after.ask_many("triton_attention.replays", asked) == before.ask_many(
+        "triton_attention.replays", asked
+    )
+
+
+def test_a_draft_extend_of_later_trees_is_filled_at_once(later: tuple[DrivenTree, DrivenTree]) -> None:
+    before, after = later
+    session = {
+        "server": {"context": 64, "page_size": 1, "draft_tokens": 4},
+        "mode": "extend v2",
+        "graphs": [2],
+        "batches": [{"graph": 2, "rows": [3, 5], "lens": [17, 9], "accepted": [1, 2], "stride": 4}],
+    }
+    assert before.ask("triton_attention.fills", session) == 0
+    # A capture plans as a replay does.
+    assert after.ask("triton_attention.fills", session) > 0
+    assert after.ask("triton_attention.fills", session, "pk-step-inputs") == 0

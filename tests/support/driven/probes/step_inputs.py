@@ -1,0 +1,119 @@
+"""Where a draft and its verify write, and their positions, the tree's own kernels interpreted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from sglang.srt.model_executor import forward_batch_info
+from sglang.srt.model_executor.forward_batch_info import ForwardMode
+from sglang.srt.speculative import base_spec_worker, eagle_info_v2, eagle_utils
+from sglang.srt.speculative.eagle_info import EagleDraftInput, EagleVerifyInput
+
+from .decisions import bare
+
+_POOL, _WIDTH = 8, 64
+_SAYS = ("out_cache_loc", "positions")
+
+
+class _Runner:
+    """A graph's runner as a verify finds it: a replay copies what the preparation did not."""
+
+    def __init__(self) -> None:
+        self.copied: list[bool] = []
+
+    def can_run(self, _: Any) -> bool:
+        return True
+
+    can_run_graph = can_run
+
+    def replay_prepare(self, _: Any) -> None:
+        pass
+
+    load_batch = replay_prepare
+
+
+def _init_new(batch: Any, runner: Any) -> Any:
+    return SimpleNamespace(
+        input_ids=batch.input_ids,
+        out_cache_loc=batch.out_cache_loc,
+        positions=batch.spec_info.positions,
+        forward_mode=batch.forward_mode,
+        mark_forward_metadata_ready=lambda: None,
+    )
+
+
+def prepared(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
+    """Prepare a draft of ``case["steps"]`` tokens and ``case["topk"]`` branches, then its verify of one token more.
+
+    Returns where each writes and its positions; ``moved`` is how far a draft without a graph counts its positions on.
+    """
+    os.environ["PATCHKIT_DISABLE"] = disable
+    forward_batch_info.ForwardBatch.init_new = staticmethod(_init_new)
+    for module in (eagle_info_v2, eagle_utils):
+        vars(module).setdefault("get_global_server_args", None)
+    steps, topk, lens = case["steps"], case["topk"], case["lens"]
+    order = torch.randperm(_POOL * _WIDTH, generator=torch.Generator().manual_seed(case["seed"]))
+    pool = SimpleNamespace(req_to_token=order.to(torch.int32).view(_POOL, _WIDTH))
+    settings = SimpleNamespace(
+        speculative_num_draft_tokens=steps + 1, enable_mamba_extra_buffer=lambda: False
+    )
+    vars(eagle_info_v2)["get_global_server_args"] = lambda: settings
+    algorithm = SimpleNamespace(is_standalone=lambda: False)
+    runner = SimpleNamespace(server_args=settings, spec_algorithm=algorithm)
+    runner.graph_runner = runner.decode_cuda_graph_runner = _Runner()
+    drafts = torch.arange(len(lens) * (steps + 1))
+    draft_input: Any = bare(EagleDraftInput)
+    draft_input.positions = None
+    batch = SimpleNamespace(
+        seq_lens=torch.tensor(lens),
+        req_pool_indices=torch.tensor(case["rows"]),
+        input_ids=drafts,
+        device="cpu",
+        out_cache_loc=None,
+        spec_info=draft_input,
+        forward_mode=ForwardMode.DECODE,
+        seq_lens_cpu=None,
+        seq_lens_sum=None,
+        model_config=SimpleNamespace(vocab_size=100),
+        mamba_track_indices=None,
+        reqs=[],
+        token_to_kv_pool_allocator=SimpleNamespace(page_size=1),
+    )
+    if hasattr(EagleDraftInput, "prepare_for_v2_draft"):
+        draft, _ = draft_input.prepare_for_v2_draft(pool, batch, None, runner, topk, steps)
+    else:
+        worker: Any = bare(base_spec_worker.EagleDraftWorkerBase)
+        draft, _ = worker.prepare_for_draft(draft_input, pool, batch, None, runner, topk, steps)
+    told = {"draft": {name: getattr(draft, name).tolist() for name in _SAYS}}
+    draft.positions.add_(1)
+    told["lens"] = batch.seq_lens.tolist()
+    verify_input: Any = bare(EagleVerifyInput)
+    vars(verify_input).update(draft_token=drafts, draft_token_num=steps + 1, positions=drafts + 7, topk=topk)
+    batch.spec_info = verify_input
+    _interpreted()
+    target = SimpleNamespace(model_runner=runner)
+    if hasattr(verify_input, "prepare_for_v2_verify"):
+        verify, _ = verify_input.prepare_for_v2_verify(pool, batch, target)
+    else:
+        _no_states()
+        verify, _ = eagle_utils.eagle_prepare_for_verify(verify_input, pool, batch, target)
+    told["verify"] = {name: getattr(verify, name).tolist() for name in _SAYS}
+    return told
+
+
+def _interpreted() -> None:
+    """Let the verify's lookup launch its kernel, wherever the tree has it."""
+    looking = getattr(eagle_info_v2, "assign_extend_cache_locs_func", None)
+    if looking is None:
+        from sglang.srt.speculative.triton_ops.cache_locs import assign_extend_cache_locs_func as looking
+    sys.modules[looking.__module__]._is_cuda = True  # type: ignore[attr-defined]
+
+
+def _no_states() -> None:
+    from sglang.srt.speculative import spec_utils
+
+    spec_utils.prepare_mamba_track_for_verify = lambda _: None
