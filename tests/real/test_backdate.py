@@ -28,6 +28,7 @@ ONLY_HERE = {
     "25002": {"kit-comparison", "kit-dense-case", "kit-mla-case"},
     "26128": {"create-argument", "host-sum.3", "host-sum.4", "map-parameter.2", "resolve"},
     "26241": {"out-graph"},
+    "28559": {"context"},
     "28579": {"padding-of-replays", "unsaid-padding.1", "unsaid-padding.2"},
     "28782": {"capture-or-replay", "list-of-draft-tokens"},
     "31364": {"fill-steps-of-view", "share-steps-of-view"},
