@@ -60,9 +60,10 @@ from .sparse_attention import (
     sparse_columns,
     sparse_extend_lens,
 )
-from .stops import length_at_stop, mark_accepted, meets_stop, tail_of_step
+from .stops import length_at_stop, mark_accepted, meets_stop, stops_by_limit, tail_of_step
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
+from .transfers import is_abort, notify_of_abort
 from .tree_mask import has_full_mask, preallocated_mask, tree_rows, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_verify
 
@@ -94,6 +95,7 @@ __all__ = [
     "host_total",
     "in_place",
     "init_draft_steps",
+    "is_abort",
     "last_accepted",
     "length_at_stop",
     "lens_on_device",
@@ -106,6 +108,7 @@ __all__ = [
     "meets_stop",
     "mirror_uniform_extend_lens",
     "neighbours",
+    "notify_of_abort",
     "order_plan_stream",
     "out_graph_draft_steps",
     "padded_replay",
@@ -132,6 +135,7 @@ __all__ = [
     "sparse_columns",
     "sparse_extend_lens",
     "spec_v2_backends",
+    "stops_by_limit",
     "tail_of_step",
     "tokens_after_prefill",
     "total_or_bound",

@@ -197,12 +197,25 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
     run("apply", tree.root)
     unnamed = states_in(answer("status", tree.root, "--check"))
     off = {
-        *("25980", "26313", "26800", "27338", "27360", "27846", "28039", "28464", "28496", "31738"),
+        *(
+            "25980",
+            "26313",
+            "26800",
+            "27338",
+            "27360",
+            "27372",
+            "27846",
+            "28039",
+            "28464",
+            "28496",
+            "31738",
+            "33758",
+        ),
         *("27689", "29343", "29413", "pk-trtllm-mha-opt-out"),
     }
     assert {name for name, state in unnamed.items() if state == "pending"} == off
     said = run("status", tree.root).stdout
-    assert re.search(r"\nopt-in +14  fixes 10, speed 4\n", said)
+    assert re.search(r"\nopt-in +16  fixes 12, speed 4\n", said)
     assert "Next: patchkit revert" in said
     run("apply", tree.root, *sorted(off))
     assert set(states_in(answer("status", tree.root, "--check")).values()) == {"applied"}
