@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _ACCEPTED = "patchkit_accepted"
 
 
-def mark_accepted(request: GeneratedRequest, tokens: int) -> None:
+def mark_accepted(request: object, tokens: int) -> None:
     """Note on ``request`` that its step accepted its last ``tokens`` tokens. Source: pull request 23802."""
     setattr(request, _ACCEPTED, tokens)
 

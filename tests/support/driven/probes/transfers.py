@@ -124,7 +124,12 @@ def written(messages: list[list[bytes]], room: int, *, over: bool = False) -> di
 
     def take() -> Any:
         chunk = chunks()
-        manager.send_kvcache = lambda *_: sent.append(chunk.room) or 0
+
+        def send(*_: Any) -> int:
+            sent.append(chunk.room)
+            return 0
+
+        manager.send_kvcache = send
         return chunk
 
     # The worker says of anything that it raises that it is dead.
