@@ -83,9 +83,10 @@ from .sparse_attention import (
     sparse_extend_lens,
 )
 from .step_inputs import draft_positions, draft_slots, is_filled, mark_filled, verify_slots
-from .stops import length_at_stop, mark_accepted, meets_stop, tail_of_step
+from .stops import length_at_stop, mark_accepted, meets_stop, stops_by_limit, tail_of_step
 from .streams import await_event, lens_to_device, order_plan_stream
 from .switches import switched_off
+from .transfers import is_abort, notify_of_abort
 from .tree_mask import has_full_mask, preallocated_mask, tree_rows, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_extend_v2, replay_triton_verify
 from .verify_outputs import (
@@ -150,6 +151,7 @@ __all__ = [
     "host_total",
     "in_place",
     "init_draft_steps",
+    "is_abort",
     "is_filled",
     "keep_lens",
     "keep_results",
@@ -174,6 +176,7 @@ __all__ = [
     "named_backend",
     "narrow_draft_extend",
     "neighbours",
+    "notify_of_abort",
     "order_plan_stream",
     "out_graph_draft_steps",
     "own_accepted_states",
@@ -206,6 +209,7 @@ __all__ = [
     "sparse_columns",
     "sparse_extend_lens",
     "spec_v2_backends",
+    "stops_by_limit",
     "store_kept_results",
     "tail_of_step",
     "tokens_after_prefill",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import torch
 
@@ -263,6 +264,23 @@ class GeneratedRequest(Protocol):
     tokenizer: _Tokenizer
 
 
+class _Limit(_Stops, Protocol):
+    max_new_tokens: int
+
+
+class LimitedRequest(Protocol):
+    """A request that has reached its limit, with its checks for stops, which note how it ends."""
+
+    output_ids: Sequence[int]
+    finished_reason: object
+    finished_len: int | None
+    vocab_size: int | None
+    sampling_params: _Limit
+    tokenizer: _Tokenizer
+    _check_str_based_finish: Callable[..., bool]
+    _check_token_based_finish: Callable[..., bool]
+
+
 class RequestWithStates(Protocol):
     """A request with its hidden states and, once it ends, the number of tokens in its answer."""
 
@@ -289,6 +307,46 @@ class MultimodalInput(Protocol):
     """A request's images, with how far they move the positions of what follows."""
 
     mrope_position_delta: torch.Tensor
+
+
+class TransferStates(Protocol):
+    """The states of a transfer, as sglang numbers them."""
+
+    Failed: int
+    Success: int
+
+
+class CacheSenders(Protocol):
+    """What sends a prefill server's caches, with the state of each request's transfer."""
+
+    request_status: Mapping[int, int]
+
+    def record_failure(self, bootstrap_room: int, failure_reason: str) -> object:
+        """Note why a request failed."""
+
+    def update_status(self, bootstrap_room: int, status: int) -> object:
+        """Note a transfer's new state."""
+
+
+class _Address(Protocol):
+    local_ip: str
+    rank_port: int
+
+
+class _Socket(Protocol):
+    def send_multipart(self, frames: Sequence[bytes], flags: int, /) -> object:
+        """Send a message."""
+
+
+class CacheReceiver(Protocol):
+    """What receives a request's cache on a decode server."""
+
+    bootstrap_room: int
+    kv_mgr: _Address
+
+    def _connect_to_bootstrap_server(
+        self, server: object
+    ) -> tuple[_Socket, AbstractContextManager[object]]: ...
 
 
 class _Drafts(Protocol):

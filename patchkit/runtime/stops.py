@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .shapes import GeneratedRequest
+    from .shapes import GeneratedRequest, LimitedRequest
 
 _ACCEPTED = "patchkit_accepted"
 
 
-def mark_accepted(request: GeneratedRequest, tokens: int) -> None:
+def mark_accepted(request: object, tokens: int) -> None:
     """Record on ``request`` that its step accepted its last ``tokens`` tokens. Source: pull request 23802."""
     setattr(request, _ACCEPTED, tokens)
 
@@ -63,3 +64,22 @@ def meets_stop(request: GeneratedRequest, tokens: int) -> bool:
     lengths = [length_at_stop(request, text=text) for text in params.stop_strs]
     lengths += [length_at_stop(request, regex=regex) for regex in params.stop_regex_strs]
     return any(length is not None and length <= end for length in lengths)
+
+
+def stops_by_limit(request: LimitedRequest, tokens: int) -> bool:
+    """Tell whether a stop within ``max_new_tokens`` ends ``request``, whose step accepted the last ``tokens`` tokens.
+
+    The request then has its reason and length. Source: pull request 33758.
+    """
+    mark_accepted(request, tokens)
+    accepted, size = request.output_ids[-tokens:], request.vocab_size
+    if size is None or not all(0 <= token < size for token in accepted):
+        return False  # What a model computes no text with, or what a tokenizer may refuse.
+    by_text = request._check_str_based_finish
+    told = (tokens,) if signature(by_text).parameters else ()
+    for check, given in ((by_text, told), (request._check_token_based_finish, (accepted,))):
+        length = request.finished_len if check(*given) else None
+        if length is not None and length <= request.sampling_params.max_new_tokens:
+            return True
+        request.finished_reason = request.finished_len = None
+    return False

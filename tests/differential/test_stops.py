@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.driven.fixtures import without_and_with_each
+from support.driven.fixtures import without_and_with, without_and_with_each
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from support.driven.trees import DrivenTree
+    from support.releases import Releases
 
 BEFORE = ("0.5.11", "0.5.12.post1", "0.5.13.post1")
 EOS = 2
@@ -152,3 +155,61 @@ def test_a_constrained_answer_at_its_limit_ends_by_length_as_it_did(
     told = after.ask("stops.finish", PIECES, [[10], [11, 13, EOS]], **asked)
     assert told == before.ask("stops.finish", PIECES, [[10], [11, 13, EOS]], **asked)
     assert (told["tokens"], told["reason"]["type"]) == ([10, 11], "length")
+
+
+# ---- a limit that is reached in the same step -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[("0.5.11", "31738"), ("0.5.14",), ("0.5.17",)])
+def limited(
+    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+    """A release as it is, and with the patch, also beside another that changes the same method."""
+    version, *beside = request.param
+    folder = tmp_path_factory.mktemp("driven")
+    with without_and_with(releases, folder, version, "33758", *beside) as both:
+        yield both
+
+
+@pytest.mark.parametrize(
+    ("stop", "step", "expected"),
+    [
+        (STOP, [11, 12, 13, 14, 15], [10, 11, 12, 13]),
+        (REGEX, [11, 12, 13, 14, 15], [10, 11, 12, 13]),
+        ({}, [11, EOS, 12, 13, 14], [10, 11, EOS]),
+        # The stop string is behind the limit, the stop token is not.
+        (STOP, [11, EOS, 15, 12, 13], [10, 11, EOS]),
+    ],
+    ids=["string", "regex", "token", "both"],
+)
+def test_a_stop_within_the_limit_ends_the_answer_in_a_step_that_goes_beyond_it(
+    limited: tuple[DrivenTree, DrivenTree], stop: dict[str, Any], step: list[int], expected: list[int]
+) -> None:
+    before, after = limited
+    asked = stop | {"max_new_tokens": 4}
+    told = before.ask("stops.finish", PIECES, [[10], step], **asked)
+    assert (len(told["tokens"]), told["reason"]["type"]) == (4, "length")
+    told = after.ask("stops.finish", PIECES, [[10], step], **asked)
+    assert (told["tokens"], told["reason"]["type"]) == (expected, "stop")
+
+
+@pytest.mark.parametrize(
+    ("asked", "step"),
+    [
+        (STOP, [10, 11, 14, 12, 13]),
+        (STOP, [10, 11, 14, 15, EOS]),
+        ({"stop_token_ids": [5], "vocabulary": 6}, [5, 11, 5]),
+        ({"vocabulary": None}, [10, 11, 14]),
+        (GRAMMAR_AT_END, [10, 11, 13, EOS]),
+        ({}, [10, 11, 13]),
+    ],
+    ids=["string-beyond", "token-beyond", "outside-vocabulary", "no-vocabulary", "grammar", "none"],
+)
+def test_a_limit_that_no_stop_comes_before_ends_the_answer_as_it_did(
+    limited: tuple[DrivenTree, DrivenTree], asked: dict[str, Any], step: list[int]
+) -> None:
+    before, after = limited
+    question = ("stops.finish", PIECES, [step])
+    told = after.ask(*question, **asked, max_new_tokens=3)
+    assert told == before.ask(*question, **asked, max_new_tokens=3)
+    assert told["reason"]["type"] == "length"

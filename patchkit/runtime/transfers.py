@@ -1,0 +1,45 @@
+"""A decode server notifies the prefill servers of a request whose pages it frees, so that they write no more of it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .shapes import CacheReceiver, CacheSenders, TransferStates
+
+_ABORT = b"ABORT"
+# ZMQ_DONTWAIT: a queue to a server that is gone fills up, and then the scheduler would wait for it.
+_AT_ONCE = 1
+
+
+def notify_of_abort(receiver: CacheReceiver) -> None:
+    """Tell each prefill server that sends to ``receiver`` that its request has failed, where it is known.
+
+    The message is the one that upstream's prefill servers read. Source: pull request 27372.
+    """
+    manager = receiver.kv_mgr
+    message = (str(receiver.bootstrap_room), manager.local_ip, str(manager.rank_port))
+    frames = [_ABORT, *(each.encode("ascii") for each in message)]
+    for server in getattr(receiver, "bootstrap_infos", None) or ():
+        # A server that cannot be told may be gone, and then it writes nothing.
+        with suppress(Exception):
+            socket, lock = receiver._connect_to_bootstrap_server(server)
+            with lock:
+                socket.send_multipart(frames, _AT_ONCE)
+
+
+def is_abort(manager: CacheSenders, message: Sequence[bytes], states: TransferStates) -> bool:
+    """Tell whether a prefill server's ``message`` is that of an abort, and have its request fail unless it is over.
+
+    Source: pull request 27372.
+    """
+    if message[0] != _ABORT:
+        return False
+    room = int(message[1])
+    if manager.request_status.get(room, states.Success) != states.Success:
+        manager.record_failure(room, "Aborted by the decode server.")
+        manager.update_status(room, states.Failed)
+    return True
