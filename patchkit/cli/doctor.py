@@ -59,6 +59,14 @@ def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> 
     return sorted(found.items(), key=lambda item: item[0] != "")
 
 
+def _command(way: str, tree: Path) -> str:
+    """Return a way to free the mirror as one types it: a patch by the command that applies it."""
+    if not way.startswith("patch "):
+        return way
+    patches, bracket, unless = way.removeprefix("patch ").partition(" (")
+    return f"`patchkit apply {tree} {patches}`{bracket}{unless}"
+
+
 def _say_fixes(fixes: Sequence[Fix], tree: Path) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
@@ -97,11 +105,9 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
             console.say(f" {escaped(where)}:")
         for keeper in keepers:
             console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
-            freed = "; or ".join(
-                f"`patchkit apply {tree} {way.removeprefix('patch ')}`" if way.startswith("patch ") else way
-                for way in keeper.remedies
-            )
+            freed = "; or ".join(_command(way, tree) for way in keeper.remedies)
             console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
+    width = max((len(one.role) for one in diagnosis.backends), default=0)
     if diagnosis.backends:
         console.say("\nBackends in use:")
     for where, backends in _by_condition(diagnosis.backends, lambda one: one.reads):
@@ -111,7 +117,7 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
             reads = "" if where else ": [yellow]reads the mirror[/]"
             mark = ": [green]without the mirror[/]" if one.opted_out else reads
             classes = escaped(" or ".join(one.classes) or "unknown class")
-            console.say(f"  {one.role:13} {escaped(one.backend):12} {classes}{mark}")
+            console.say(f"  {one.role:{width}} {escaped(one.backend):12} {classes}{mark}")
     for note in diagnosis.notes:
         console.say(f"\n{escaped(note)}")
     _say_fixes(diagnosis.fixes, tree)

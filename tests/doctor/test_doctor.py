@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from support.toys import write_package
+from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor.options import Arguments
@@ -1180,3 +1180,106 @@ def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:
     assert "--attention-backend free." in notes(*held, *EAGLE)
     assert "do without it" not in notes("--attention-backend", "free", *EAGLE)
     assert "do without it" not in notes(*held, "--enable-two-batch-overlap", *EAGLE), "no backend frees it"
+
+
+def test_a_backend_that_combines_two_is_named_if_it_keeps_the_mirror_although_they_do_not(fork: Path) -> None:
+    base = fork / "srt" / "layers" / "attention" / "base_attn_backend.py"
+    own = (
+        BASE.split(b"    def __init__(self, model_runner, prefill_backend, decode_backend):")[0]
+        + b"    pass\n"
+    )
+    base.write_bytes(own)
+    # Another name for a backend that has opted out.
+    registry = fork / "srt" / "layers" / "attention" / "attention_registry.py"
+    other = b"""
+
+@register_attention_backend("other")
+def create_other(runner):
+    return FreeBackend(runner)
+"""
+    registry.write_bytes(REGISTRY + other)
+    (fork / "srt" / "speculative" / "draft_utils.py").write_bytes(
+        DRAFTS.replace(b'{"free": self._free,', b'{"free": self._free, "other": self._free,')
+    )
+    words = ("--prefill-attention-backend", "free", "--decode-attention-backend", "other", *EAGLE)
+    assert keepers(fork, *words) == {"HybridAttnBackend": []}
+    assert keepers(fork, "--attention-backend", "other", *EAGLE) == {}
+    base.write_bytes(BASE)
+    assert keepers(fork, *words) == {}
+
+
+def _opting_out(folder: Path, name: str, code: str, **keys: str) -> None:
+    edit = f"""[edit.flag]
+kind = "class-attribute"
+why = "toy"
+at = "srt/layers/attention/backends.py::HeldBackend"
+code = "{code}"
+"""
+    add_patch(folder, name, edit, **{"default": "false", **keys})
+
+
+def _held(fork: Path, flag: bytes) -> None:
+    held = b"class HeldBackend(AttentionBackend):\n"
+    backends = fork / "srt" / "layers" / "attention" / "backends.py"
+    backends.write_bytes(BACKENDS.replace(held, held + flag))
+
+
+HELD = ("--attention-backend", "held", *EAGLE)
+
+
+def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it(
+    fork: Path, tmp_path: Path
+) -> None:
+    _opting_out(tmp_path / "own", "x-free", "needs_cpu_seq_lens = False")
+    folders = ("--patches", tmp_path / "own")
+    assert keepers(fork, *HELD, *folders) == {"HeldBackend": ["patch x-free"]}
+    said = run(fork, *HELD, *folders).stdout
+    assert "freed by: `patchkit apply" in said
+    assert "x-free`" in said
+    _held(fork, b"    def __init__(self, runner=None):\n        self.needs_cpu_seq_lens = True\n\n")
+    assert keepers(fork, *HELD, *folders) == {"HeldBackend": []}
+
+
+def test_patches_that_only_together_free_a_backend_are_named_together(fork: Path, tmp_path: Path) -> None:
+    made = b"""    def __init__(self, runner=None):
+        self.needs_cpu_seq_lens = not (hasattr(self, "one") and hasattr(self, "two"))
+
+"""
+    _held(fork, made)
+    for name in ("one", "two"):
+        method = f'''[edit.method]
+kind = "method"
+why = "toy"
+at = "srt/layers/attention/backends.py::HeldBackend"
+code = """
+def {name}(self):
+    needs_cpu_seq_lens = False
+    return needs_cpu_seq_lens
+"""
+'''
+        add_patch(tmp_path / "own", f"x-{name}", method, default="false")
+    found = keepers(fork, *HELD, "--patches", tmp_path / "own")
+    assert found == {"HeldBackend": ["patch x-one x-two"]}
+
+
+def test_a_patch_that_frees_a_backend_for_some_models_is_named_with_the_others(
+    fork: Path, tmp_path: Path
+) -> None:
+    edit = '''[edit.flag]
+kind = "method"
+why = "toy"
+at = "srt/layers/attention/backends.py::HeldBackend"
+code = """
+def __init__(self, runner=None):
+    self.runner = runner
+
+@property
+def needs_cpu_seq_lens(self):
+    return self.runner is not None and self.runner.model_config.is_local_attention_model
+"""
+'''
+    add_patch(tmp_path / "own", "x-most", edit, default="false")
+    words = (*HELD, "--patches", tmp_path / "own")
+    where = "(not where the model (or its draft) has local attention)"
+    assert keepers(fork, *words) == {"HeldBackend": [f"patch x-most {where}"]}
+    assert f"x-most` {where}" in " ".join(run(fork, *words).stdout.split())
