@@ -196,16 +196,19 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         after += _branching(left)
         after += _instead(patched) if later[0][1].kept else ()
         notes.append(" ".join(after))
-        running = [patch for patch, state in freeing.items() if state not in _IN_PLACE] if freed else []
+        planned = {status.patch.id for status in statuses if status.patch.default}
+        lacking = [patch for patch, state in freeing.items() if state not in _IN_PLACE and patch in planned]
+        running = lacking if freed else []
     notes += filter(None, [runs.never_run(running, tree.version)])
-    decode = str(launch.get("decode_attention_backend") or launch.get("attention_backend") or ASSUMED)
+    whole = launch.get("attention_backend") or ASSUMED
+    sides = (str(launch.get(f"{side}_attention_backend") or whole) for side in ("prefill", "decode"))
     touched = tuple(_touched(found))
     return Diagnosis(
         any(outcome.kept for _, outcome in found),
         verdict,
         touched,
         keepers,
-        worth(decode) if freed else (),
+        worth(tree.version, *sides) if freed else (),
         tuple(notes),
         fixes=tuple(fixes.needed([outcome for _, outcome in found], statuses)),
     )
@@ -342,7 +345,7 @@ def _keepers(
     if not all(outcome.decided or not outcome.overlap for outcome in kept) or not server.reach.has_flag:
         yield _undecided(statuses)
     for name in dict.fromkeys(name for outcome in kept for name in outcome.forced):
-        yield _forced(name, server, statuses, trials)
+        yield _forced(name, server, trials)
     if not all(outcome.overlap for outcome in kept):
         yield _without_overlap(server)
     if any(outcome.unnamed for outcome in kept):
@@ -387,7 +390,7 @@ def _undecided(statuses: Sequence[PatchStatus]) -> Keeper:
     return Keeper("this tree", f"it has no {mirror.FLAG}, so every server keeps the mirror", remedies)
 
 
-def _forced(name: str, server: _Server, statuses: Sequence[PatchStatus], trials: Trials | None) -> Keeper:
+def _forced(name: str, server: _Server, trials: Trials | None) -> Keeper:
     if name == "speculative_algorithm":
         algorithm = str(server.launch.get(name)).upper()
         return Keeper(algorithm, f"the decision keeps the mirror with --speculative-algorithm {algorithm}")
@@ -397,12 +400,7 @@ def _forced(name: str, server: _Server, statuses: Sequence[PatchStatus], trials:
         on = "the decision keeps the mirror where this is on"
         return Keeper(_option(name), on, (f"leave out {_option(name)}",))
     feature = name.removeprefix("disable_").replace("_", " ")
-    candidates = [
-        status.patch.id
-        for status in statuses
-        if status.state in (State.PENDING, State.PARTIAL)
-        and name in "\n".join(_code(status.patch)) + status.patch.why
-    ]
+    candidates = trials.deciding() if trials is not None else ()
     models = [answers for answers, outcome in server.found if name in outcome.forced]
     remedies = _patches(trials, candidates, models, lambda outcome: name in outcome.forced)
     why = f"the decision keeps the mirror unless {_option(name)} is given"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Answers = dict[str, bool]
 Found = list[tuple[Answers, "Outcome"]]
 _OPTS_OUT = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False|def {mirror.FLAG}")
+_DECISION = re.compile(rf"\b[a-z]\w*_{mirror.FLAG}\b")
 
 
 class Remedy(NamedTuple):
@@ -78,6 +79,18 @@ class Trials:
                 _OPTS_OUT.search(code) is not None and not set(files).isdisjoint(edit.files)
                 for edit in patch.edits
                 for code in edit.kind.written
+            )
+        ]
+
+    def deciding(self) -> list[str]:
+        """Return the ids of the patches that change the decision."""
+        return [
+            patch.id
+            for patch in self._lacking
+            if any(
+                _DECISION.search(text) is not None
+                for edit in patch.edits
+                for text in (*edit.scopes, *edit.kind.written)
             )
         ]
 

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from support.toys import add_patch, write_package
 
 from patchkit.cli import main
+from patchkit.doctor import diagnosis
 from patchkit.doctor.options import Arguments
-from patchkit.doctor.worth import worth
+from patchkit.doctor.worth import Worth, worth
 from patchkit.errors import TreeError, UsageError
 from patchkit.patchset import runs
 from patchkit.tree.tree import open_tree
@@ -604,11 +605,42 @@ def test_nothing_of_the_tree_is_run(fork: Path) -> None:
     keepers(fork, "--attention-backend", "free", *EAGLE)
 
 
-def test_what_was_measured_is_said() -> None:
-    cases = worth("triton")
-    assert {(case.layers, case.batch) for case in cases} >= {(8, 1), (32, 8)}
+@pytest.mark.parametrize(
+    ("version", "backends", "measured"),
+    [
+        ("0.5.12.post1", ("triton", "triton"), "0.5.12.post1"),
+        ("0.5.12.post1+acme.3", ("triton", "triton"), "0.5.12.post1"),
+        ("0.5.14", ("triton", "triton"), "0.5.14"),
+        ("0.5.14", ("fa3", "fa3"), "0.5.14"),
+        ("0.5.13", ("fa3", "fa3"), "0.5.12.post1"),
+        ("0.5.23", ("triton", "triton"), "0.5.17"),
+        ("0.5.11", ("fa3", "fa3"), "0.5.12.post1"),
+        (None, ("triton", "triton"), "0.5.11"),
+        ("0.5.12.post1", ("triton", "trtllm_mha"), "0.5.12.post1"),
+        ("0.5.14", ("triton", "trtllm_mha"), "0.5.12.post1"),
+        ("0.5.12.post1", ("trtllm_mha", "trtllm_mha"), None),
+        ("0.5.12.post1", ("fa3", "no-such-backend"), None),
+    ],
+)
+def test_what_was_measured_is_of_the_release_and_its_backends_or_names_another_release(
+    version: str | None, backends: tuple[str, str], measured: str | None
+) -> None:
+    cases = worth(version, *backends)
+    assert {case.release for case in cases} == ({measured} if measured else set())
     assert all(case.lowest <= case.ratio <= case.highest for case in cases)
-    assert worth("no-such-backend") == ()
+
+
+def test_a_gain_of_another_release_is_said_to_be_not_of_this_one(fork: Path) -> None:
+    words = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
+    with pytest.MonkeyPatch.context() as patch:
+        case = Worth("0.5.12.post1", "straight", 8, 1, "GPU", 0.5, 0.4, 0.6)
+        patch.setattr(diagnosis, "worth", lambda *_: (case,))
+        said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
+        assert "The gain was not measured on this tree with these backends. Measured on 0.5.12.post1:" in said
+        (fork / "version.py").write_text('__version__ = "0.5.12.post1"\n')
+        said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
+    assert "not measured" not in said
+    assert "straight, 8 layers, batch 1: 0.500 (0.400 to 0.600), GPU" in said
 
 
 @pytest.mark.parametrize(
@@ -1283,3 +1315,27 @@ def needs_cpu_seq_lens(self):
     where = "(not where the model (or its draft) has local attention)"
     assert keepers(fork, *words) == {"HeldBackend": [f"patch x-most {where}"]}
     assert f"x-most` {where}" in " ".join(run(fork, *words).stdout.split())
+
+
+def test_a_patch_that_takes_a_setting_out_of_the_decision_is_named_for_it(fork: Path, tmp_path: Path) -> None:
+    edit = '''[edit.graphs]
+kind = "delete"
+why = "toy"
+at = "srt/layers/attention/base_attn_backend.py::decide_needs_cpu_seq_lens"
+context = ["return any(...)"]
+find = """
+if not server_args.disable_piecewise_cuda_graph:
+    return True
+"""
+'''
+    add_patch(tmp_path / "own", "x-graphs", edit, default="false")
+    words = (
+        "--attention-backend",
+        "free",
+        "--speculative-algorithm",
+        "EAGLE3",
+        "--patches",
+        tmp_path / "own",
+    )
+    found = keepers(fork, *words)
+    assert found == {"piecewise cuda graph": ["--disable-piecewise-cuda-graph", "patch x-graphs"]}
