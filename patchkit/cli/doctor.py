@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from patchkit.doctor.diagnosis import Diagnosis
     from patchkit.doctor.fixes import Fix
+    from patchkit.doctor.worth import Worth
 
 _Said = TypeVar("_Said")
 
@@ -48,7 +49,7 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     if as_json:
         console.emit(Doctor.of(tree, diagnosis))
     else:
-        _say(diagnosis, tree.root)
+        _say(diagnosis, tree.root, tree.version)
 
 
 def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> list[tuple[str, list[_Said]]]:
@@ -57,6 +58,36 @@ def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> 
     for one in given:
         found.setdefault(condition(one), []).append(one)
     return sorted(found.items(), key=lambda item: item[0] != "")
+
+
+def _say_worth(worth: Sequence[Worth], version: str | None) -> None:
+    from patchkit.cli import console
+    from patchkit.findings.printable import escaped
+    from patchkit.patchset.runs import release_of
+
+    if not worth:
+        return
+    release, known = worth[0].release, release_of(version)
+    if release != known:
+        console.say(f"\nThe gain was not measured on {escaped(known or 'this tree')} with these backends.")
+    console.say(
+        f"\nMeasured on {escaped(release)}: time per step where the mirror is freed, with every patch, divided by the "
+        "unpatched release's (median, lowest to highest):"
+    )
+    for case in worth:
+        console.say(
+            f"  {escaped(case.scenario)}, {case.layers} layers, batch {case.batch}: "
+            f"{case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "
+            f"{escaped(case.gpu)}"
+        )
+
+
+def _command(way: str, tree: Path) -> str:
+    """Return a way to free the mirror as one types it: a patch by the command that applies it."""
+    if not way.startswith("patch "):
+        return way
+    patches, bracket, unless = way.removeprefix("patch ").partition(" (")
+    return f"`patchkit apply {tree} {patches}`{bracket}{unless}"
 
 
 def _say_fixes(fixes: Sequence[Fix], tree: Path) -> None:
@@ -74,7 +105,7 @@ def _say_fixes(fixes: Sequence[Fix], tree: Path) -> None:
         console.say(f"      {escaped(way + released)}")
 
 
-def _say(diagnosis: Diagnosis, tree: Path) -> None:
+def _say(diagnosis: Diagnosis, tree: Path, version: str | None) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
@@ -97,11 +128,9 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
             console.say(f" {escaped(where)}:")
         for keeper in keepers:
             console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
-            freed = "; or ".join(
-                f"`patchkit apply {tree} {way.removeprefix('patch ')}`" if way.startswith("patch ") else way
-                for way in keeper.remedies
-            )
+            freed = "; or ".join(_command(way, tree) for way in keeper.remedies)
             console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
+    width = max((len(one.role) for one in diagnosis.backends), default=0)
     if diagnosis.backends:
         console.say("\nBackends in use:")
     for where, backends in _by_condition(diagnosis.backends, lambda one: one.reads):
@@ -111,18 +140,8 @@ def _say(diagnosis: Diagnosis, tree: Path) -> None:
             reads = "" if where else ": [yellow]reads the mirror[/]"
             mark = ": [green]without the mirror[/]" if one.opted_out else reads
             classes = escaped(" or ".join(one.classes) or "unknown class")
-            console.say(f"  {one.role:13} {escaped(one.backend):12} {classes}{mark}")
+            console.say(f"  {one.role:{width}} {escaped(one.backend):12} {classes}{mark}")
     for note in diagnosis.notes:
         console.say(f"\n{escaped(note)}")
     _say_fixes(diagnosis.fixes, tree)
-    if diagnosis.worth:
-        console.say(
-            "\nTime per step where the mirror is freed, with every patch, divided by the unpatched release's "
-            "(median, lowest to highest):"
-        )
-    for case in diagnosis.worth:
-        console.say(
-            f"  {case.scenario}, {case.layers} layers, batch {case.batch}: "
-            f"{case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "
-            f"{escaped(case.gpu)}"
-        )
+    _say_worth(diagnosis.worth, version)

@@ -14,6 +14,7 @@ from patchkit.audit.reach import Reach
 from patchkit.audit.runners import Audited
 from patchkit.doctor import fixes
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.remedies import Trials
 from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, makers, outcomes, without_speculation
 from patchkit.doctor.worth import Worth, worth
 from patchkit.patchset import runs
@@ -21,7 +22,6 @@ from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
 from patchkit.tree import mirror
 from patchkit.tree.index import Program, read_sources
-from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -176,7 +176,8 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     if usual.refused is not None:
         given = "" if usual.refused.filled else _blamed(server, usual.refused)
         return _refusal(f"{usual.refused.why}{given}", usual.refused.where, _starting(server), notes)
-    keepers = tuple(_keepers(server, statuses))
+    trials = Trials(tree, program, launch, statuses)
+    keepers = tuple(_keepers(server, statuses, trials))
     if usual.kept:
         notes += _instead(server)
     notes += _of_linear_attention(program, server.reach, statuses)
@@ -187,7 +188,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     plan = make_plan(tree, [status.patch for status in statuses if status.patch.default])
     changes = {change.file: change.after for change in plan.changes}
     if not freed and changes:
-        patched = _Server(Audited(read_sources(OverlayTree(tree, changes))), launch, {})
+        patched = _Server(trials.patched(changes), launch, {})
         later = patched.found
         freed = any(not outcome.kept for _, outcome in later)
         left = tuple(_keepers(patched, ()))
@@ -195,16 +196,19 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         after += _branching(left)
         after += _instead(patched) if later[0][1].kept else ()
         notes.append(" ".join(after))
-        running = [patch for patch, state in freeing.items() if state not in _IN_PLACE] if freed else []
+        planned = {status.patch.id for status in statuses if status.patch.default}
+        lacking = [patch for patch, state in freeing.items() if state not in _IN_PLACE and patch in planned]
+        running = lacking if freed else []
     notes += filter(None, [runs.never_run(running, tree.version)])
-    decode = str(launch.get("decode_attention_backend") or launch.get("attention_backend") or ASSUMED)
+    whole = launch.get("attention_backend") or ASSUMED
+    sides = (str(launch.get(f"{side}_attention_backend") or whole) for side in ("prefill", "decode"))
     touched = tuple(_touched(found))
     return Diagnosis(
         any(outcome.kept for _, outcome in found),
         verdict,
         touched,
         keepers,
-        worth(decode) if freed else (),
+        worth(tree.version, *sides) if freed else (),
         tuple(notes),
         fixes=tuple(fixes.needed([outcome for _, outcome in found], statuses)),
     )
@@ -330,8 +334,10 @@ def _is_usual(answers: dict[str, bool]) -> bool:
     return not any(answers.values())
 
 
-def _keepers(server: _Server, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
-    """Yield who keeps the mirror for any kind of model, each once."""
+def _keepers(
+    server: _Server, statuses: Sequence[PatchStatus], trials: Trials | None = None
+) -> Iterator[Keeper]:
+    """Yield what keeps the mirror for any kind of model, each once; no patch is named without ``trials``."""
     found, launch = server.found, server.launch
     kept = [outcome for _, outcome in found if outcome.kept]
     if not kept:
@@ -339,7 +345,7 @@ def _keepers(server: _Server, statuses: Sequence[PatchStatus]) -> Iterator[Keepe
     if not all(outcome.decided or not outcome.overlap for outcome in kept) or not server.reach.has_flag:
         yield _undecided(statuses)
     for name in dict.fromkeys(name for outcome in kept for name in outcome.forced):
-        yield _forced(name, launch, statuses)
+        yield _forced(name, server, trials)
     if not all(outcome.overlap for outcome in kept):
         yield _without_overlap(server)
     if any(outcome.unnamed for outcome in kept):
@@ -355,7 +361,7 @@ def _keepers(server: _Server, statuses: Sequence[PatchStatus]) -> Iterator[Keepe
         for answers, outcome in found
         if outcome.kept and (outcome.decided or outcome.overlap)
     ]
-    yield from _of_backends(server, asked, statuses)
+    yield from _of_backends(server, asked, trials)
 
 
 def _without_overlap(server: _Server) -> Keeper:
@@ -384,42 +390,51 @@ def _undecided(statuses: Sequence[PatchStatus]) -> Keeper:
     return Keeper("this tree", f"it has no {mirror.FLAG}, so every server keeps the mirror", remedies)
 
 
-def _forced(name: str, launch: Launch, statuses: Sequence[PatchStatus]) -> Keeper:
+def _forced(name: str, server: _Server, trials: Trials | None) -> Keeper:
     if name == "speculative_algorithm":
-        said = str(launch.get(name)).upper()
-        return Keeper(said, f"the decision keeps the mirror with --speculative-algorithm {said}")
+        algorithm = str(server.launch.get(name)).upper()
+        return Keeper(algorithm, f"the decision keeps the mirror with --speculative-algorithm {algorithm}")
     if not name:
-        return Keeper("the decision", "it keeps the mirror whatever the backends say")
+        return Keeper("the decision", "it keeps the mirror whatever the backends need")
     if not name.startswith("disable_"):
         on = "the decision keeps the mirror where this is on"
         return Keeper(_option(name), on, (f"leave out {_option(name)}",))
     feature = name.removeprefix("disable_").replace("_", " ")
-    remedies = [_option(name)]
-    remedies += (
-        f"patch {status.patch.id}"
-        for status in statuses
-        if status.state not in _IN_PLACE and name in "\n".join(_code(status.patch)) + status.patch.why
-    )
-    return Keeper(feature, f"the decision keeps the mirror unless {_option(name)} is given", tuple(remedies))
+    candidates = trials.deciding() if trials is not None else ()
+    models = [answers for answers, outcome in server.found if name in outcome.forced]
+    remedies = _patches(trials, candidates, models, lambda outcome: name in outcome.forced)
+    why = f"the decision keeps the mirror unless {_option(name)} is given"
+    return Keeper(feature, why, (_option(name), *remedies))
 
 
-def _of_backends(server: _Server, found: Found, statuses: Sequence[PatchStatus]) -> Iterator[Keeper]:
+def _patches(
+    trials: Trials | None,
+    candidates: Sequence[str],
+    models: Sequence[dict[str, bool]],
+    keeps: Callable[[Outcome], bool],
+) -> Iterator[str]:
+    """Yield the sets of patches that free the mirror, with the models for which each of them does not."""
+    for remedy in trials.freeing(candidates, models, keeps) if trials is not None else ():
+        unless = f" (not {_where(remedy.kept)})" if remedy.kept else ""
+        yield f"patch {' '.join(remedy.patches)}{unless}"
+
+
+def _of_backends(server: _Server, found: Found, trials: Trials | None) -> Iterator[Keeper]:
     asked: dict[str, list[tuple[dict[str, bool], str]]] = {}
     for answers, outcome in found:
         for one in outcome.roles:
             if one.reads:
                 asked.setdefault(one.cls or one.name, []).append((answers, one.role))
     for cls, played in asked.items():
-        remedies = tuple(
-            f"patch {status.patch.id}"
-            for status in statuses
-            if status.state not in _IN_PLACE | {State.NOT_APPLICABLE} and _opts_out(status.patch, cls)
-        )
+        models = [answers for answers, _ in played]
+        known = server.program.classes_named(cls)
+        files = {each.module.file for one in known for each in server.program.mro(one)}
+        keeps = functools.partial(_is_read, cls)
+        candidates = trials.opting_out(files) if trials is not None else ()
+        remedies = (*_patches(trials, candidates, models, keeps), *server.freed_by_one_branch(keeps))
         roles = list(dict.fromkeys(role for _, role in played))
-        run = _listed(roles)
-        remedies += server.freed_by_one_branch(functools.partial(_is_read, cls))
-        where = _unless_usual([answers for answers, _ in played])
-        yield Keeper(cls, f"it runs {run}, and asks for the mirror", remedies, where)
+        why = f"it runs {_listed(roles)} and needs the mirror"
+        yield Keeper(cls, why, remedies, _unless_usual(models))
 
 
 def _is_read(cls: str, outcome: Outcome) -> bool:

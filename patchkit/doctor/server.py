@@ -225,6 +225,17 @@ class _Lazy:
         self.kept[name] = value
 
 
+class _Free:
+    """A backend of which nothing is known but that it does not need the mirror."""
+
+    name = "backend"
+
+    def attribute_of(self, _: Machine, name: str) -> Any:
+        if name == mirror.FLAG:
+            return False
+        raise AttributeError(name)
+
+
 @dataclass
 class _Environment:
     """``envs`` of a tree: each variable with the default that the tree gives it."""
@@ -673,6 +684,8 @@ class _Server:
             yield from self._role(
                 role, name, functools.partial(self._made, name, self._runners[False]), reads
             )
+        if prefill != decode:
+            yield from self._combining(f"{prefill}+{decode}", reads)
         if not str(values.get("speculative_algorithm")).startswith(("EAGLE", "STANDALONE", "FROZEN")):
             return
         draft = self._setting("speculative_draft_attention_backend")
@@ -684,6 +697,14 @@ class _Server:
             if role == "draft steps" and self._setting("speculative_num_steps") == 1:
                 continue
             yield from self._role(role, name, functools.partial(self._drafting, drafting[role]), reads)
+
+    def _combining(self, name: str, reads: Callable[[Any], bool]) -> Iterator[Role]:
+        """Yield the backend that combines those for prefill and decode if it keeps the mirror although they do not."""
+        for cls in self._classes("HybridAttnBackend"):
+            free = _Free()
+            made = {"decode_backend": free, "prefill_backend": free}
+            if reads(Thing(cls, {}, ((self._runners[False],), made), "hybrid")):
+                yield Role("prefill and decode", name, cls.name, True)
 
     def _role(
         self, role: str, name: str, make: Callable[[], Any], reads: Callable[[Any], bool]
@@ -763,7 +784,9 @@ def _hasattr(machine: Machine, owner: Any, name: str) -> Any:
 
 def _isinstance(machine: Machine, value: Any, classes: Any) -> Any:
     asked = classes if isinstance(classes, tuple) else (classes,)
-    names = [getattr(each, "name", "") for each in asked]
+    names = [getattr(each, "name", "") or getattr(each, "__name__", "") for each in asked]
+    if is_plain(value):
+        return not {cls.__name__ for cls in type(value).__mro__}.isdisjoint(names)
     if isinstance(value, (Member, Thing)) and value.cls is not None:
         return not machine.program.ancestors(value.cls).isdisjoint(names)
     return Unknown(f"isinstance({getattr(value, 'name', '')}, {', '.join(names)})")
@@ -789,6 +812,7 @@ def _plain(make: Callable[..., Any]) -> Callable[..., Any]:
             return Unknown(f"{make.__name__}({', '.join(getattr(arg, 'name', '') for arg in args)})")
         return make(*args)
 
+    made.__name__ = make.__name__
     return made
 
 

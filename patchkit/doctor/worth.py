@@ -1,28 +1,39 @@
-"""What freeing a server was worth where it was measured: ``docs/benchmarks`` says, nothing here does."""
+"""Read how much faster a decode step was where the mirror was freed, from the measurements in ``docs/benchmarks``."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from patchkit.patchset.runs import release_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 if not BENCHMARKS.is_dir():  # A source checkout keeps them with its documents; the wheel carries them inside.
     BENCHMARKS = Path(__file__).parents[2] / "docs" / "benchmarks"
 
-# The scenario that runs a decode backend in a straight line, and the tree that has every patch that it gains by.
-_MEASURED = {
-    "triton": (("default-straight", "patched"), ("straight", "patched")),
-    "trtllm_mha": (("trtllm-mha-straight", "opted"),),
-    "flashinfer": (("flashinfer-straight", "patched"),),
-    "fa3": (("fa3-straight", "patched"), ("fa3", "patched")),
-}
+# The trees with the patches that a server gains by; the other trees of a run are controls or earlier states.
+_PATCHED = ("patched", "opted")
+# A steady batch; the other scenarios compare tokens.
+_TIMED = "straight"
+# The backends of scenarios whose results do not name them.
+_BACKENDS = (
+    ("fa3", "fa3"),
+    ("flashinfer", "flashinfer"),
+    ("trtllm-mha", "triton+trtllm_mha"),
+    ("", "triton"),
+)
 
 
 class Worth(msgspec.Struct, frozen=True):
-    """A measured case: time per step over the unpatched release's, its median and its extremes."""
+    """A measured case: time per step divided by the unpatched release's, as median and extremes."""
 
+    release: str
     scenario: str
     layers: int
     batch: int
@@ -32,20 +43,47 @@ class Worth(msgspec.Struct, frozen=True):
     highest: float
 
 
-def worth(backend: str) -> tuple[Worth, ...]:
-    """Return what was measured of a decode backend, the latest of each case; none where nothing was."""
-    found: dict[tuple[str, int, int], tuple[str, Worth]] = {}
+def worth(version: str | None, prefill: str, decode: str) -> tuple[Worth, ...]:
+    """Return the latest measurement of each case of a release's attention backends.
+
+    If that release was not measured with these backends, return those of the closest release that was, an older one if
+    there is any; ``release`` names it.
+    """
+    backend = decode if prefill == decode else f"{prefill}+{decode}"
+    found: dict[tuple[str, str, int, int], tuple[tuple[str, bool], Worth]] = {}
     for path in sorted(BENCHMARKS.glob("*/*.json")):
-        run = _run(path)
-        gpu, date = str(run.get("machine", {}).get("gpu", "")), str(run.get("date", ""))
-        for result in run.get("results", ()):
-            scenario, ratio = result.get("scenario"), result.get("ratio")
-            if (scenario, result.get("tree")) in _MEASURED.get(backend, ()) and ratio and result.get("batch"):
-                case = (scenario, result["layers"], result["batch"])
-                said = Worth(*case, gpu, ratio["median"], ratio["lowest"], ratio["highest"])
-                if case not in found or found[case][0] < date:
-                    found[case] = (date, said)
-    return tuple(found[case][1] for case in sorted(found))
+        for rank, case in _cases(_run(path), backend):
+            key = (case.release, case.scenario, case.layers, case.batch)
+            if key not in found or found[key][0] < rank:
+                found[key] = rank, case
+    cases = [case for _, case in found.values()]
+    closest = _closest(release_of(version), {case.release for case in cases})
+    return tuple(found[key][1] for key in sorted(found) if key[0] == closest)
+
+
+def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[tuple[str, bool], Worth]]:
+    """Yield a run's cases of one backend, each with its rank among those of the same case."""
+    gpu, date = str(run.get("machine", {}).get("gpu", "")), str(run.get("date", ""))
+    versions = {tree.get("name"): tree.get("version") for tree in run.get("trees", ())}
+    for result in run.get("results", ()):
+        scenario, ratio, tree = str(result.get("scenario")), result.get("ratio"), str(result.get("tree"))
+        own = result.get("backend") or next(name for start, name in _BACKENDS if scenario.startswith(start))
+        kind, release = tree.rpartition("/")[2], versions.get(tree)
+        if kind in _PATCHED and scenario.endswith(_TIMED) and own == backend and release and ratio:
+            numbers = (ratio["median"], ratio["lowest"], ratio["highest"])
+            case = Worth(release, scenario, result["layers"], result["batch"], gpu, *numbers)
+            yield (date, kind == "opted"), case
+
+
+def _closest(release: str | None, measured: set[str]) -> str | None:
+    """Return the release itself if it was measured, else the latest older one, else the earliest."""
+    ordered = sorted(measured, key=_order)
+    older = [each for each in ordered if release is not None and _order(each) <= _order(release)]
+    return next(iter(older[-1:] or ordered), None)
+
+
+def _order(release: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", release)]
 
 
 def _run(path: Path) -> dict[str, Any]:
@@ -53,4 +91,5 @@ def _run(path: Path) -> dict[str, Any]:
         run = msgspec.json.decode(path.read_bytes())
     except (OSError, msgspec.DecodeError):
         return {}
-    return run if isinstance(run, dict) and isinstance(run.get("results"), list) else {}
+    is_decoding = isinstance(run, dict) and "bench_decode.py" in str(run.get("command"))
+    return run if is_decoding else {}

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from support.toys import write_package
+from support.toys import add_patch, write_package
 
 from patchkit.cli import main
+from patchkit.doctor import diagnosis
 from patchkit.doctor.options import Arguments
-from patchkit.doctor.worth import worth
+from patchkit.doctor.worth import Worth, worth
 from patchkit.errors import TreeError, UsageError
 from patchkit.patchset import runs
 from patchkit.tree.tree import open_tree
@@ -604,11 +605,42 @@ def test_nothing_of_the_tree_is_run(fork: Path) -> None:
     keepers(fork, "--attention-backend", "free", *EAGLE)
 
 
-def test_what_was_measured_is_said() -> None:
-    cases = worth("triton")
-    assert {(case.layers, case.batch) for case in cases} >= {(8, 1), (32, 8)}
+@pytest.mark.parametrize(
+    ("version", "backends", "measured"),
+    [
+        ("0.5.12.post1", ("triton", "triton"), "0.5.12.post1"),
+        ("0.5.12.post1+acme.3", ("triton", "triton"), "0.5.12.post1"),
+        ("0.5.14", ("triton", "triton"), "0.5.14"),
+        ("0.5.14", ("fa3", "fa3"), "0.5.14"),
+        ("0.5.13", ("fa3", "fa3"), "0.5.12.post1"),
+        ("0.5.23", ("triton", "triton"), "0.5.17"),
+        ("0.5.11", ("fa3", "fa3"), "0.5.12.post1"),
+        (None, ("triton", "triton"), "0.5.11"),
+        ("0.5.12.post1", ("triton", "trtllm_mha"), "0.5.12.post1"),
+        ("0.5.14", ("triton", "trtllm_mha"), "0.5.12.post1"),
+        ("0.5.12.post1", ("trtllm_mha", "trtllm_mha"), None),
+        ("0.5.12.post1", ("fa3", "no-such-backend"), None),
+    ],
+)
+def test_what_was_measured_is_of_the_release_and_its_backends_or_names_another_release(
+    version: str | None, backends: tuple[str, str], measured: str | None
+) -> None:
+    cases = worth(version, *backends)
+    assert {case.release for case in cases} == ({measured} if measured else set())
     assert all(case.lowest <= case.ratio <= case.highest for case in cases)
-    assert worth("no-such-backend") == ()
+
+
+def test_a_gain_of_another_release_is_said_to_be_not_of_this_one(fork: Path) -> None:
+    words = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
+    with pytest.MonkeyPatch.context() as patch:
+        case = Worth("0.5.12.post1", "straight", 8, 1, "GPU", 0.5, 0.4, 0.6)
+        patch.setattr(diagnosis, "worth", lambda *_: (case,))
+        said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
+        assert "The gain was not measured on this tree with these backends. Measured on 0.5.12.post1:" in said
+        (fork / "version.py").write_text('__version__ = "0.5.12.post1"\n')
+        said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
+    assert "not measured" not in said
+    assert "straight, 8 layers, batch 1: 0.500 (0.400 to 0.600), GPU" in said
 
 
 @pytest.mark.parametrize(
@@ -1180,3 +1212,130 @@ def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:
     assert "--attention-backend free." in notes(*held, *EAGLE)
     assert "do without it" not in notes("--attention-backend", "free", *EAGLE)
     assert "do without it" not in notes(*held, "--enable-two-batch-overlap", *EAGLE), "no backend frees it"
+
+
+def test_a_backend_that_combines_two_is_named_if_it_keeps_the_mirror_although_they_do_not(fork: Path) -> None:
+    base = fork / "srt" / "layers" / "attention" / "base_attn_backend.py"
+    own = (
+        BASE.split(b"    def __init__(self, model_runner, prefill_backend, decode_backend):")[0]
+        + b"    pass\n"
+    )
+    base.write_bytes(own)
+    # Another name for a backend that has opted out.
+    registry = fork / "srt" / "layers" / "attention" / "attention_registry.py"
+    other = b"""
+
+@register_attention_backend("other")
+def create_other(runner):
+    return FreeBackend(runner)
+"""
+    registry.write_bytes(REGISTRY + other)
+    (fork / "srt" / "speculative" / "draft_utils.py").write_bytes(
+        DRAFTS.replace(b'{"free": self._free,', b'{"free": self._free, "other": self._free,')
+    )
+    words = ("--prefill-attention-backend", "free", "--decode-attention-backend", "other", *EAGLE)
+    assert keepers(fork, *words) == {"HybridAttnBackend": []}
+    assert keepers(fork, "--attention-backend", "other", *EAGLE) == {}
+    base.write_bytes(BASE)
+    assert keepers(fork, *words) == {}
+
+
+def _opting_out(folder: Path, name: str, code: str, **keys: str) -> None:
+    edit = f"""[edit.flag]
+kind = "class-attribute"
+why = "toy"
+at = "srt/layers/attention/backends.py::HeldBackend"
+code = "{code}"
+"""
+    add_patch(folder, name, edit, **{"default": "false", **keys})
+
+
+def _held(fork: Path, flag: bytes) -> None:
+    held = b"class HeldBackend(AttentionBackend):\n"
+    backends = fork / "srt" / "layers" / "attention" / "backends.py"
+    backends.write_bytes(BACKENDS.replace(held, held + flag))
+
+
+HELD = ("--attention-backend", "held", *EAGLE)
+
+
+def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it(
+    fork: Path, tmp_path: Path
+) -> None:
+    _opting_out(tmp_path / "own", "x-free", "needs_cpu_seq_lens = False")
+    folders = ("--patches", tmp_path / "own")
+    assert keepers(fork, *HELD, *folders) == {"HeldBackend": ["patch x-free"]}
+    said = run(fork, *HELD, *folders).stdout
+    assert "freed by: `patchkit apply" in said
+    assert "x-free`" in said
+    _held(fork, b"    def __init__(self, runner=None):\n        self.needs_cpu_seq_lens = True\n\n")
+    assert keepers(fork, *HELD, *folders) == {"HeldBackend": []}
+
+
+def test_patches_that_only_together_free_a_backend_are_named_together(fork: Path, tmp_path: Path) -> None:
+    made = b"""    def __init__(self, runner=None):
+        self.needs_cpu_seq_lens = not (hasattr(self, "one") and hasattr(self, "two"))
+
+"""
+    _held(fork, made)
+    for name in ("one", "two"):
+        method = f'''[edit.method]
+kind = "method"
+why = "toy"
+at = "srt/layers/attention/backends.py::HeldBackend"
+code = """
+def {name}(self):
+    needs_cpu_seq_lens = False
+    return needs_cpu_seq_lens
+"""
+'''
+        add_patch(tmp_path / "own", f"x-{name}", method, default="false")
+    found = keepers(fork, *HELD, "--patches", tmp_path / "own")
+    assert found == {"HeldBackend": ["patch x-one x-two"]}
+
+
+def test_a_patch_that_frees_a_backend_for_some_models_is_named_with_the_others(
+    fork: Path, tmp_path: Path
+) -> None:
+    edit = '''[edit.flag]
+kind = "method"
+why = "toy"
+at = "srt/layers/attention/backends.py::HeldBackend"
+code = """
+def __init__(self, runner=None):
+    self.runner = runner
+
+@property
+def needs_cpu_seq_lens(self):
+    return self.runner is not None and self.runner.model_config.is_local_attention_model
+"""
+'''
+    add_patch(tmp_path / "own", "x-most", edit, default="false")
+    words = (*HELD, "--patches", tmp_path / "own")
+    where = "(not where the model (or its draft) has local attention)"
+    assert keepers(fork, *words) == {"HeldBackend": [f"patch x-most {where}"]}
+    assert f"x-most` {where}" in " ".join(run(fork, *words).stdout.split())
+
+
+def test_a_patch_that_takes_a_setting_out_of_the_decision_is_named_for_it(fork: Path, tmp_path: Path) -> None:
+    edit = '''[edit.graphs]
+kind = "delete"
+why = "toy"
+at = "srt/layers/attention/base_attn_backend.py::decide_needs_cpu_seq_lens"
+context = ["return any(...)"]
+find = """
+if not server_args.disable_piecewise_cuda_graph:
+    return True
+"""
+'''
+    add_patch(tmp_path / "own", "x-graphs", edit, default="false")
+    words = (
+        "--attention-backend",
+        "free",
+        "--speculative-algorithm",
+        "EAGLE3",
+        "--patches",
+        tmp_path / "own",
+    )
+    found = keepers(fork, *words)
+    assert found == {"piecewise cuda graph": ["--disable-piecewise-cuda-graph", "patch x-graphs"]}

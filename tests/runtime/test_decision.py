@@ -40,6 +40,12 @@ def test_a_backend_that_answers_for_others_is_not_believed_where_one_of_them_say
     assert needs(wrapper) is not (sides == (OPTED_OUT, OPTED_OUT))
 
 
+def test_names_of_kernels_are_no_backends() -> None:
+    names = {"prefill_backend": "fa2", "decode_backend": "auto"}
+    assert not needs(SimpleNamespace(needs_cpu_seq_lens=False, **names))
+    assert needs(SimpleNamespace(needs_cpu_seq_lens=True, **names))
+
+
 @given(st.lists(st.sampled_from(SLOTS), max_size=9))
 def test_a_worker_of_many_layers_needs_the_mirror_if_any_layer_does(backends: list[object]) -> None:
     assert needs(*backends) is any(needs(backend) for backend in backends)

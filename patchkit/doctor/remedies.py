@@ -1,0 +1,132 @@
+"""Find the patches that free a server's mirror, by evaluating the tree's own decision with the patches applied."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.audit.runners import Audited
+from patchkit.doctor.server import outcomes
+from patchkit.patchset.select import PatchSet
+from patchkit.plan.build import make_plan
+from patchkit.plan.status import State
+from patchkit.tree import mirror
+from patchkit.tree.index import read_sources
+from patchkit.tree.tree import OverlayTree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from patchkit.doctor.options import Launch
+    from patchkit.doctor.server import Outcome
+    from patchkit.plan.status import PatchStatus
+    from patchkit.tree.index import Module
+    from patchkit.tree.tree import CheckoutTree
+
+Answers = dict[str, bool]
+Found = list[tuple[Answers, "Outcome"]]
+_OPTS_OUT = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False|def {mirror.FLAG}")
+_DECISION = re.compile(rf"\b[a-z]\w*_{mirror.FLAG}\b")
+
+
+class Remedy(NamedTuple):
+    """Patches that free a keeper, and the models for which it still keeps the mirror; none if it is freed for all."""
+
+    patches: tuple[str, ...]
+    kept: tuple[Answers, ...]
+
+
+class Patched(Audited):
+    """A tree with some files replaced; the others are not parsed again."""
+
+    def __init__(self, below: Audited, sources: dict[str, bytes]) -> None:
+        self._below = below
+        super().__init__(sources)
+
+    def module(self, file: str) -> Module | None:
+        """Return the parsed file, or None if it is missing or does not parse."""
+        if self.sources.get(file) == self._below.sources.get(file):
+            return self._below.module(file)
+        return super().module(file)
+
+
+class Trials:
+    """A launch on copies of a tree with patches that it lacks; nothing is written."""
+
+    def __init__(
+        self, tree: CheckoutTree, program: Audited, launch: Launch, statuses: Sequence[PatchStatus]
+    ) -> None:
+        self._tree = tree
+        self._program = program
+        self._launch = launch
+        self._patches = PatchSet(tuple(status.patch for status in statuses), "")
+        self._lacking = [
+            status.patch for status in statuses if status.state in (State.PENDING, State.PARTIAL)
+        ]
+        self._found: dict[tuple[str, ...], Found] = {}
+
+    def patched(self, changes: Mapping[str, bytes | None]) -> Patched:
+        """Return the tree with some of its files replaced."""
+        return Patched(self._program, read_sources(OverlayTree(self._tree, changes)))
+
+    def opting_out(self, files: Collection[str]) -> list[str]:
+        """Return the ids of the patches that let a backend opt out and change one of these files."""
+        return [
+            patch.id
+            for patch in self._lacking
+            if any(
+                _OPTS_OUT.search(code) is not None and not set(files).isdisjoint(edit.files)
+                for edit in patch.edits
+                for code in edit.kind.written
+            )
+        ]
+
+    def deciding(self) -> list[str]:
+        """Return the ids of the patches that change the decision."""
+        return [
+            patch.id
+            for patch in self._lacking
+            if any(
+                _DECISION.search(text) is not None
+                for edit in patch.edits
+                for text in (*edit.scopes, *edit.kind.written)
+            )
+        ]
+
+    def freeing(
+        self, candidates: Sequence[str], models: Sequence[Answers], keeps: Callable[[Outcome], bool]
+    ) -> list[Remedy]:
+        """Return the smallest sets of candidates with which ``keeps`` no longer holds of some of these models.
+
+        A larger set follows a smaller one only if it frees more models.
+        """
+        if not candidates:
+            return []
+        best = self._keeping(tuple(candidates), models, keeps)
+        remedies: list[Remedy] = []
+        for size in range(1, len(candidates) + 1) if best is not None else ():
+            for names in itertools.combinations(candidates, size):
+                kept = self._keeping(names, models, keeps)
+                smaller = [one for one in remedies if set(one.patches) < set(names)]
+                if kept is not None and all(len(kept) < len(one.kept) for one in smaller):
+                    remedies.append(Remedy(names, tuple(kept)))
+            if any(len(one.kept) <= len(best or ()) for one in remedies):
+                break
+        return remedies
+
+    def _keeping(
+        self, names: tuple[str, ...], models: Sequence[Answers], keeps: Callable[[Outcome], bool]
+    ) -> list[Answers] | None:
+        """Return the models that keep the mirror with some patches, None if all of them do."""
+        if names not in self._found:
+            changes = make_plan(self._tree, self._patches.select(names)).changes
+            program = self.patched({change.file: change.after for change in changes})
+            self._found[names] = outcomes(program, self._launch)
+        asked = [
+            (answers, outcome)
+            for answers, outcome in self._found[names]
+            if any(all(answers.get(fact, so) is so for fact, so in model.items()) for model in models)
+        ]
+        kept = [answers for answers, outcome in asked if keeps(outcome)]
+        return None if len(kept) == len(asked) else kept
