@@ -151,8 +151,10 @@ class _Merge:
                 0, f"{dotted} is there {times} times, and one of them was patched: take the others out"
             )
         left = {unit.key for units in self._ours.scopes.values() for unit in units}
+        fresh = self._ours.scopes.keys() - self._base.scopes.keys()
+        is_renamed = self._exact and any(other[:-1] == name[:-1] for other in fresh)
         for change in changes:
-            if any(key in left for key in self._brought(change)):
+            if is_renamed or any(key in left for key in self._brought(change)):
                 raise self._conflict(
                     0, f"{dotted}, which was patched, is gone, but not its code: give it its name back"
                 )
