@@ -101,12 +101,19 @@ def _keeps_its_place(base: bytes, ours: bytes, theirs: bytes, made: bytes) -> bo
 
 
 def _renamed_headers(one: Sequence[_Path], other: Sequence[_Path]) -> dict[_Header, _Header]:
-    """Return the headers that another version has in place of one, each the only one of its kind and name."""
+    """Return the headers that another version has in place of one: of their kind and name, or of their kind, alone."""
     had, has = ({header for path in paths for header in path[:-1]} for paths in (one, other))
-    gone, come = (Counter(header[:2] for header in headers) for headers in (had - has, has - had))
-    alone = {kind for kind in gone if gone[kind] == come[kind] == 1}
-    old = {header[:2]: header for header in had - has}
-    return {header: old[header[:2]] for header in has - had if header[:2] in alone}
+    found: dict[_Header, _Header] = {}
+    for length in (2, 1):
+        gone, come = had - has - {*found.values()}, has - had - found.keys()
+        old = {header[:length]: header for header in gone}
+        times = Counter(header[:length] for header in gone), Counter(header[:length] for header in come)
+        found |= {
+            header: old[header[:length]]
+            for header in come
+            if times[0][header[:length]] == times[1][header[:length]] == 1
+        }
+    return found
 
 
 def _placed(text: bytes) -> Iterator[_Path]:

@@ -155,8 +155,10 @@ class _Merge:
                 0, f"{dotted} exists {times} times, and one of them was patched", "remove the others"
             )
         left = {unit.key for units in self._ours.scopes.values() for unit in units}
+        fresh = self._ours.scopes.keys() - self._base.scopes.keys()
+        is_renamed = self._exact and any(other[:-1] == name[:-1] for other in fresh)
         for change in changes:
-            if any(key in left for key in self._brought(change)):
+            if is_renamed or any(key in left for key in self._brought(change)):
                 raise self._conflict(
                     0, f"{dotted}, which was patched, was renamed or moved", "give it its name back"
                 )

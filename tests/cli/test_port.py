@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from support.repositories import committing, whole
-from support.toys import everything, git, write_package
+from support.toys import everything, git, patch_text, statement, write_package
 
 from patchkit.cli import main, schemas
 from patchkit.tree.tree import open_tree
@@ -750,3 +751,46 @@ def test_an_edit_that_gets_no_markers_says_what_to_do(main_line: Path, fork: Pat
     assert "it has no conflict markers: make this edit by hand" in said
     assert (fork / "sglang" / fresh).read_bytes() == b"y = 2\n"
     assert LENT[1] in (fork / "sglang" / DESK).read_bytes()
+
+
+def test_markers_name_an_edit_as_the_ledger_does_where_another_file_comes_first(
+    main_line: Path, fork: Path
+) -> None:
+    early = "srt/aisle.py"
+    (main_line / "python" / "sglang" / early).write_bytes(b"x = 1\n")
+    commit = changed(main_line, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    before = everything(fork)
+    run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1)
+    assert b"(patchkit 77 edit-2)" in (fork / "sglang" / DESK).read_bytes()
+    finished(fork)
+    run("resolve", fork, "77", "edit-2")
+    run("revert", fork, "77")
+    assert everything(fork) == before
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(("77", "t-shut", "t-open"))))
+def test_a_port_between_patches_is_reverted_in_any_order(
+    main_line: Path, fork: Path, tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "patches"
+    for name, find, code in (
+        ("t-shut", "book.out = False", "book.out = None"),
+        ("t-open", "due = self.today + self.days", "due = self.today + self.days * 3"),
+    ):
+        at = f"{DESK}::Desk.{'take' if name == 't-shut' else 'lend'}"
+        (folder / name).mkdir(parents=True)
+        (folder / name / "patch.toml").write_text(
+            patch_text(name, statement("rewrite", "it", at, find, code))
+        )
+    run("apply", fork, "t-shut", "--patches", folder)
+    run("port", changed(main_line, LENT), "--repo", main_line, "--onto", fork)
+    run("apply", fork, "t-open", "--patches", folder)
+    signs = {"77": b"reader.due", "t-shut": b"book.out = None", "t-open": b"self.days * 3"}
+    for last, name in enumerate(order):
+        run("revert", fork, name, "--patches", folder)
+        text = (fork / "sglang" / DESK).read_bytes()
+        assert [sign in text for sign in map(signs.__getitem__, order)] == [
+            n > last for n in range(len(order))
+        ]
+    assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK]

@@ -57,7 +57,8 @@ CLASS = (
 )
 IMPORT = ("import os\n", "import os\nimport sys\n")
 WAITED = ("    due = today()\n", "    if reader:\n        wait(reader)\n    due = today()\n")
-EVERY = [DUE, TOLD, SIGNED, ASKED, NOTED, GONE, TAKEN, CLASS, IMPORT, WAITED]
+NAMED = ("def lend(", "def lend_out(")
+EVERY = [NAMED, DUE, TOLD, SIGNED, ASKED, NOTED, GONE, TAKEN, CLASS, IMPORT, WAITED]
 
 
 @pytest.mark.parametrize("second", EVERY)
