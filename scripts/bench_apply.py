@@ -1,11 +1,11 @@
-"""Measure apply and status on a real tree against the floor: parsing and printing the changed files once.
+"""Measure apply and status on a real tree, relative to parsing and printing the changed files once.
 
     python scripts/bench_apply.py TREE [--repeats N] [--json]
 
-TREE is an unpatched tree, such as ``.cache/quickstart/original``, and is copied. Every figure is of whole
-processes: the floor is one that parses and prints with libcst the files that apply changes. Floor, apply,
-status of the patched tree (the first and one that is remembered) and apply with one patch more on those files
-take turns; medians are printed, in seconds of wall clock and of CPU, and as ratios to the floor's.
+TREE is an unpatched tree, such as ``.cache/quickstart/original``, and is copied. Every figure is for whole
+processes. The baseline parses and prints with libcst the files that apply changes. Baseline, apply, status of the
+patched tree (first and cached) and apply with one more patch on those files alternate; the output has medians of
+wall clock and CPU seconds, and their ratios to the baseline.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TARGETS = {"apply": 2.0, "status": 1.0, AGAIN: 1.0}
 
 
 def one_more(folder: Path, files: Sequence[str]) -> Path:
-    """Write a patch that edits each of the files once, and return its folder."""
+    """Write a patch that edits each of the files, and return its folder."""
     edits = (EDIT.format(name=f"bench_{index}", file=file) for index, file in enumerate(files))
     folder.mkdir()
     (folder / "patch.toml").write_text("".join([ONE_MORE, *edits]))
@@ -66,11 +66,11 @@ def one_more(folder: Path, files: Sequence[str]) -> Path:
 
 
 def measure(tree: Path, repeats: int, work: Path) -> dict[str, list[tuple[float, float]]]:
-    """Return the seconds of each run by what ran."""
+    """Return the seconds of each run, by what was run."""
     plan = make_plan(open_tree(tree), tuple(load.patches()))
     files = [change.file for change in plan.changes]
     if not files:
-        raise SystemExit(f"{tree}: nothing to apply there; name an unpatched tree.")
+        raise SystemExit(f"{tree}: no patch applies; name an unpatched tree.")
     package = open_tree(tree).package
     extra = one_more(work / "one-more", files)
     patchkit = (sys.executable, "-m", "patchkit")
@@ -98,7 +98,7 @@ def measure(tree: Path, repeats: int, work: Path) -> dict[str, list[tuple[float,
 
 
 def summary(found: dict[str, list[tuple[float, float]]]) -> dict[str, dict[str, float]]:
-    """Return medians in seconds and their ratios to the floor's; one patch more is a difference to apply."""
+    """Return medians in seconds and their ratios to the baseline; one more patch as the difference to apply."""
     wall = {name: statistics.median(run[0] for run in runs) for name, runs in found.items()}
     busy = {name: statistics.median(run[1] for run in runs) for name, runs in found.items()}
     for medians in (wall, busy):
@@ -115,13 +115,13 @@ def summary(found: dict[str, list[tuple[float, float]]]) -> dict[str, dict[str, 
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(
-        description="Measure apply and status against parsing and printing once."
+        description="Measure apply and status relative to parsing and printing once."
     )
     parser.add_argument("tree", type=Path, metavar="TREE")
-    parser.add_argument("--repeats", type=int, default=7, help="How often everything runs (default: 7).")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="Answer in JSON.")
+    parser.add_argument("--repeats", type=int, default=7, help="Number of runs (default: 7).")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="Print JSON.")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         medians = summary(measure(arguments.tree, arguments.repeats, Path(work)))

@@ -1,10 +1,10 @@
-"""Measure the audit on real trees: seconds cold and cached, findings, and pyright beside it on the same tree.
+"""Measure the audit on real trees: seconds cold and cached, findings, and pyright on the same tree for comparison.
 
     python scripts/bench_audit.py TREE... [--pyright TREE] [--known FILE:LINE,...]
 
-TREE is anything that ``patchkit audit`` takes. The table on stdout has one line per tree. With ``--pyright``
-the type checker runs over the ``srt`` package of that tree too, and ``--known`` lists defects to look for in
-both outputs; pyright comes from the package index (``pip install pyright`` or ``npm install pyright``).
+TREE is any tree that ``patchkit audit`` accepts. The table on stdout has one line per tree. With ``--pyright`` the
+type checker also runs on the ``srt`` package of that tree, and ``--known`` lists defects to search in both outputs;
+install pyright with ``pip install pyright`` or ``npm install pyright``.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def pyright(tree: CheckoutTree) -> tuple[float, list[dict[str, object]]]:
     if program is None:
         raise SystemExit("pyright is not on PATH: pip install pyright, or npm install pyright, and try again")
     with tempfile.TemporaryDirectory() as folder:
-        # The package under its import name, so that its own imports resolve; no other settings count there.
+        # The package must have its import name, and no configuration above it.
         (Path(folder) / "sglang").symlink_to(tree.package)
         (Path(folder) / "pyrightconfig.json").write_text(json.dumps({"include": ["sglang/srt"]}))
         started = time.perf_counter()
@@ -77,7 +77,7 @@ def pyright(tree: CheckoutTree) -> tuple[float, list[dict[str, object]]]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         seconds = time.perf_counter() - started
     if not done.stdout.startswith("{"):
-        raise SystemExit(f"pyright did not answer: {done.stderr.strip()[:200]}")
+        raise SystemExit(f"pyright printed no JSON: {done.stderr.strip()[:200]}")
     return seconds, json.loads(done.stdout)["generalDiagnostics"]
 
 

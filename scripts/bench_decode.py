@@ -2,11 +2,11 @@
 
 usage: python scripts/bench_decode.py --tree unpatched=A --tree patched=REPOSITORY@REF [--tree ...] --out FOLDER
 
-Every tree has an engine of its own, up at the same time as the others' on the same GPU, and they take turns run
-by run, A B A B. The first tree is the reference; of trees named FIELD/NAME, such as 0.5.14/patched, the first of
-each field is that of its field. The folder gets ``results.json`` and ``table.txt``, both rewritten after every
-scenario, and each engine's log and traces. Exits 0 only if every tree gave its reference's tokens in every scenario
-and every faulty copy did not in at least one.
+Each tree has its own engine; all engines are up at the same time on the same GPU, and their runs alternate: A B A
+B. The first tree is the reference; for trees named FIELD/NAME, such as 0.5.14/patched, the first one of each field.
+FOLDER gets ``results.json`` and ``table.txt``, which are rewritten after every scenario, and each engine's log and
+traces. Exits 0 if every tree gives its reference's tokens in every scenario and every faulty copy differs in at
+least one.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from patchkit.errors import PatchkitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# What an H200's memory holds at eight layers.
+# As many as fit into an H200's memory at eight layers.
 ENGINES = 10
-# Runs of a scenario that is not timed: the second shows whether the first can be repeated.
+# Runs of a scenario that is not timed: the second shows whether the first is reproducible.
 UNTIMED_RUNS = 2
 
 
 @dataclass
 class Group:
-    """Scenarios that one set of engines can serve, one engine a tree of a field."""
+    """Scenarios that can share one set of engines, one engine per tree of a field."""
 
     field: str
     layers: int
@@ -59,12 +59,12 @@ class Group:
 
     @property
     def timed(self) -> bool:
-        """Whether nothing else may run beside it."""
+        """Whether the group must run alone."""
         return any(scenario.timed for scenario in self.scenarios)
 
     @property
     def name(self) -> str:
-        """Name of the group's folder."""
+        """The name of the group's folder."""
         return "-".join(filter(None, (self.field, f"{self.layers}-layers", self.scenarios[0].name)))
 
 
@@ -74,9 +74,9 @@ def grouped(
     fields: Sequence[str] = ("",),
     wanted: Callable[[str, Scenario], bool] = lambda field, scenario: True,
 ) -> list[Group]:
-    """Return the scenarios by field, number of layers and server; groups with something to time come first.
+    """Return the scenarios by field, number of layers and server; groups with timed scenarios first.
 
-    ``wanted`` says whether a field's trees run a scenario.
+    ``wanted`` returns whether a field's trees run a scenario.
     """
     groups: list[Group] = []
     for name, count, scenario in itertools.product(fields, layers, chosen):
@@ -92,7 +92,7 @@ def grouped(
 
 @dataclass
 class Field:
-    """The engines of one group, by tree; a tree whose engine failed stays, with what went wrong."""
+    """The engines of one group, by tree, with the error of each tree whose engine failed."""
 
     group: Group
     engines: dict[Contender, Engine]
@@ -101,7 +101,7 @@ class Field:
     awaited: bool = False
 
     def await_start(self, report: Callable[[str], None], about: dict[str, Any]) -> None:
-        """Wait until every engine answers or has failed, the first time that it is called."""
+        """Wait until every engine has started or failed; later calls do nothing."""
         if self.awaited:
             return
         self.awaited = True
@@ -118,7 +118,7 @@ class Field:
             report(f"{self.group.name}: {tree.name} up in {start.seconds:.1f} s")
 
     def measure(self, scenario: Scenario, repeats: int, profiled: bool = True) -> list[Measured]:
-        """Run one scenario in every engine, in turns, and return what each gave."""
+        """Run one scenario in every engine, alternating, and return each result."""
         measured = {tree: Measured(tree, started=tree in self.step_events) for tree in self.engines}
         marks = {tree: engine.log.stat().st_size for tree, engine in self.engines.items()}
         for _ in range(WARM_UP + repeats if scenario.timed else UNTIMED_RUNS):
@@ -149,7 +149,7 @@ class Field:
 
     @contextlib.contextmanager
     def _failing(self, tree: Contender, scenario: Scenario) -> Iterator[None]:
-        # An engine that failed before fails here again, at once; what it failed of first is what counts.
+        # An engine that failed before fails again here; its first error is reported.
         try:
             yield
         except EngineError as failure:
@@ -167,10 +167,10 @@ def compare(
     report: Callable[[str], None],
     about: dict[str, Any],
 ) -> Iterator[list[Result]]:
-    """Yield each scenario's results, one a tree, as soon as it has run in all of them.
+    """Yield each scenario's results, one per tree, once it has run in all of them.
 
-    While something is timed every other engine is idle: none starts, none serves. ``trees`` says of how many trees a
-    group starts an engine; ``engines`` are up at the same time, at most, and one group's in any case.
+    While a scenario is timed, every other engine is idle. ``trees`` is the number of trees for which a group starts
+    an engine; at most ``engines`` are up at the same time, but always those of one group.
     """
     waiting, up = deque(groups), deque[Field]()
     try:
@@ -193,7 +193,7 @@ def compare(
 
 
 def write_checkpoint(folder: Path, layers: int) -> tuple[str, str]:
-    """Have ``checkpoint.py`` write target and draft, in a process that frees the GPU again, and name them."""
+    """Write target and draft by ``checkpoint.py``, in a separate process, and return their folders."""
     script = Path(__file__).with_name("checkpoint.py")
     command: list[str | Path] = [sys.executable, script, folder, "--layers", str(layers)]
     written = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -204,7 +204,7 @@ def write_checkpoint(folder: Path, layers: int) -> tuple[str, str]:
 def known_scenario(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the names of scenarios, each of which has to be one."""
+    """Return the names of scenarios. Raise an error for an unknown one."""
     known = sorted({scenario.name for scenario in scenarios([1])})
     for value in values:
         if value.rpartition("/")[2] not in known:
@@ -216,7 +216,7 @@ def known_scenario(
 @tree_option("A tree to compare, a path or REPOSITORY@REF; the first is the reference.")
 @click.option(
     "--faults", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="JSON file of faulty copies of the trees, whose tokens must come out different.",
+    help="JSON file that describes faulty copies of the trees, whose tokens must differ.",
 )  # fmt: skip
 @site_option
 @click.option(
@@ -272,7 +272,7 @@ def main(
     run_limit: float,
 ) -> None:
     """Compare sglang trees side by side: tokens, and what a decode step costs."""
-    # A time limit ends this process with a signal; the engines must not outlive it.
+    # On SIGTERM, as from a time limit, the engines must end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     console = Console(stderr=True, width=240)
     out.mkdir(parents=True, exist_ok=True)

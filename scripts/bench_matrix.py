@@ -1,15 +1,15 @@
-"""Measure ``patchkit matrix`` over many refs of a git clone: cold, again, and what a further ref takes.
+"""Measure ``patchkit matrix`` over many refs of a git clone: cold, cached, and for further refs.
 
 usage: python scripts/bench_matrix.py GIT FIRST LAST [--refs N] [--branches N] [--jobs N] [--out FILE]
 
-The refs are made in a temporary bare clone that shares GIT's objects, and of two kinds. Neighbours are the last N
-first-parent commits of FIRST..LAST. Diverged branches start at commits all over FIRST..LAST, as a vendor's do: three of
-five have changes of their own in several files that patches look into, the others are as their base is to patches.
-What is remembered between runs is kept in a temporary folder too, one a kind, and each run has a process of its own.
+The refs are created in a temporary bare clone that shares GIT's objects, in two kinds: the last N first-parent
+commits of FIRST..LAST, and branches that diverge from commits all over FIRST..LAST, as a vendor's do: three of five
+change several files that patches edit, the others none. The cache is in a temporary folder, one per kind, and each
+run is a separate process.
 
-Further refs have a package folder that no ref has, all of whose files some ref has: a commit's with one file as another
-has it. Each is timed by itself, from its commit to its answer, by what the matrix settles it with. ``--out
-docs/benchmarks/matrix.json`` keeps the figures for docs/benchmarks.md.
+Further refs have a package folder that no other ref has, but only files that are cached: a commit's folder with one
+file of another commit. Each is timed alone, from its commit to its states. ``--out docs/benchmarks/matrix.json``
+saves the figures for docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PACKAGE = "python/sglang/"
 
 
 def git(folder: Path, *arguments: str, text: str = "", index: Path | None = None) -> str:
-    """Return what git prints."""
+    """Return git's output."""
     command = ["git", "-C", str(folder), *arguments]
     own = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
     author = {f"GIT_{who}_{what}": "bench" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -58,10 +58,12 @@ def git(folder: Path, *arguments: str, text: str = "", index: Path | None = None
 
 
 def with_refs(store: Path, first: str, last: str, count: int, folder: Path) -> tuple[Path, list[str]]:
-    """Return a bare clone whose branches ``bench/N`` are the commits, and those."""
+    """Return a bare clone whose branches ``bench/N`` are the commits, and the commits."""
     commits = git(store, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").split()
     if len(commits) < count:
-        raise SystemExit(f"{first}..{last} has {len(commits)} commits: name a longer range or fewer --refs.")
+        raise SystemExit(
+            f"{first}..{last} has {len(commits)} commits: name a longer range, or pass fewer --refs."
+        )
     clone = folder / "clone.git"
     git(folder, "clone", "--quiet", "--bare", "--shared", str(store), str(clone))
     chosen = commits[-count:]
@@ -71,12 +73,12 @@ def with_refs(store: Path, first: str, last: str, count: int, folder: Path) -> t
 
 
 def mixed(clone: Path, commits: list[str], index: Path) -> list[str]:
-    """Return commits with a package folder of their own, all of whose files are of one of two commits each."""
+    """Return commits with a new package folder, in which every file is from one of two commits."""
     made: list[str] = []
     for other, one in pairwise(commits):
         told = git(clone, "diff-tree", "-r", "--no-renames", one, other, "--", f"{PACKAGE}srt").splitlines()
         changed = [line.split() for line in told if line.split()[4] == "M"]
-        # With one file alone, the other's folder comes out.
+        # If only one file differs, the result is the other commit's folder.
         if len(changed) < 2 or len(made) == FURTHER:
             continue
         git(clone, "read-tree", one, index=index)
@@ -88,7 +90,7 @@ def mixed(clone: Path, commits: list[str], index: Path) -> list[str]:
 
 
 def further(clone: Path, commits: list[str]) -> list[float]:
-    """Return the seconds from each commit to its answer, where all that is asked of it is known."""
+    """Return the seconds from each commit to its states, with everything it needs cached."""
     patches = load.patches()
     definitions, decisions = recalled(patches)
     taken = []
@@ -96,14 +98,14 @@ def further(clone: Path, commits: list[str]) -> list[float]:
         for number, commit in enumerate(["refs/heads/bench/0000", *commits]):
             started = time.perf_counter()
             found = decisions.find(partial(answer, GitTree(repository, commit), definitions))
-            # The first has git start.
+            # The first one starts git.
             if number and found is not None:
                 taken.append(time.perf_counter() - started)
     return taken
 
 
 def diverged(clone: Path, commits: list[str], count: int) -> int:
-    """Make the branches ``fork/N``; return how many."""
+    """Create the branches ``fork/N``; return their number."""
     places = (place for patch in load.patches() for place in (*patch.edits, *patch.facts))
     files = sorted({file for place in places for file in place.files})
     stream: list[bytes] = []
@@ -128,7 +130,7 @@ def diverged(clone: Path, commits: list[str], count: int) -> int:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run took; ``peak_mb`` is the most memory that one of its processes had."""
+    """The cost of one run; ``peak_mb`` is the greatest memory use of one of its processes."""
 
     kind: str
     run: str
@@ -141,7 +143,7 @@ class Run:
 
 
 def timed(clone: Path, kind: str, name: str, pattern: str, jobs: int) -> Run:
-    """Run the matrix in a process that did nothing before, as what it and its own processes used is counted."""
+    """Run the matrix in a new process, so that its resource usage can be measured."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_timed, clone, kind, name, pattern, jobs).result()
 
@@ -157,7 +159,7 @@ def _timed(clone: Path, kind: str, name: str, pattern: str, jobs: int) -> Run:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description="Measure patchkit matrix over many refs.")
     parser.add_argument("git", type=Path, metavar="GIT")
     parser.add_argument("first", metavar="FIRST")
@@ -181,7 +183,7 @@ def main() -> None:
         last = git(clone, "show", "-s", "--format=%h %cs", commits[-1]).split()
         taken = further(clone, mixed(clone, commits, Path(work) / "index"))
     if not taken:
-        raise SystemExit("no further ref could be made of known files: take more --refs.")
+        raise SystemExit("no further ref can be made from cached files: pass more --refs.")
     told = {"refs": len(taken), "median_s": statistics.median(taken), "most_s": max(taken)}
     if options.out is not None:
         command = (

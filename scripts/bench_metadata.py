@@ -1,11 +1,11 @@
-"""Measure a graph replay's attention metadata: trees' own row of operations, and patchkit's one launch.
+"""Measure the attention metadata of a graph replay: each tree's own operations, and patchkit's single launch.
 
 usage: python scripts/bench_metadata.py --tree unpatched=A --tree upstream=B --out FOLDER
 
-Needs a GPU, torch and Triton. The real backend classes of every tree run, on objects built by hand, so that
-nothing else of sglang has to be installed; patchkit fills the buffers of the last tree's. First all elements
-that are specified are compared with every tree's, then all take turns on the same batches. The folder gets
-``results.json`` and ``table.txt``. Exits 0 only if nothing differs and a fill is one launch without a wait.
+Requires a GPU, torch and Triton. The backend classes of every tree run on hand-built objects, so that nothing else
+of sglang is needed; patchkit fills the buffers of the last tree's backend. First all specified elements are
+compared with every tree's, then all contenders alternate on the same batches. FOLDER gets ``results.json`` and
+``table.txt``. Exits 0 if nothing differs and a fill is one launch without a wait.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from metadata_bench.stand_ins import TreeModules
 
 OURS = "patchkit"
-# Where launches are counted, which depend on neither.
+# Batch and context at which launches are counted, which depend on neither.
 COUNTED = (8, 8192)
-# Batches that take turns, so that no replay finds its own slots in a cache.
+# Batches that alternate, so that no replay finds its slots in a cache.
 ROTATION = 8
 _WIDTH = 200
 
 
 @dataclass(frozen=True)
 class Case:
-    """What all contenders do at the same time."""
+    """The batch and mode that all contenders run."""
 
     mode: Mode
     swa: bool
@@ -63,7 +63,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """One contender in one case; times in microseconds a replay."""
+    """One contender in one case; times in microseconds per replay."""
 
     mode: str
     swa: bool
@@ -72,10 +72,10 @@ class Result:
     contender: str
     events: Spread | None
     host: Spread | None
-    # How many times longer than patchkit it takes, round by round, between events.
+    # The ratio to patchkit's time per round, between events.
     ratio: Spread | None
     activity: Activity | None
-    # Of patchkit alone: the device without the host, and the least that the bytes moved can take.
+    # For patchkit only: GPU time without the host, and the lower bound from the bytes moved.
     device: float | None
     floor: float | None
     differences: list[str]
@@ -150,7 +150,7 @@ class Bench:
 
 
 def table(results: list[Result], ceilings: Ceilings) -> Table:
-    """Return a line for every result."""
+    """Return one line per result."""
     columns = (
         "mode",
         "SWA",
@@ -188,7 +188,7 @@ def table(results: list[Result], ceilings: Ceilings) -> Table:
 
 
 def about(ceilings: Ceilings, settings: Settings, trees: dict[str, TreeModules]) -> dict[str, Any]:
-    """Return what it takes to repeat and to judge the run."""
+    """Return the conditions of the run."""
     gpu = torch.cuda.get_device_properties(settings.device)
     return {
         "command": shlex.join(sys.orig_argv),
@@ -213,7 +213,7 @@ def about(ceilings: Ceilings, settings: Settings, trees: dict[str, TreeModules])
 
 
 def passed(results: list[Result]) -> bool:
-    """Tell whether nothing differs and every counted fill is one launch without a wait."""
+    """Return whether nothing differs and every counted fill is one launch without a wait."""
     counted = [result.activity for result in results if result.contender == OURS and result.activity]
     single = all(act.kernels == 1 and act.copies == 0 and act.synchronisations == 0 for act in counted)
     return bool(counted) and single and not any(result.differences for result in results)

@@ -1,10 +1,10 @@
-"""Compare how fast commands start with another commit: ``--help``, and ``status`` of a tree that is remembered.
+"""Compare the start-up time of commands with another commit: ``--help``, and a cached ``status``.
 
     python scripts/bench_startup.py TREE --against COMMIT [--repeats N]
 
-The commit is checked out in a temporary folder. This checkout and that one take turns, in whole processes; each
-turn's ratio is taken by itself, so that a machine that is busy for a while slows both, and the medians of the
-ratios are printed. Exits 1 where a command takes more than 5 % more CPU than with the other commit.
+The commit is checked out in a temporary folder. Runs of this checkout and that one alternate, as whole processes;
+the ratio is computed per pair, so that other load affects both, and the medians of the ratios are printed. Exits 1
+if a command takes over 5 % more CPU time than with the other commit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST = 1.05
 def ratios(
     commands: dict[str, list[str]], other: Path, home: Path, repeats: int
 ) -> dict[str, tuple[float, float]]:
-    """Return for each command the median ratio to the other commit's, of wall clock and of CPU."""
+    """Return the median ratio to the other commit of each command, of wall clock and of CPU time."""
     python = [sys.executable, "-m", "patchkit"]
     found = {}
     for name, words in commands.items():
@@ -41,7 +41,7 @@ def ratios(
                 timed([*python, *words], own, PYTHONPATH=str(checkout), PYTHONDONTWRITEBYTECODE="")
                 for own, checkout in zip(homes, checkouts, strict=True)
             ]
-            # The first compiles, and fills the cache.
+            # The first run compiles the modules and fills the cache.
             if number:
                 rounds.append(tuple(ours / theirs for ours, theirs in zip(*runs, strict=True)))
         wall, busy = (statistics.median(column) for column in zip(*rounds, strict=True))
@@ -51,10 +51,10 @@ def ratios(
 
 @click.command(help=__doc__)
 @click.argument("tree", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--against", required=True, metavar="COMMIT", help="What to compare with.")
-@click.option("--repeats", default=21, show_default=True, help="Turns.")
+@click.option("--against", required=True, metavar="COMMIT", help="The commit to compare with.")
+@click.option("--repeats", default=21, show_default=True, help="Number of runs.")
 def main(tree: Path, against: str, repeats: int) -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     package = str(open_tree(tree).package.resolve())
     with tempfile.TemporaryDirectory(prefix="patchkit-startup-") as folder, checked_out(against) as other:
         found = ratios({"help": ["--help"], "status": ["status", package]}, other, Path(folder), repeats)

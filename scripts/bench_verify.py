@@ -1,9 +1,9 @@
-"""Measure ``verify`` of patched trees, cold: no cache of patchkit's, files that the system has in memory.
+"""Measure ``verify`` of patched trees without patchkit's cache, but with their files in the page cache.
 
     python scripts/bench_verify.py TREE... [--against COMMIT] [--repeats N]
 
-Every figure is of whole processes, which take turns, those of another commit too; the least of the turns is
-printed, in seconds of wall clock and of CPU. On one core that does nothing else both are the same.
+Every figure is for whole processes; with another commit, its runs alternate with this checkout's. The minimum of
+the runs is printed, in seconds of wall clock and CPU, which are the same on one idle core.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST = 6.0
 def measured(
     trees: tuple[Path, ...], checkouts: dict[str, Path], repeats: int
 ) -> dict[tuple[Path, str], tuple[float, float]]:
-    """Return the least seconds of each tree's verify by each checkout, of wall clock and of CPU."""
+    """Return the minimum seconds of each tree's verify by each checkout, of wall clock and CPU."""
     runs: dict[tuple[Path, str], list[tuple[float, float]]] = {}
     for turn in range(repeats + 1):
         for tree in trees:
@@ -32,7 +32,7 @@ def measured(
                 with tempfile.TemporaryDirectory(prefix="patchkit-verify-") as home:
                     command = (sys.executable, "-m", "patchkit", "verify", tree.resolve())
                     run = timed(command, Path(home), PYTHONPATH=str(checkout), PYTHONDONTWRITEBYTECODE="")
-                # The first compiles, and brings the files into memory.
+                # The first run compiles the modules and fills the page cache.
                 if turn:
                     runs.setdefault((tree, name), []).append(run)
     return {key: (min(wall for wall, _ in each), min(busy for _, busy in each)) for key, each in runs.items()}
@@ -42,10 +42,10 @@ def measured(
 @click.argument(
     "trees", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
-@click.option("--against", metavar="COMMIT", help="What to compare with.")
-@click.option("--repeats", default=5, show_default=True, help="Turns.")
+@click.option("--against", metavar="COMMIT", help="The commit to compare with.")
+@click.option("--repeats", default=5, show_default=True, help="Number of runs.")
 def main(trees: tuple[Path, ...], against: str | None, repeats: int) -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     with ExitStack() as stack:
         checkouts = {"here": REPOSITORY}
         if against is not None:

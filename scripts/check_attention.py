@@ -1,11 +1,11 @@
-"""Show on a Hopper GPU that attention gives the same bits without the copies and plans that patchkit leaves out.
+"""Check on a Hopper GPU that attention gives the same bits without the copies and plans that patchkit saves.
 
 usage: python scripts/check_attention.py --tree A [--site FOLDER] [--cases 60]
 
-Needs a GPU, torch, Triton and sglang's kernel library. The kernels that tree A imports attend to random batches: packed
-queries, keys and values and a plan for each layer on one side; on the other side rows where a projection leaves them
-and one plan for the layers of a forward, eagerly and in a graph whose lengths change between capture and replays.
-Exits 0 only if every element of every output is the same.
+Requires a GPU, torch, Triton and sglang's kernel library. The kernels that tree A imports attend to random batches:
+with packed queries, keys and values and one plan per layer, and with strided rows as a projection returns them and
+one plan for all layers of a forward, eagerly and in a graph whose lengths change between capture and replays. Exits
+0 if all outputs are bitwise identical.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LAYERS, HEAD_DIM, TOKENS = 3, 128, 65536
 
 
 class FlashAttentionBackend(SimpleNamespace):
-    """Stands for the tree's own class, which the runtime goes by."""
+    """Has the name of the tree's own class, which the runtime checks."""
 
 
 class TritonAttnBackend(SimpleNamespace):
@@ -42,13 +42,13 @@ class VerifyMode:
 
     @staticmethod
     def is_target_verify() -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
 
 @dataclass(frozen=True)
 class Case:
-    """A batch, as a verify has it; ``context`` is how many tokens a row of the page table reaches."""
+    """A batch of a verify; ``context`` is the number of tokens that a row of the page table covers."""
 
     batch: int
     tokens: int
@@ -61,7 +61,7 @@ class Case:
 
     @classmethod
     def drawn(cls, dice: random.Random) -> Case:
-        """Return a random one."""
+        """Return a random case."""
         heads, kv_heads = dice.choice([(32, 8), (16, 2), (64, 8), (8, 8), (4, 1), (40, 8)])
         return cls(
             batch=dice.choice([1, 1, 2, 3, 8, 16, 40]),
@@ -75,7 +75,7 @@ class Case:
         )
 
     def lens(self, dice: random.Random) -> list[int]:
-        """Return random lengths, short and long ones, that the case's table holds."""
+        """Return random lengths, short and long, within the case's table."""
         most = min(self.context, TOKENS // self.batch)
         return [
             dice.randint(self.tokens, dice.choice([self.tokens, 64, 600, most])) for _ in range(self.batch)
@@ -83,14 +83,14 @@ class Case:
 
 
 def projected(case: Case) -> list[torch.Tensor]:
-    """Return queries, keys and values, [tokens, heads * head_dim] each, as one projection leaves them."""
+    """Return queries, keys and values, [tokens, heads * head_dim] each, as one projection returns them."""
     widths = [n * HEAD_DIM for n in (case.heads, case.kv_heads, case.kv_heads)]
     rows = torch.randn(case.batch * case.tokens, sum(widths), device="cuda", dtype=torch.bfloat16)
     return list(rows.split(widths, dim=1))
 
 
 def same_with_one_plan(case: Case, dice: random.Random) -> bool:
-    """Tell whether FlashAttention-3 gives the same with a plan for all layers and with one for each."""
+    """Return whether FlashAttention-3 gives the same with one plan for all layers as with one per layer."""
     from sgl_kernel.flash_attn import get_scheduler_metadata
     from sglang.jit_kernel.flash_attention import flash_attn_with_kvcache
 
@@ -160,7 +160,7 @@ def same_with_one_plan(case: Case, dice: random.Random) -> bool:
 
 
 def same_in_place(case: Case, dice: random.Random) -> bool:
-    """Tell whether Triton's extend kernel gives the same for rows with gaps between them and for packed ones."""
+    """Return whether Triton's extend kernel gives the same for strided rows as for packed ones."""
     from sglang.srt.layers.attention.triton_ops.extend_attention import extend_attention_fwd
 
     def cumulated(counts: list[int]) -> torch.Tensor:
@@ -204,12 +204,14 @@ def _equal(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 @click.command()
 @click.option("--tree", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
 @click.option(
-    "--site", type=click.Path(exists=True, file_okay=False, path_type=Path), help="What the tree imports."
+    "--site",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the packages that the tree imports.",
 )
 @click.option("--cases", default=60, show_default=True)
 @click.option("--seed", default=0, show_default=True)
 def main(tree: Path, site: Path | None, cases: int, seed: int) -> None:
-    """Compare random batches and say how many differ."""
+    """Compare random batches and print how many differ."""
     sys.path[:0] = [str(folder) for folder in (tree, site) if folder is not None]
     dice = random.Random(seed)
     torch.manual_seed(seed)

@@ -1,8 +1,8 @@
-"""Run the tests with every dependency at its lower bound, then at its newest within the upper one.
+"""Run the tests with every dependency at its lower bound, then at the newest version within its upper bound.
 
-The tests are those that need neither torch nor a release of sglang. uv resolves to either end; the newest one is also
-looked up in the advisories that pip-audit knows, and has none. Needs what ``.[release]`` installs, and the package
-index. What stands behind -- goes to pytest.
+Only tests that need neither torch nor a release of sglang run. uv resolves the versions; pip-audit must know no
+advisory for the newest ones. Requires the dependencies of ``.[release]``, and the package index. Arguments after --
+are passed to pytest.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import click
 REPOSITORY = Path(__file__).parents[1]
 ENDS = {"lowest": "lowest-direct", "newest": "highest"}
 TESTED = ("cli", "codemods", "findings", "matrix", "patchset", "plan", "transaction", "tree")
-"""Rooms whose tests do without torch."""
+"""The packages whose tests need no torch."""
 RUNNERS = ("filelock", "hatchling", "hypothesis", "pip", "pydantic-sarif", "pytest", "pytest-xdist")
-"""What those tests take beside what is tested."""
+"""The further dependencies of these tests."""
 
 
 def run(*command: str | Path) -> None:
-    """Run a command in the repository; SystemExit if it fails."""
+    """Run a command in the repository. Raise SystemExit if it fails."""
     click.echo(f"+ {' '.join(map(str, command))}", err=True)
     ended = subprocess.run(list(map(str, command)), cwd=REPOSITORY, check=False)
     if ended.returncode != 0:
@@ -32,7 +32,7 @@ def run(*command: str | Path) -> None:
 
 
 def check(end: str, python: str, folder: Path, arguments: tuple[str, ...]) -> None:
-    """Install an end in an environment of its own and run the tests there."""
+    """Install the versions of one end in a new environment and run the tests there."""
     uv = (sys.executable, "-m", "uv")
     folder.mkdir()
     pinned, environment = folder / "pinned.txt", folder / "environment"
@@ -50,10 +50,10 @@ def check(end: str, python: str, folder: Path, arguments: tuple[str, ...]) -> No
 
 @click.command(help=__doc__)
 @click.option(
-    "--end", "ends", type=click.Choice([*ENDS]), multiple=True, default=[*ENDS], help="Only this one."
+    "--end", "ends", type=click.Choice([*ENDS]), multiple=True, default=[*ENDS], help="Check only this end."
 )
 @click.option(
-    "--python", "pythons", multiple=True, default=("3.10",), show_default=True, help="Version to use."
+    "--python", "pythons", multiple=True, default=("3.10",), show_default=True, help="Python version to use."
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def main(ends: tuple[str, ...], pythons: tuple[str, ...], arguments: tuple[str, ...]) -> None:

@@ -1,15 +1,16 @@
-"""Show on a GPU that a verify's tree mask is written inside its memory, whatever the batch and the lengths.
+"""Check on a GPU that a verify's tree mask is written inside its memory, whatever the batch and the lengths.
 
 usage: python scripts/check_tree_mask.py --tree unpatched=A --tree patched=B --control unpatched --out FOLDER
 
-Needs a GPU, torch and sglang's kernel library. In each tree the worker's own draft chooses the buffer of the mask and
-has the kernel write it, for Triton alone, as the side of a hybrid that verifies, and beside linear attention. Batches
-are one below the largest graph, as large and one above, and requests up to as long as their row of the pool. What the
-tree allocates meanwhile lies between guards, and guards that have changed are an overflow. Under
+Requires a GPU, torch and sglang's kernel library. In each tree the worker's own draft selects the buffer of the
+mask and runs the kernel that writes it, for Triton alone, as the side of a hybrid that verifies, and beside linear
+attention. The batches are one smaller than the largest graph, as large, and one larger, with requests up to the
+length of their row of the pool. Allocations of the tree are placed between guards; a changed guard is an overflow.
+Under
 
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --target-processes all python ... --no-guards
 
-the sanitizer watches plain allocations instead. Exits 0 only if no tree overflowed, and every control did.
+the sanitizer checks plain allocations instead. Exits 0 if no tree overflows, and every control does.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ ATTENTION = "sglang.srt.layers.attention"
 WORKER = "sglang.srt.speculative.eagle_worker_v2"
 OWNERS = ("triton", "hybrid", "linear")
 ALLOCATING = {"zeros", "ones", "full", "empty", "new_ones", "new_zeros", "new_full", "new_empty"}
-# An odd number, so that neither a mask's 0 nor its 1 looks like it.
+# Differs from a mask's 0 and 1.
 GUARD = 0xA5
-# What an allocation on a GPU is aligned to.
+# The alignment of GPU allocations.
 ALIGNMENT = 512
 
 
@@ -64,18 +65,18 @@ class Case:
 
     @property
     def row(self) -> int:
-        """Return the tokens of a request's row in the pool: beyond the context there is room for a speculation."""
+        """Return the tokens of a request's row in the pool: the context and room for a speculation."""
         return self.context + self.tokens + 4
 
     @property
     def written(self) -> int:
-        """Return the elements of the mask that the kernel writes."""
+        """Return the number of mask elements that the kernel writes."""
         return self.count * self.tokens * (self.length + self.tokens)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case; ``overflow`` is None where it did not run, and ``error`` says why."""
+    """The outcome of a case; ``overflow`` is None if it did not run, for the reason ``error``."""
 
     tree: str
     case: Case
@@ -97,7 +98,7 @@ def drawn_up(graph: int, context: int, tokens: int) -> list[Case]:
 
 
 class Guards(TorchFunctionMode):
-    """Puts what is allocated between guards."""
+    """Places allocations between guards."""
 
     def __init__(self, room: int) -> None:
         super().__init__()
@@ -107,7 +108,7 @@ class Guards(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call a function of torch; what it allocates moves between guards."""
+        """Call a function of torch, and move its new tensors between guards."""
         made = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") not in ALLOCATING or not made.numel():
             return made
@@ -118,12 +119,12 @@ class Guards(TorchFunctionMode):
         return inside.copy_(made)
 
     def broken(self) -> bool:
-        """Tell whether something was written where nothing is."""
+        """Return whether a guard has changed."""
         return any(bool((edge != GUARD).any()) for edge in self._edges)
 
 
 def target(case: Case, device: str) -> Any:
-    """Return a target's backend of the tree's classes, with the state of its graphs, as far as a mask needs it."""
+    """Return a target's backend from the tree's classes, with the graph state that a mask needs."""
     triton = importlib.import_module(f"{ATTENTION}.triton_backend").TritonAttnBackend
     leaf = object.__new__(triton)
     vars(leaf).update(
@@ -163,16 +164,16 @@ def target(case: Case, device: str) -> Any:
 
 
 def chain(count: int, tokens: int, device: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return parents, chosen tokens and their ids for a draft of which each token follows the one before it.
+    """Return parents, selected tokens and their ids of a draft in which each token follows the previous one.
 
-    The kernel follows parents up to the first token: on one that were its own parent it would never end.
+    The kernel follows parents to the first token; a token that is its own parent would be an endless loop.
     """
     chosen = torch.arange(tokens - 1, device=device).repeat(count, 1)
     return chosen - 1, chosen, torch.zeros_like(chosen)
 
 
 def drafted(case: Case, device: str) -> torch.Tensor:
-    """Return the mask that the worker's draft leaves for a verify."""
+    """Return the mask that the worker's draft writes for a verify."""
     worker = importlib.import_module(WORKER)
     tree_masks = importlib.import_module("sglang.srt.speculative.eagle_utils").TreeMaskMode
     modes = importlib.import_module("sglang.srt.model_executor.forward_batch_info").ForwardMode
@@ -188,7 +189,7 @@ def drafted(case: Case, device: str) -> torch.Tensor:
         seq_lens=whole(count) + case.length,
         seq_lens_cpu=torch.full((count,), case.length) if case.known else None,
         seq_lens_sum=count * case.length if case.known else None,
-        # Its last tokens go by another name in the oldest trees.
+        # The last tokens have another name in the oldest trees.
         spec_info=SimpleNamespace(
             bonus_tokens=whole(count), verified_id=whole(count), prepare_for_v2_draft=lambda *_: prepared
         ),
@@ -211,8 +212,8 @@ def drafted(case: Case, device: str) -> torch.Tensor:
 
 
 def checked(tree: str, case: Case, device: str, guarded: bool) -> Outcome:
-    """Return what became of a case in the tree that this process imports."""
-    # What a batch above the largest graph writes past its mask.
+    """Return the outcome of a case in the imported tree."""
+    # Room for what a batch above the largest graph writes past its mask.
     guards = Guards(2 * case.tokens * (case.row + case.tokens) * (case.count + 1 - case.graph + 1))
     try:
         if guarded:
@@ -224,20 +225,20 @@ def checked(tree: str, case: Case, device: str, guarded: bool) -> Outcome:
             torch.cuda.synchronize()
         return Outcome(tree, case, elements, guards.broken() if guarded else None)
     except Exception as error:
-        # Of a release that cannot do without the mirror, and whatever else one case has: the others go on.
+        # Such as a release that needs the mirror; the other cases continue.
         return Outcome(tree, case, error=f"{type(error).__name__}: {error}")
 
 
 def use(folders: list[str]) -> None:
     """Import sglang from the first of ``folders``."""
     sys.path[:0] = folders
-    # An optional kernel library that lacks one of its own packages fails the first import, and no other.
+    # An optional kernel library with a missing dependency fails only on the first import.
     with contextlib.suppress(ImportError):
         importlib.import_module(WORKER)
 
 
 def table(outcomes: list[Outcome], controls: tuple[str, ...]) -> Table:
-    """Return the outcomes, one line for each tree, owner and number of requests."""
+    """Return the outcomes, one line per tree, owner and number of requests."""
     made = Table("tree", "mask of", "requests", "largest graph", "cases", "overflows", "errors")
     lines = dict.fromkeys((each.tree, each.case.owner, each.case.count, each.case.graph) for each in outcomes)
     for tree, owner, count, graph in lines:
@@ -255,7 +256,7 @@ def table(outcomes: list[Outcome], controls: tuple[str, ...]) -> Table:
 
 
 def passed(outcomes: list[Outcome], controls: tuple[str, ...]) -> bool:
-    """Tell whether no tree overflowed or failed, and each control did overflow."""
+    """Return whether no tree overflowed or failed, and each control overflowed."""
     overflowed = {outcome.tree for outcome in outcomes if outcome.overflow}
     sound = all(
         not outcome.overflow and outcome.error is None for outcome in outcomes if outcome.tree not in controls
@@ -270,7 +271,7 @@ def passed(outcomes: list[Outcome], controls: tuple[str, ...]) -> bool:
     "controls",
     multiple=True,
     metavar="NAME",
-    help="A tree that has to overflow: of the release.",
+    help="A tree that must overflow, such as the unpatched release.",
 )
 @site_option
 @click.option(
@@ -280,7 +281,7 @@ def passed(outcomes: list[Outcome], controls: tuple[str, ...]) -> bool:
 @click.option("--context", type=click.IntRange(min=64), default=8192, show_default=True)
 @click.option("--tokens", type=click.IntRange(min=2), default=4, show_default=True, help="Draft tokens.")
 @click.option(
-    "--guards/--no-guards", default=True, show_default=True, help="Whether allocations have guards."
+    "--guards/--no-guards", default=True, show_default=True, help="Place allocations between guards."
 )
 def main(
     *,
@@ -293,21 +294,21 @@ def main(
     tokens: int,
     guards: bool,
 ) -> None:
-    """Have each tree write its masks and say where one was written past its end."""
+    """Write each tree's masks and print where one was written past its end."""
     for name in controls:
         if name not in places:
-            raise UsageError(f"--control {name} is no tree: add --tree {name}=PLACE.")
+            raise UsageError(f"--control {name} is not a tree: add --tree {name}=PLACE.")
     if controls and not guards:
-        raise UsageError("--no-guards sees no overflow of a --control: leave one of them out.")
+        raise UsageError("--no-guards cannot detect the overflow of a --control: leave one of them out.")
     out.mkdir(parents=True, exist_ok=True)
     trees = [contender(name, located(place, out / "trees" / name)) for name, place in places.items()]
     if not torch.cuda.is_available():
-        raise UsageError("torch finds no GPU here: run this where there is one.")
+        raise UsageError("torch finds no GPU: run this on a machine with one.")
     outcomes: list[Outcome] = []
     console = Console(stderr=True)
     for tree in trees:
         folders = [str(folder) for folder in (tree.folder, site) if folder is not None]
-        # A process each: one cannot import two trees, and an access that the GPU refuses ends it.
+        # One process per tree: a process cannot import two, and an illegal access ends it.
         with ProcessPoolExecutor(
             1, multiprocessing.get_context("spawn"), initializer=use, initargs=(folders,)
         ) as process:

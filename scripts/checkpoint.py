@@ -1,15 +1,15 @@
 """Write an EAGLE3 checkpoint on which a wrong sequence length or a stale KV entry changes the tokens.
 
-A Llama target whose every next token depends on the whole context, and a one-layer EAGLE3 draft that guesses
-it right often enough to accept more than 1.5 tokens a decode step. How that comes about without training:
+A Llama target whose next token always depends on the whole context, and a one-layer EAGLE3 draft that predicts it
+well enough to accept more than 1.5 tokens per decode step, without training:
 
-* the embedding lives in the first ``kv_heads * head_dim`` columns of the hidden state, is carried to the
-  output head by the residual stream, and the layers add a context-dependent part of about `CONTEXT` times its
-  size. The largest logit is then often, but not always, the one that the last token alone would give;
-* the draft has the same embedding and head, and its attention is a copy machine: query and key are the same
-  selection of the embedding's columns, so that each token attends to itself, and value and output projections
-  hand those columns on. It guesses what the last token alone would give. The value projection also takes the
-  previous hidden state's columns away, so that the second and third draft step see one token and not a sum.
+* The embedding is in the first ``kv_heads * head_dim`` columns of the hidden state and reaches the output head through
+  the residual stream; the layers add a context-dependent part of about `CONTEXT` times its size. The largest logit is
+  then often, but not always, the one that the last token alone would give.
+* The draft has the same embedding and head, and its attention copies: query and key are the same selection of the
+  embedding's columns, so that each token attends to itself, and value and output projections copy those columns. It
+  predicts what the last token alone would give. The value projection also subtracts the previous hidden state,
+  so that the second and third draft step see one token and not a sum.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-# Root mean square of what the layers add, over that of the embedding; 0.3 gives an agreement of about one
-# half.
+# Root mean square of the layers' part relative to the embedding's; with 0.3, draft and target agree on about one half.
 CONTEXT = 0.26
-# Standard deviation of the attention scores: peaked on a few tokens, so that one wrong KV entry shows.
+# Standard deviation of the attention scores: large enough for one wrong KV entry to change the result.
 SCORE = 3.0
-# The same for what the draft adds to its guess: it need not know the context, but must not be blind to it.
+# The same for the draft's own part: it must depend on the context a little.
 DRAFT_CONTEXT = 0.05
 # Tokens that are never generated: the first ones, the end token among them.
 SPECIAL = 3
@@ -87,7 +86,7 @@ def _vocabulary(shape: Shape, weights: Weights) -> tuple[Tensor, Tensor]:
     scale = math.sqrt(shape.hidden / shape.carried)
     embedding[:, : shape.carried] = weights.normal("embedding", shape.vocabulary, shape.carried, scale)
     head = weights.normal("head", shape.vocabulary, shape.hidden, 1 / math.sqrt(shape.hidden))
-    # A logit of zero is never the largest: no request ends because it came upon the end token.
+    # A logit of zero is never the largest, so no request ends at the end token by chance.
     head[:SPECIAL] = 0
     return embedding, head
 
@@ -229,7 +228,7 @@ def _write(folder: Path, config: dict[str, Any], shards: Iterator[Shard]) -> Non
             writing.result()
     index = {"metadata": {"total_size": total}, "weight_map": places}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1))
-    # Last, because its presence says that the folder is whole.
+    # Written last: its presence shows that the folder is complete.
     (folder / "config.json").write_text(json.dumps(config, indent=1))
 
 

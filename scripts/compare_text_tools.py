@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measures patchkit against tools that know text, where each has to bring the same change to the same drifted trees.
+"""Compare patchkit with text tools that apply the same change to the same drifted trees.
 
 usage: python scripts/compare_text_tools.py [--repo CLONE --commits N] [-o FILE]
 
-The change is what patchkit makes of one release, as a diff a file. The trees are other releases, and the same release
-as forks change it: lines put into functions, locals renamed, methods moved about, another formatter. With --repo
-they are also commits of a clone of sglang's repository. A file counts as brought cleanly if a tool reports no
-conflict, as correct if it then is, but for comments, layout and the order of imports, what patchkit plans for that
-tree, and as wrong if it is clean and not that. What patchkit plans is itself held against the tree: each
-patch has to be applied there, and the file has to compile. Prints the figures in JSON; needs what the tests need.
+The change is patchkit's result on one release, as one diff per file. The trees are other releases, and the same
+release with typical changes of forks: lines inserted into functions, renamed locals, moved methods, another
+formatter. With --repo they are also commits of a clone of sglang's repository. A file is clean if the tool reports
+no conflict; a clean file is correct if it equals patchkit's plan for that tree, apart from comments, layout and the
+order of imports, and wrong otherwise. The plan itself is checked: each patch must be applied in it, and the file
+must compile. Prints the figures as JSON; requires what the tests require.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 BASE = "0.5.12.post1"
 RELEASES = ("0.5.11", "0.5.12")
 SIBLING = "0.5.12"
-"""Has the same drift as the base in trees of its own, as the branches of one fork have."""
+"""A form of drift that several trees share, like the branches of one fork."""
 SETTINGS = (
     "user.name=A Person",
     "user.email=person@example.com",
@@ -61,7 +61,7 @@ GIT = ("git", *(word for setting in SETTINGS for word in ("-c", setting)))
 
 @dataclass
 class Tally:
-    """What a tool came to: files brought cleanly, correct and wrong ones of those, and the files left to a person."""
+    """The results of a tool: clean files, the correct and wrong ones of them, and the files with conflicts."""
 
     clean: int = 0
     correct: int = 0
@@ -73,7 +73,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Case:
-    """A drifted tree: its files, those that the change is about, and what patchkit plans for each."""
+    """A drifted tree: its files, the changed ones, and patchkit's plan for each."""
 
     name: str
     kind: str
@@ -84,20 +84,20 @@ class Case:
 
 
 def git(folder: Path, *arguments: str, code: bool = True) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a folder with settings of its own; with ``code`` it has to end well."""
+    """Run git in a folder with fixed settings; with ``code``, it must exit with this code."""
     return subprocess.run((*GIT, "-C", str(folder), *arguments), capture_output=True, check=code)
 
 
 def cpu_seconds() -> float:
-    """Return what this process and those that it waited for have used of the processor."""
+    """Return the CPU seconds of this process and its ended children."""
     return sum(os.times()[:4])
 
 
-# ---- drift that leaves the rest of a file as it is ----------------------------------------------------------------
+# ---- drift --------------------------------------------------------------------------------------------------------
 
 
 def with_lines(code: bytes) -> bytes:
-    """Put a line at the start of every function, as a fork that logs or counts does."""
+    """Insert a line at the start of every function, as a fork that logs or counts does."""
     lines = code.splitlines(keepends=True)
     at = []
     for function in drift.functions(ast.parse(code)):
@@ -111,7 +111,7 @@ def with_lines(code: bytes) -> bytes:
 
 
 def with_locals_renamed(code: bytes) -> bytes:
-    """Rename what functions without others inside them assign, where no f-string has it."""
+    """Rename the locals of functions without nested functions, except those in f-strings."""
     module = ast.parse(code)
     lines = code.splitlines(keepends=True)
     places: set[tuple[int, int, str]] = set()
@@ -138,12 +138,12 @@ def with_locals_renamed(code: bytes) -> bytes:
 
 
 def with_other_format(code: bytes) -> bytes:
-    """Write the file as a formatter with longer lines and other quotes does."""
+    """Format the file with longer lines and other quotes."""
     return drift.formatted(code, 119, "single")
 
 
 def with_methods_moved(code: bytes) -> bytes:
-    """Move the last method of every class in front of its others."""
+    """Move the last method of every class to the front of its methods."""
     module = ast.parse(code)
     lines = code.splitlines(keepends=True)
     moves = []
@@ -171,11 +171,11 @@ FORMS: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
-# ---- what is the same ---------------------------------------------------------------------------------------------
+# ---- equality -----------------------------------------------------------------------------------------------------
 
 
 def meaning(code: bytes) -> tuple[Counter[str], str] | None:
-    """Return a file but for comments, layout and the order of imports; None if it is no Python."""
+    """Return a file without comments, layout and the order of imports; None if it is not Python."""
     try:
         module = ast.parse(code)
     except (SyntaxError, ValueError):
@@ -188,7 +188,7 @@ def meaning(code: bytes) -> tuple[Counter[str], str] | None:
 
 
 def case(name: str, kind: str, tree: Tree, patches: Sequence[Patch], files: Sequence[str]) -> Case:
-    """Plan the patches for a tree, which finds each edit again, and keep the files that the change is about."""
+    """Plan the patches for a tree, check the plan, and keep the changed files."""
     started = cpu_seconds()
     plan = make_plan(tree, patches)
     seconds = cpu_seconds() - started
@@ -223,7 +223,7 @@ def cases(root: Path, patches: Sequence[Patch], files: Sequence[str]) -> Iterato
 
 
 def commits(clone: Path, count: int, patches: Sequence[Patch], files: Sequence[str]) -> Iterator[Case]:
-    """Yield commits of a clone, spread evenly between the releases that lack the change and the one that has it."""
+    """Yield commits of a clone, evenly spread between the releases that lack the change and the one that has it."""
     listed = (
         git(
             clone,
@@ -246,7 +246,7 @@ def commits(clone: Path, count: int, patches: Sequence[Patch], files: Sequence[s
 
 
 class Bench:
-    """A repository with the base, the base with the change, and one drifted tree after the other."""
+    """A repository with the base, the changed base, and one drifted tree after the other."""
 
     def __init__(self, folder: Path, base: Mapping[str, bytes], changed: Mapping[str, bytes]) -> None:
         self.folder = folder
@@ -271,12 +271,12 @@ class Bench:
             path.write_bytes(text)
 
     def commit(self, why: str) -> None:
-        """Commit the work tree as it is."""
+        """Commit the work tree."""
         git(self.folder, "add", "-A")
         git(self.folder, "commit", "-q", "--allow-empty", "-m", why)
 
     def stand_on(self, case: Case) -> None:
-        """Check out the base and make it the drifted tree, in one commit."""
+        """Check out the base and replace it by the drifted tree, in one commit."""
         git(self.folder, "checkout", "-q", "-f", "-B", "fork", "base")
         git(self.folder, "clean", "-fdq")
         for file in git(self.folder, "ls-files").stdout.decode().split():
@@ -285,7 +285,7 @@ class Bench:
         self.commit("A fork")
 
     def texts(self) -> dict[str, bytes]:
-        """Return the files that the change is about, as they stand."""
+        """Return the changed files' current content."""
         return {file: path.read_bytes() for file in self.diffs if (path := self.folder / file).is_file()}
 
     def reset(self) -> None:
@@ -297,9 +297,9 @@ class Bench:
 def each_file(
     bench: Bench, *command: str, given: Mapping[str, bytes] | None = None
 ) -> dict[str, bytes | None]:
-    """Give each file's diff, or what else is ``given``, to a command; None where that does not end well.
+    """Pass each file's diff, or ``given``, to a command; return None for a file on which the command fails.
 
-    ``FILE`` in the command stands for the file's name.
+    ``FILE`` in the command is replaced by the file's name.
     """
     found: dict[str, bytes | None] = {}
     for file, text in (given or bench.diffs).items():
@@ -311,7 +311,7 @@ def each_file(
 
 
 def git_apply(bench: Bench) -> dict[str, bytes | None]:
-    """Apply each diff where its lines are."""
+    """Apply each diff exactly."""
     return each_file(bench, "git", "apply", "-")
 
 
@@ -321,12 +321,12 @@ def git_apply_3(bench: Bench) -> dict[str, bytes | None]:
 
 
 def patch(bench: Bench) -> dict[str, bytes | None]:
-    """Apply each diff, also where lines around it differ."""
+    """Apply each diff with fuzz."""
     return each_file(bench, "patch", "-p1", "-F3", "--batch", "--no-backup-if-mismatch", "-r", "-")
 
 
 def git_am_3(bench: Bench) -> dict[str, bytes | None]:
-    """Apply a mail a file, or merge with the file that it was made from."""
+    """Apply one mail per file, or merge with the file that it was made from."""
     found: dict[str, bytes | None] = {}
     for file, mail in bench.mails.items():
         found |= each_file(bench, *GIT, "am", "-q", "-3", given={file: mail})
@@ -336,12 +336,12 @@ def git_am_3(bench: Bench) -> dict[str, bytes | None]:
 
 
 def wiggle(bench: Bench) -> dict[str, bytes | None]:
-    """Apply each diff, word by word where a line does not fit."""
+    """Apply each diff, word by word where a line does not match."""
     return each_file(bench, "wiggle", "--merge", "--replace", "FILE", "-")
 
 
 def cherry_pick(bench: Bench) -> dict[str, bytes | None]:
-    """Pick the change; git remembers how conflicts were resolved before."""
+    """Cherry-pick the change, with rerere."""
     git(bench.folder, "cherry-pick", "change", code=False)
     stuck = git(bench.folder, "diff", "--name-only", "--diff-filter=U").stdout.decode().split()
     found = bench.texts()
@@ -349,7 +349,7 @@ def cherry_pick(bench: Bench) -> dict[str, bytes | None]:
 
 
 def with_rerere(bench: Bench) -> dict[str, bytes | None]:
-    """Pick the change, and take what git remembers of the trees before."""
+    """Cherry-pick the change, with rerere's resolutions from the trees before."""
     found = cherry_pick(bench)
     left = git(bench.folder, "rerere", "remaining").stdout.decode().split()
     return {
@@ -359,7 +359,7 @@ def with_rerere(bench: Bench) -> dict[str, bytes | None]:
 
 
 def end_pick(bench: Bench, case: Case | None) -> None:
-    """End a pick; with a case its conflicts are resolved as patchkit plans it, which git remembers."""
+    """End a cherry-pick; with a case, resolve its conflicts by patchkit's plan, which rerere records."""
     if case is not None:
         bench.write({file: text for file, text in case.planned.items() if file in bench.diffs})
         git(bench.folder, "add", "-A")
@@ -376,11 +376,11 @@ TOOLS: Mapping[str, Callable[[Bench], dict[str, bytes | None]]] = {
     "patch -F3": patch,
     "wiggle": wiggle,
 }
-"""By the command that each begins with, which this machine may lack."""
+"""The tools by their command, which may not be installed."""
 
 
 def count(tally: Tally, case: Case, found: Mapping[str, bytes | None]) -> None:
-    """Hold what a tool brought against what patchkit plans for the tree."""
+    """Compare a tool's result with patchkit's plan."""
     for file, wanted in case.planned.items():
         text = found.get(file)
         if text is None:
@@ -397,7 +397,7 @@ def count(tally: Tally, case: Case, found: Mapping[str, bytes | None]) -> None:
 def measured(
     found: Sequence[Case], base: Mapping[str, bytes], changed: Mapping[str, bytes], root: Path
 ) -> dict[str, object]:
-    """Return what each tool came to over all trees."""
+    """Return the results of each tool over all trees."""
     there = [name for name in TOOLS if shutil.which(name.split()[0])]
     names = [*there, "git cherry-pick", "git rerere", "patchkit"]
     tallies = {name: Tally() for name in names}
@@ -416,7 +416,7 @@ def measured(
             if name in TOOLS:
                 bench.reset()
             else:
-                # What one tree's conflicts became is remembered for the next ones alone.
+                # Resolutions of a tree's conflicts are only available to later trees.
                 end_pick(bench, case if name == "git rerere" else None)
         shutil.rmtree(folder)
     own = tallies["patchkit"]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Stops every act that writes a tree at every system call that changes something, and looks at what is left.
+"""Interrupt every operation that writes a tree at every system call that changes something, and check the result.
 
-A call fails (EIO, ENOSPC, EROFS), is interrupted from the keyboard, is the last one of its process, or, where it
-writes, is the last one and writes half. ``recover`` follows where a write is pending, and is stopped itself in
-each of these ways too. Then the bytes, modes and times of the whole tree have to be the old ones or the new ones,
-what is recorded has to agree, and ``revert`` has to lead back. Prints the counts that stand in docs/reliability.md.
+A call fails (EIO, ENOSPC, EROFS), raises KeyboardInterrupt, or the process is killed before it or, for a write,
+half way through. ``recover`` follows if a write is pending, and is interrupted in the same ways. Then bytes, modes
+and times of the whole tree must be the old ones or the new ones, the ledger must agree, and ``revert`` must restore
+the original. Prints the counts of docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -100,17 +100,17 @@ MODES = ("kill", "torn", *ERRORS, "interrupt")
 
 
 def apply_second(tree: CheckoutTree) -> None:
-    """Apply the patch that comes later, and take a file away."""
+    """Apply the later patch, which also deletes a file."""
     Transaction(tree, "toys").commit(taking(make_plan(tree, (SECOND,)), ABRUPT))
 
 
 def take_back(tree: CheckoutTree, *patches: Patch) -> None:
-    """Revert toy patches, all without a name."""
+    """Revert toy patches, by default all."""
     revert(tree, frozenset(patch.id for patch in patches) or None, at_hand(tree, ALL))
 
 
 def untouched(tree: CheckoutTree) -> None:
-    """Leave a tree as the release has it."""
+    """Leave the tree unpatched."""
 
 
 def patched(tree: CheckoutTree) -> None:
@@ -119,7 +119,7 @@ def patched(tree: CheckoutTree) -> None:
 
 
 def edited(tree: CheckoutTree) -> None:
-    """Apply the first patches, and let a person edit one of the files."""
+    """Apply the first patches, then edit one of the files as a person would."""
     patched(tree)
     edit(tree, MIRROR, b"class Mirror:", b"# mine\nclass Mirror:")
 
@@ -131,14 +131,14 @@ def twice(tree: CheckoutTree) -> None:
 
 
 def one_runtime_of_few_files() -> None:
-    """Let the copy of the runtime be a part of it: a call less in each file stops no other way."""
+    """Reduce the vendored runtime to a few files, since its files all take the same calls."""
     needed = ("_patchkit/__init__.py", "runtime/__init__.py", "runtime/api_1.py")
     files = {name: text for name, text in vendor.runtime_files().items() if name.endswith(needed)}
     vendor.runtime_files = lambda: files  # type: ignore[assignment]
 
 
 def committed(tree: CheckoutTree) -> None:
-    """Commit a tree as the release has it."""
+    """Commit the unpatched tree."""
     git(tree.root, "init", "-q")
     git(tree.root, "config", "user.name", "A Person")
     git(tree.root, "config", "user.email", "person@example.com")
@@ -147,13 +147,13 @@ def committed(tree: CheckoutTree) -> None:
 
 
 def committed_later(tree: CheckoutTree) -> None:
-    """Commit the second of two patches at one place, which the first will move."""
+    """Commit the second of two patches at one place; the first will move it."""
     committed(tree)
     api.commit(tree, NEIGHBOURS, ("two",))
 
 
 def on_two_branches(tree: CheckoutTree) -> None:
-    """Patch an old release and a new one, each on its branch, and be on that of the old one."""
+    """Patch an old release and a new one on two branches, and check out the old one."""
     committed(tree)
     git(tree.root, "switch", "-qc", "release")
     edit(tree, MIRROR, b"    copies = 0", b"    pages = 64\n    copies = 0")
@@ -164,12 +164,12 @@ def on_two_branches(tree: CheckoutTree) -> None:
 
 
 def marked(tree: CheckoutTree) -> None:
-    """Leave a person the conflict of an edit."""
+    """Apply with conflict markers."""
     api.apply(tree, HALF, markers=True)
 
 
 def finished(tree: CheckoutTree) -> None:
-    """Leave a conflict, and let a person finish it."""
+    """Apply with conflict markers, and resolve the conflict."""
     marked(tree)
     path = tree.package / MIRROR
     head, _, rest = path.read_bytes().partition(b"<<<<<<<")
@@ -178,19 +178,19 @@ def finished(tree: CheckoutTree) -> None:
 
 
 def resolve(tree: CheckoutTree) -> None:
-    """Record what a person finished."""
+    """Record the resolution."""
     api.resolve(tree, HALF, "copy", "copy")
 
 
 def resolve_and_take_back(tree: CheckoutTree) -> None:
-    """Record what a person finished, again where that is done, and revert it."""
+    """Record the resolution, if that was not done yet, and revert it."""
     resolve(tree)
     api.revert(tree, HALF)
 
 
 @dataclass(frozen=True)
 class Act:
-    """Something that writes a tree, what was done to the tree before, and what takes all of it back."""
+    """An operation that writes a tree, its preparation, and its reversal."""
 
     name: str
     prepare: Callable[[CheckoutTree], object]
@@ -232,7 +232,7 @@ ACTS = (
 
 @dataclass
 class Tally:
-    """How many faults were injected by act and mode, and what was found wrong."""
+    """The number of faults by operation and mode, and the errors found."""
 
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -243,7 +243,7 @@ State = dict[str, tuple[int, int, bytes]]
 
 
 def state(tree: CheckoutTree, *, times: bool) -> State:
-    """Return mode, time and bytes of everything in the package but the ledger's folder; folders have no time."""
+    """Return mode, time and bytes of everything in the package except the ledger's folder; for folders without time."""
     found = {}
     for path in sorted(tree.package.rglob("*")):
         name = path.relative_to(tree.package)
@@ -258,25 +258,25 @@ Known = tuple[tuple[str, ...], frozenset[tuple[str, str]]]
 
 
 def known(tree: CheckoutTree) -> Known:
-    """Return the patches that the ledger records, and the edits that it has a person's name on."""
+    """Return the recorded patches, and the edits recorded as made by a person."""
     return recorded(tree), by_hand(tree)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A tree before an act and after it, and what its ledger records then."""
+    """A tree before and after an operation, and its ledger's records then."""
 
     old: tuple[State, Known]
     new: tuple[State, Known]
 
 
 class Matrix:
-    """The grid of acts, modes and system calls, each in a tree of its own that lies where the one before it lay."""
+    """The operations, modes and system calls, each run in a copy at the same path."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._world = folder / "world"
-        # A process that commits elsewhere meanwhile would hold, and sweep, what was left in a folder of all.
+        # A shared temporary folder would be swept by other processes that commit at the same time.
         tempfile.tempdir = str(self._world)
         self._led_back: set[object] = set()
         self._new: set[object] = set()
@@ -293,13 +293,13 @@ class Matrix:
         return self._be(prepared)
 
     def _be(self, world: Path) -> CheckoutTree:
-        """Let the world be a copy of another."""
+        """Replace the world by a copy of another one."""
         shutil.rmtree(self._world, ignore_errors=True)
         shutil.copytree(world, self._world, symlinks=True)
         return open_tree(self._world / "tree" / "sglang")
 
     def expected(self, act: Act) -> Expected:
-        """Return what an act that nothing stops makes of its tree; it leads back from there."""
+        """Return the result of an uninterrupted operation; its reversal must restore the original."""
         tree = self._tree(act)
         old = state(tree, times=False), known(tree)
         act.do(tree)
@@ -309,9 +309,9 @@ class Matrix:
         return Expected(old, new)
 
     def run(self, act: Act, every: int, doubled: int) -> None:
-        """Stop an act at each ``every``-th call in each mode, and its recovery at each ``doubled``-th one.
+        """Interrupt an operation at each ``every``-th call in each mode, and its recovery at each ``doubled``-th call.
 
-        The act is done once: at each call and for each mode a process of its own goes on from there, in a copy.
+        The operation runs once: at each call, a forked process continues in a copy for each mode.
         """
         expected = self.expected(act)
         tree = self._tree(act)
@@ -322,7 +322,7 @@ class Matrix:
                 return
             self._told = True
             for mode in MODES:
-                # What writes nothing cannot write half: that is no other stop than being killed.
+                # Half a write of nothing is the same as being killed.
                 if mode != "torn" or name == "write":
                     self.tally.faults[act.name, mode] += 1
                     where = f"{act.name}, {mode} at {number}"
@@ -346,9 +346,9 @@ class Matrix:
             self._run_doubled(act, expected, doubled)
 
     def _branch(self, where: str, mode: str, arguments: tuple[Any, ...], look: Callable[[], None]) -> None:
-        """Let a process go on from a call that is stopped, in a copy of the world, and look at what it leaves."""
+        """Fork a process that continues from an interrupted call in a copy of the world, and check its result."""
         held = self._folder / "held"
-        # What is open here, and locked, stays so under the other name.
+        # Open and locked files stay so in the renamed folder.
         self._world.rename(held)
         subprocess.run(("cp", "-a", held, self._world), check=True)
         read, write = os.pipe()
@@ -358,7 +358,7 @@ class Matrix:
             self._end = partial(self._report, write, look)
             if mode == "kill":
                 self._end()
-            # A process that is killed holds no lock while somebody looks.
+            # A killed process no longer holds its lock.
             follow(held, self._world, locked=mode != "torn")
             if mode == "torn":
                 content = bytes(arguments[1])
@@ -382,7 +382,7 @@ class Matrix:
         held.rename(self._world)
 
     def _report(self, write: int, look: Callable[[], None]) -> NoReturn:
-        """Look, and end the process with what was found."""
+        """Check the result, and exit with it."""
         try:
             look()
             with os.fdopen(write, "wb") as stream:
@@ -391,7 +391,7 @@ class Matrix:
             os._exit(0)
 
     def _leads_back(self, act: Act, tree: CheckoutTree) -> bool:
-        """Tell whether ``revert`` leads back from a tree as it stands; what is known to do so does it again."""
+        """Return whether ``revert`` restores the original from a tree; results are cached by state."""
         stands = act.name, heads(tree), frozenset(everything(tree.package).items())
         if stands not in self._led_back:
             act.back(tree)
@@ -402,7 +402,7 @@ class Matrix:
         return True
 
     def _run_doubled(self, act: Act, expected: Expected, every: int) -> None:
-        """Stop an act where the last call is cut short, or is whole, and then its recovery in each mode."""
+        """Interrupt an operation at a call, then its recovery in each mode."""
         left = self._folder / "left"
         for torn in (False, True):
             modes = [mode for mode in MODES if (mode == "torn") == torn]
@@ -448,10 +448,10 @@ class Matrix:
 
 
 def follow(held: Path, world: Path, *, locked: bool) -> None:
-    """Let each descriptor of this process that is of one folder be of its copy, ``locked`` where it was."""
+    """Redirect each descriptor of this process from one folder to its copy; lock again what was ``locked``."""
     for name in os.listdir("/proc/self/fd"):
         handle = int(name)
-        with suppress(FileNotFoundError):  # What has no name any more is in no copy.
+        with suppress(FileNotFoundError):  # A deleted file is not in the copy.
             path = os.readlink(f"/proc/self/fd/{handle}")
             if not Path(path).is_relative_to(held):
                 continue
@@ -467,12 +467,12 @@ def follow(held: Path, world: Path, *, locked: bool) -> None:
 
 
 def heads(tree: CheckoutTree) -> frozenset[tuple[str, bytes]]:
-    """Return what the checkout of a tree has committed, empty where it is none."""
+    """Return the HEAD of a tree's checkout, empty without one."""
     return frozenset(standing(tree.root).items())
 
 
 def is_tidy(tree: CheckoutTree) -> bool:
-    """Tell whether branch, index and files of a checkout agree and no other worktree is left."""
+    """Return whether branch, index and files of a checkout agree and no other worktree is left."""
     if not (tree.root / ".git").exists():
         return True
     sweep(tree)
@@ -481,7 +481,7 @@ def is_tidy(tree: CheckoutTree) -> bool:
 
 
 def stopped(mode: str, number: int, act: Callable[[], object]) -> bool:
-    """Do an act and stop it at one call; False if it has fewer calls."""
+    """Run an operation and interrupt it at one call; return False if it has fewer calls."""
     if mode in ("kill", "torn"):
         return killed(act, number, torn=mode == "torn")
     faults: Faults = interrupting(number) if mode == "interrupt" else failing(number, ERRORS[mode])
@@ -491,7 +491,7 @@ def stopped(mode: str, number: int, act: Callable[[], object]) -> bool:
 
 
 def row(tally: Tally, act: Act) -> str:
-    """Return how often an act was stopped in all modes, and the recovery after it, as a row of a Markdown table."""
+    """Return the number of interruptions of an operation and of its recovery, as a row of a Markdown table."""
     counts = (
         sum(tally.faults[name, mode] for mode in MODES) for name in (act.name, f"recover after {act.name}")
     )
@@ -499,13 +499,13 @@ def row(tally: Tally, act: Act) -> str:
 
 
 def total(tally: Tally) -> str:
-    """Return what was found in all."""
+    """Return the totals."""
     found = ", ".join(f"{times:,} {outcome}" for outcome, times in sorted(tally.outcomes.items()))
     return f"{sum(tally.faults.values()):,} faults: {found}; wrong: {len(tally.wrong)}."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the matrix and print its counts; 1 if something is wrong."""
+    """Run the matrix and print its counts; return 1 if there is an error."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -514,12 +514,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=int, default=1, help="stop at every N-th call only")
     parser.add_argument("--doubled", type=int, default=3, help="for two stops, every N-th call; 0: none")
     options = parser.parse_args(arguments)
-    print("| | stopped | and its recovery stopped |\n| --- | ---: | ---: |", flush=True)
+    print("| | interruptions | of its recovery |\n| --- | ---: | ---: |", flush=True)
     one_runtime_of_few_files()
     with tempfile.TemporaryDirectory() as folder:
-        # What a person resolved is remembered there.
+        # Resolutions are stored there.
         os.environ |= {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}
-        # The same commit has the same id in each tree.
+        # Fixed dates give the same commit ids in each tree.
         os.environ |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2000000000 +0000")
         matrix = Matrix(Path(folder))
         with asking_once(Path(folder)):

@@ -1,11 +1,11 @@
 """Pack what an offline machine with a Hopper GPU needs to run sglang engines of any number of trees.
 
-usage: python scripts/engine_bundle.py --tree NAME=PLACE [--tree ...] OUT; a place is a path or REPOSITORY@REF
+usage: python scripts/engine_bundle.py --tree NAME=PLACE [--tree ...] OUT; PLACE is a path or REPOSITORY@REF
 
-The machine has Python 3.12, PyTorch 2.11 for CUDA 13, Triton 3.6 and nvcc. ``OUT/site.tar.xz`` holds the
-packages that it lacks, all but sglang itself; ``OUT/trees.tar.xz`` holds the trees, one folder a name,
-without the parts that a text model never imports. Neighbouring releases differ little, so that each further
-tree adds a few hundred kilobytes.
+The machine must have Python 3.12, PyTorch 2.11 for CUDA 13, Triton 3.6 and nvcc. ``OUT/site.tar.xz`` has the
+missing packages, except sglang itself; ``OUT/trees.tar.xz`` has the trees, one folder per name, without the parts
+that a text model never imports. Neighbouring releases differ little, so each further tree adds a few hundred
+kilobytes.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ REQUIREMENTS = [
     "uvicorn",
     "wcwidth",
 ]
-# pip takes a platform tag literally: a wheel for an older system is only found under that system's tag.
+# pip matches platform tags literally: a wheel for an older system is only found under that system's tag.
 PLATFORMS = [
     *(f"manylinux_2_{minor}_x86_64" for minor in (34, 31, 28, 27, 26, 24, 17, 12, 5)),
     "manylinux2014_x86_64",
     "manylinux2010_x86_64",
     "manylinux1_x86_64",
 ]
-# Of the kernels only the sm90 operators: FlashAttention's library alone is a gigabyte. Of sglang only its
+# Of the kernels only the sm90 operators, since FlashAttention's library alone is a gigabyte; of sglang only its
 # metadata.
 UNUSED = (
     "sgl_kernel/flash_ops*",
@@ -110,7 +110,7 @@ UNUSED_IN_TREES = ("multimodal_gen/*", "test/*", "benchmark/*", "*/__pycache__/*
 
 
 def download(requirements: Iterable[str], folder: Path) -> None:
-    """Download one wheel a requirement, and nothing that they require in turn."""
+    """Download one wheel per requirement, without its dependencies."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += ["--python-version", "3.12", "--implementation", "cp", "--dest", str(folder)]
     for platform in PLATFORMS:
@@ -119,7 +119,7 @@ def download(requirements: Iterable[str], folder: Path) -> None:
 
 
 def unpack(wheels: Path, site: Path) -> None:
-    """Unpack every wheel into one folder, without what is never used."""
+    """Unpack every wheel into one folder, without unused files."""
     for wheel in sorted(wheels.glob("*.whl")):
         with zipfile.ZipFile(wheel) as archive:
             wanted = [name for name in archive.namelist() if not any(fnmatch(name, u) for u in UNUSED)]
@@ -127,8 +127,8 @@ def unpack(wheels: Path, site: Path) -> None:
 
 
 def pack(files: Iterable[tuple[str, Path]], archive: Path) -> None:
-    """Write the files, each under its name, to an xz archive in which distant repetitions are found."""
-    # A process of its own: the standard library's xz has one thread and a window of eight megabytes.
+    """Write the files by name to an xz archive with a large window, which compresses distant repetitions."""
+    # The xz program, since the standard library's has one thread and a window of eight megabytes.
     command = ["xz", "--threads=0", "--lzma2=preset=6,dict=128MiB", "--stdout"]
     with archive.open("wb") as output, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output) as xz:
         with tarfile.open(fileobj=xz.stdin, mode="w|") as tar:
@@ -142,7 +142,7 @@ def pack(files: Iterable[tuple[str, Path]], archive: Path) -> None:
 
 
 def tree_files(trees: dict[str, Path]) -> list[tuple[str, Path]]:
-    """Return every tree's files, the same file of all trees side by side."""
+    """Return every tree's files, with the same file of all trees side by side."""
     found = []
     for name, path in trees.items():
         package = open_tree(path).package
@@ -173,7 +173,7 @@ def named_places(
     help="A tree to pack, a path or REPOSITORY@REF.",
 )
 def main(out: Path, trees: dict[str, str]) -> None:
-    """Write OUT/site.tar.xz, unless it is there, and OUT/trees.tar.xz."""
+    """Write OUT/site.tar.xz, unless it exists, and OUT/trees.tar.xz."""
     out.mkdir(parents=True, exist_ok=True)
     packages = out / "site.tar.xz"
     if not packages.exists():

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs every command that writes on a disk with less and less space left, and looks at what is left.
+"""Run every command that writes on a disk with less and less free space, and check the result.
 
-The folder to give is the top of a small file system of its own, such as
-``mount -t tmpfs -o size=2m tmpfs FOLDER``. Checkout, git's folder, the temporary folder, a person's own folders or
-the place of the answer lie there in turn, and a command is run with 0, 1, 2, ... free blocks until it succeeds. What
-refuses has to leave everything as it was, in a sentence and under its exit code; what was stopped in the middle,
-``apply --continue`` has to bring to one of its two ends. Prints the counts that stand in docs/reliability.md.
+FOLDER is the root of a small file system, such as ``mount -t tmpfs -o size=2m tmpfs FOLDER``. The checkout, git's
+folder, the temporary folder, the user's folders and the output are placed there in turn, and a command runs with 0,
+1, 2, ... free blocks until it succeeds. A command that fails must change nothing, and exit with its message and
+exit code; an interrupted write must be finished or rolled back by ``apply --continue``. Prints the counts of
+docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ PLACES = (
     "all of them",
 )
 LONG = "".join(f"# {number:078d}\n" for number in range(200)).encode()
-"""Makes a file longer than a block."""
+"""Padding that makes a file longer than a block."""
 
 
 def start(root: Path) -> CheckoutTree:
-    """Commit a tree as a release has it."""
+    """Commit a tree of a release."""
     write_package(root / "python" / "sglang", {**SOURCES, MIRROR: SOURCES[MIRROR] + LONG})
     git(root.parent, "init", "-q", root.name)
     git(root, "add", ".")
@@ -76,23 +76,23 @@ def start(root: Path) -> CheckoutTree:
 
 
 def ran(*arguments: str) -> None:
-    """Run a command that has to succeed."""
+    """Run a command that must succeed."""
     done = CliRunner().invoke(command, arguments)
     assert done.exit_code == 0, done.output
 
 
 def applied(tree: CheckoutTree) -> None:
-    """Have two patches, and no commit of them."""
+    """Apply two patches without a commit."""
     ran("apply", str(tree.root), "one", "two")
 
 
 def committed(tree: CheckoutTree) -> None:
-    """Have a commit of a patch."""
+    """Commit a patch."""
     ran("apply", str(tree.root), "one", "--commit")
 
 
 def finished(tree: CheckoutTree) -> None:
-    """Leave a conflict, and let a person finish it."""
+    """Apply with conflict markers, and resolve the conflict."""
     CliRunner().invoke(command, ["apply", str(tree.root), "odd", "--markers"])
     path = tree.package / MIRROR
     head, _, rest = path.read_bytes().partition(b"<<<<<<<")
@@ -101,7 +101,7 @@ def finished(tree: CheckoutTree) -> None:
 
 
 def on_two_branches(tree: CheckoutTree) -> None:
-    """Patch an old release and a new one, each on its branch, and be on that of the old one."""
+    """Patch an old release and a new one on two branches, and check out the old one."""
     git(tree.root, "switch", "-qc", "release")
     edit(tree, MIRROR, b"    copies = 0", b"    pages = 64\n    copies = 0")
     git(tree.root, "commit", "-qam", "The new release")
@@ -112,7 +112,7 @@ def on_two_branches(tree: CheckoutTree) -> None:
 
 @dataclass(frozen=True)
 class Act:
-    """A command, what was done to its tree before, and the exit code with which it succeeds."""
+    """A command, the preparation of its tree, and its exit code on success."""
 
     name: str
     prepare: Callable[[CheckoutTree], object]
@@ -120,7 +120,7 @@ class Act:
     done: int = 0
 
     def arguments(self, root: Path, out: Path) -> list[str]:
-        """Return the words of the command."""
+        """Return the command's arguments."""
         told = {"TREE": str(root), "OUT": str(out / "made"), "DIFF": str(root.parent / "a.diff")}
         return [told.get(word, word) for word in self.words]
 
@@ -139,14 +139,14 @@ ACTS = (
 
 
 class Disk:
-    """A small file system, filled up to a number of blocks."""
+    """A small file system with a limited number of free blocks."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
         self._ballast = top / "ballast"
 
     def leave(self, blocks: int) -> None:
-        """Fill all but some blocks."""
+        """Fill the disk up to some blocks."""
         self.free()
         known = os.statvfs(self.top)
         with self._ballast.open("wb") as file:
@@ -156,11 +156,11 @@ class Disk:
                 os.posix_fallocate(file.fileno(), 0, size)
 
     def free(self) -> None:
-        """Make space again."""
+        """Free the space again."""
         self._ballast.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Take everything away."""
+        """Delete all files."""
         for path in self.top.iterdir():
             if path.name != "lost+found":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -168,7 +168,7 @@ class Disk:
 
 @dataclass
 class Laid:
-    """Where everything of one run lies."""
+    """The folders of one run."""
 
     root: Path
     temporary: Path
@@ -181,14 +181,14 @@ class Laid:
         return open_tree(self.root)
 
     def stands(self) -> tuple[object, ...]:
-        """Return all that a refusal has to leave as it was."""
+        """Return the state that a failed command must not change."""
         found = whole(self.tree)
-        # The file of the lock says who held it last.
+        # The lock's file contains its last holder.
         found["files"] = {k: v for k, v in everything(self.root).items() if not k.endswith(".patchkit/lock")}
         return *found.items(), everything(self.out), sorted(self.temporary.iterdir())
 
     def came_to(self) -> tuple[object, ...]:
-        """Return what a success makes, without the names and times of commits."""
+        """Return the result of a success, without names and times of commits."""
         files = {name: k for name, k in everything(self.root).items() if ".patchkit/" not in f"{name}/"}
         said = git(self.root, "log", "--format=%s %T"), git(self.root, "status", "--porcelain")
         states = CliRunner().invoke(command, ["status", str(self.root), "--json"]).stdout
@@ -202,7 +202,7 @@ class Laid:
 
 
 class Grid:
-    """The acts, the places and the number of free blocks."""
+    """The commands, the places and the numbers of free blocks."""
 
     def __init__(self, disk: Disk, folder: Path) -> None:
         self._disk, self._folder = disk, folder
@@ -237,7 +237,7 @@ class Grid:
         return Laid(root, at["tmp"], at["home"], at["out"])
 
     def run(self, act: Act, where: str) -> None:
-        """Run an act with more and more space until it succeeds."""
+        """Run a command with more and more space until it succeeds."""
         laid = self._laid(act, where)
         done = self._act(act, laid)
         assert done[0] == act.done, done
@@ -264,7 +264,7 @@ class Grid:
         return forked(partial(act_in, act, laid))
 
     def _found(self, laid: Laid, before: object, expected: object, done: tuple[int, str]) -> str:
-        """Return what is wrong with the end of a run, nothing if it is as promised."""
+        """Return the errors in the result of a run."""
         code, said = done
         if "Traceback" in said or code not in (0, 1, 3, 4):
             return "no sentence"
@@ -285,7 +285,7 @@ class Grid:
 
 
 def act_in(act: Act, laid: Laid) -> tuple[int, str]:
-    """Run an act where it finds its folders; its exit code and what it says."""
+    """Run a command with its folders; return its exit code and output."""
     settle(laid.home, laid.temporary)
     os.chdir(laid.temporary)
     done = CliRunner().invoke(command, act.arguments(laid.root, laid.out))
@@ -295,17 +295,17 @@ def act_in(act: Act, laid: Laid) -> tuple[int, str]:
 
 
 def settle(home: Path, temporary: Path | None = None) -> None:
-    """Let the folders that are a person's, and the temporary one, be these."""
+    """Set the user's folders and the temporary one."""
     os.environ |= {"XDG_CACHE_HOME": f"{home}/cache", "XDG_DATA_HOME": f"{home}/data"}
     if temporary is not None:
-        # Python goes on to others where the one that is named is full.
+        # Python uses another temporary folder if the configured one is full.
         os.environ["TMPDIR"] = str(temporary)
         tempfile.tempdir = None
         tempfile._candidate_tempdir_list = lambda: [str(temporary)]  # type: ignore[attr-defined]
 
 
 def forked(act: Callable[[], tuple[int, str]]) -> tuple[int, str]:
-    """Do something in a process of its own, which starts with nothing in mind."""
+    """Run a function in a forked process, with empty caches."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -323,7 +323,7 @@ def forked(act: Callable[[], tuple[int, str]]) -> tuple[int, str]:
 
 
 def patches(folder: Path) -> None:
-    """Let the patches be toys."""
+    """Replace the built-in patches by toys."""
     add_patch(folder, "one", attribute(MIRROR, "Mirror", "one = 1"), attribute(CRLF, "Backend", "own = 1"))
     add_patch(folder, "two", attribute(MIRROR, "Mirror", "two = 2"))
     add_patch(
@@ -344,7 +344,7 @@ def table(grid: Grid) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the grid and print its counts; 1 if something is wrong."""
+    """Run the grid and print its counts; return 1 if there is an error."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

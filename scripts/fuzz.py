@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Gives patchkit altered patch files, sources, ledgers and journals: it takes them or refuses them in a sentence.
+"""Run patchkit on altered patch files, sources, ledgers and journals, and check that it handles or rejects them.
 
-Whatever is altered, an act ends with PatchkitError or with what it promises: a tree that is refused has every byte
-that it had, one that is patched is patched whole, and revert leads back. Nothing outside is touched, and nothing takes
-longer than a few seconds. Prints the counts that stand in docs/reliability.md, and each case that went wrong by the
-name with which --case makes it again.
+Every operation must end with PatchkitError, and every byte unchanged, or with a correct result: a patched tree is
+patched completely, and revert restores it. Nothing outside the tree may change, and nothing may take longer than a
+few seconds. Prints the counts of docs/reliability.md, and each failed case by the name with which --case repeats
+it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 LIMIT = 20
-"""Seconds of computing that a case may take, a hundred times what most take; ten times as many if it waits."""
+"""The most CPU seconds of a case, a hundred times the usual; ten times as many of wall clock."""
 FILE = "srt/x.py"
 EXAMPLES: tuple[tuple[str, Example], ...] = tuple(
     (name, example)
@@ -69,12 +69,12 @@ BUILT_IN = sorted(load.BUILT_IN.glob("*/patch.toml"))
 
 
 class WrongError(AssertionError):
-    """A promise that was not kept."""
+    """A violated property."""
 
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """Let what takes too long raise TimeoutError."""
+    """Raise TimeoutError in a body that takes too long."""
 
     def stop(number: int, frame: object) -> None:
         raise TimeoutError(f"more than {LIMIT} s")
@@ -91,7 +91,7 @@ def limited() -> Iterator[None]:
 
 
 def said(act: Callable[[], object]) -> bool:
-    """Do an act; False if it was refused, which has to be in one sentence."""
+    """Run an operation; return False if it raises PatchkitError, which must have a one-line message."""
     try:
         act()
     except PatchkitError as error:
@@ -102,7 +102,7 @@ def said(act: Callable[[], object]) -> bool:
 
 
 def example_of(chance: random.Random) -> tuple[bytes, bytes]:
-    """Return the patch file of an example and the source that it is for."""
+    """Return the patch file of an example and its source."""
     kind, example = chance.choice(EXAMPLES)
     at = f"{FILE}::{example.scope}" if example.scope else FILE
     head = [f"[edit.one]\nkind = '{kind}'\nwhy = 'toy'\nat = '{at}'"]
@@ -124,7 +124,7 @@ COMMANDS = (
 
 
 def shown(tree: CheckoutTree, own: Path, chance: random.Random) -> None:
-    """Run a command that only looks: it ends with an exit code of its own and sends a terminal nothing to obey."""
+    """Run a command that only reads: it must exit with a documented code and print no control characters."""
     command = [word.format(tree=tree.root, own=own) for word in chance.choice(COMMANDS)]
     options = [] if command[0] in {"audit", "test"} else ["--patches", str(own)]
     ran = CliRunner().invoke(main_command, [*command, *options])
@@ -132,14 +132,14 @@ def shown(tree: CheckoutTree, own: Path, chance: random.Random) -> None:
         raise ran.exception
     if ran.exit_code not in range(5):
         raise WrongError(f"{command[0]} ends with {ran.exit_code}")
-    # A diff in a pipe is byte for byte, for git apply.
+    # A diff on a pipe is unescaped, for git apply.
     odd = set() if command[0] == "diff" else {char for char in ran.output if char < " " and char != "\n"}
     if odd:
         raise WrongError(f"{command[0]} shows {odd}")
 
 
 def there_and_back(tree: CheckoutTree, folder: Path, chance: random.Random) -> bool:
-    """Load, look, apply, apply again and revert; False if something of it was refused."""
+    """Load, inspect, apply, apply again and revert; return False if one of these is rejected."""
     before = everything(tree.root)
     shown(tree, folder, chance)
     if everything(tree.root) != before:
@@ -164,7 +164,7 @@ def there_and_back(tree: CheckoutTree, folder: Path, chance: random.Random) -> b
 
 
 def patch_files(chance: random.Random, folder: Path) -> bool:
-    """Alter the file of a patch."""
+    """Alter a patch file."""
     text, source = example_of(chance)
     if chance.random() < 0.3:
         text = chance.choice(BUILT_IN).read_bytes()
@@ -177,7 +177,7 @@ def patch_files(chance: random.Random, folder: Path) -> bool:
 
 
 def sources(chance: random.Random, folder: Path) -> bool:
-    """Alter the source that a patch is for."""
+    """Alter a source before the patch."""
     text, source = example_of(chance)
     (folder / "own").mkdir()
     (folder / "own" / "patch.toml").write_bytes(text)
@@ -188,7 +188,7 @@ def sources(chance: random.Random, folder: Path) -> bool:
 
 
 def patched_sources(chance: random.Random, folder: Path) -> bool:
-    """Alter the source that a patch was applied to, and take the patch back."""
+    """Alter a source after the patch, and revert the patch."""
     text, source = example_of(chance)
     (folder / "own").mkdir()
     (folder / "own" / "patch.toml").write_bytes(text)
@@ -256,7 +256,7 @@ CASES: dict[str, Callable[[random.Random, Path], bool]] = {
 
 
 def case(name: str, seed: int, folder: Path) -> tuple[str, str]:
-    """Make one case in a folder of its own; return how it ended, and what was wrong, if something was."""
+    """Run one case in a new folder; return how it ended and, if there was one, the error."""
     outside = folder / "x"
     outside.mkdir(parents=True)
     (outside / "x").write_text("outside")
@@ -265,7 +265,7 @@ def case(name: str, seed: int, folder: Path) -> tuple[str, str]:
             taken = CASES[name](random.Random(f"{name} {seed}"), folder)
         if [path.name for path in outside.iterdir()] != ["x"] or (outside / "x").read_text() != "outside":
             return "wrong", "something outside was touched"
-    except BaseException as error:  # Whatever it is, it is no sentence.
+    except BaseException as error:  # Any other exception is an error.
         if isinstance(error, KeyboardInterrupt):
             raise
         return "wrong", "".join(traceback.format_exception(error)[-3:])
@@ -275,13 +275,13 @@ def case(name: str, seed: int, folder: Path) -> tuple[str, str]:
 
 
 def built_in(folder: Path) -> Path:
-    """Make the one patch that stands for the built-in ones."""
+    """Write the patch used in place of the built-in ones."""
     add_patch(folder, "t-flag", attribute(MIRROR, "Mirror", "needs_host = False"))
     return folder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make cases of each kind in turn and print their counts; 1 if one went wrong."""
+    """Run cases of each kind in turn and print their counts; return 1 if one failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,7 +1,7 @@
-"""What ``bench_decode.py`` found on GPUs, by release, model family and backend: the outcomes, and what they prove.
+"""Read the results of ``bench_decode.py`` by release, model family and backend: the outcomes, and which patches ran.
 
-A tree counts if it was compared with the unpatched tree of its own release. Results from before they named families,
-backends and reached patches were all of Llama; they count for the tree as a whole and prove nothing of one patch.
+A tree counts if it was compared with the unpatched tree of its own release. Results from before families, backends
+and reached patches were recorded are all for the Llama; they count for the tree as a whole, and for no patch.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from support import constructed as on_cpu
 
 RELEASES = on_cpu.RELEASES
-"""The releases that the page is about, oldest first."""
+"""The releases on the page, oldest first."""
 IDENTICAL, DIFFER, FAILED, NO_START, NOT_COMPARED = (
     *("identical", "tokens differ", "failed", "did not start"),
     "not compared",
 )
-"""How a tree came out of a scenario, beside the unpatched one."""
+"""The outcomes of a tree in a scenario, compared with the unpatched tree."""
 OPT_IN = " with opt-in patches"
-"""What follows a backend's name where the tree has patches that are not applied by default."""
+"""Suffix of a backend's name if the tree has opt-in patches."""
 LONGEST = 240
-"""Characters of an error that the page shows."""
+"""The most characters of an error on the page."""
 
-# What older results leave to be told by names: the unpatched trees, those with patches, and what a scenario ran.
+# For older results, the names of unpatched and patched trees, and what each scenario ran.
 _UNPATCHED = ("unpatched", "base13")
 _PATCHED = ("patched", "replay", "copies", "opted", "opted13")
 _BACKENDS = (
@@ -49,7 +49,7 @@ _ALGORITHMS = {"standalone": "STANDALONE", "no-speculation": "none"}
 
 
 class Place(NamedTuple):
-    """What ran, in words that a table can have as its axes."""
+    """Release, model family, algorithm and backend of a run."""
 
     release: str
     family: str
@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """What was asked; of several trees that were asked it, the one with the most patches counts."""
+    """A scenario; if it ran on several trees, the one with the most patches counts."""
 
     name: str
     batch: int | None
@@ -66,27 +66,27 @@ class Scenario(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name, with the batch size where there is one."""
+        """The name, with the batch size if there is one."""
         return self.name if self.batch is None else f"{self.name} {self.batch}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one tree with patches came out of one scenario."""
+    """The outcome of one tree with patches in one scenario."""
 
     place: Place
     scenario: Scenario
     date: str
     gpu: str
     end: str
-    # What differs or went wrong, in the results' own words.
+    # The difference or the error, as in the results.
     said: str
     ratio: float | None
     reached: tuple[str, ...]
 
     @property
     def worth(self) -> tuple[bool, str, int]:
-        """Order by how well the ratio stands for the place: a steady batch, then the latest, then the largest."""
+        """The order of ratios for one place: a steady batch first, then the latest, then the largest."""
         return self.scenario.name.endswith("straight"), self.date, self.scenario.layers
 
 
@@ -97,7 +97,7 @@ class _Tree(msgspec.Struct):
     patches: tuple[str, ...] | None = None
 
     def field(self) -> str:
-        """Return what comes before the name of a tree in a run of several releases, each compared on its own."""
+        """Return the part of a tree's name before its slash, in a run of several releases."""
         return self.name.rpartition("/")[0]
 
     def has_patches(self) -> bool:
@@ -157,7 +157,7 @@ class _File(msgspec.Struct):
 def outcomes(folder: Path) -> list[Outcome]:
     """Return every outcome below a folder, earlier ones first, and of one run the tree with most patches last.
 
-    UsageError names a file that is not whole.
+    Raise UsageError for an incomplete file.
     """
     files = [(path, found) for path in sorted(folder.rglob("*.json")) if (found := _read(path))]
     return [
@@ -168,13 +168,13 @@ def outcomes(folder: Path) -> list[Outcome]:
 
 
 def _read(path: Path) -> _File | None:
-    """Return a file of ``bench_decode.py``, None for another script's."""
+    """Return a file of ``bench_decode.py``; None for another script's."""
     try:
         content = json.loads(path.read_bytes())
         if not isinstance(content, dict) or "bench_decode.py" not in str(content.get("command")):
             return None
         return msgspec.convert(content, _File)
-    except ValueError as error:  # What msgspec refuses is one, as is what is no JSON or no UTF-8.
+    except ValueError as error:  # Errors of msgspec, JSON and UTF-8 are ValueErrors.
         raise UsageError(
             f"{path}: {error}: correct the file, or measure again and put its results there."
         ) from None
@@ -186,7 +186,7 @@ def _outcomes(path: Path, file: _File) -> Iterable[Outcome]:
         raise UsageError(
             f"{path}: `trees` has no {sorted(strangers)[0]!r}, which `results` names: correct the file."
         )
-    # The first tree of each field is its reference.
+    # The first tree of each field is the reference.
     first = {tree.field(): tree for tree in reversed(file.trees)}
     references = {(result.tree, result.key()): result for result in file.results}
     patched = [tree for tree in file.trees if _counts(tree, first[tree.field()])]
@@ -198,7 +198,7 @@ def _outcomes(path: Path, file: _File) -> Iterable[Outcome]:
 
 
 def _counts(tree: _Tree, reference: _Tree) -> bool:
-    """Tell whether a tree is a patched one beside the unpatched one of its own release."""
+    """Return whether a tree is patched and was compared with the unpatched one of its own release."""
     same = tree.version is not None and tree.version == reference.version
     return same and tree.has_patches() and reference.has_none() and not tree.control
 
@@ -212,7 +212,7 @@ def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | Non
     end, said = _ending(result, reference)
     place = result.place(tree.version or "")
     if not _opt_in().isdisjoint(tree.patches or ()):
-        # What they change proves nothing of a tree with the default patches alone.
+        # A run with opt-in patches does not count for a tree with only the default patches.
         place = place._replace(backend=f"{place.backend}{OPT_IN}")
     return Outcome(
         place=place,
@@ -229,7 +229,7 @@ def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | Non
 def _ending(result: _Result, reference: _Result | None) -> tuple[str, str]:
     if result.error is not None:
         error = result.error.removeprefix("start: ").removeprefix(f"{result.key().label}: ")
-        # As code, so that a page shows what is in brackets too.
+        # As code, since Markdown hides text in angle brackets.
         said = f"`{textwrap.shorten(error, LONGEST, placeholder=' …').replace('`', chr(39))}`"
         if reference is not None and reference.error is not None:
             said += " (the unpatched release fails too)"
@@ -251,7 +251,7 @@ def latest(found: Iterable[Outcome]) -> dict[Place, dict[Scenario, Outcome]]:
 
 
 def ratios(found: Iterable[Outcome]) -> dict[int, float]:
-    """Return the step's time over the unpatched release's by batch, of one place's outcomes."""
+    """Return the ratio of the step's time to the unpatched release's by batch, from one place's outcomes."""
     timed: dict[int, Outcome] = {}
     for outcome in sorted(found, key=lambda each: each.worth):
         if outcome.ratio is not None and outcome.scenario.batch is not None and outcome.end == IDENTICAL:
@@ -260,7 +260,7 @@ def ratios(found: Iterable[Outcome]) -> dict[int, float]:
 
 
 def known(found: Sequence[Outcome], patches: Sequence[str]) -> Known:
-    """Return what is known of each patch: its latest run at each place, one that proves it before one that does not."""
+    """Return the runs of each patch: the latest at each place, with runs in which it was reached first."""
     runs: dict[tuple[Place, bool, str], list[Outcome]] = {}
     last: dict[tuple[str, Place], tuple[bool, str]] = {}
     for outcome in found:
@@ -290,12 +290,12 @@ def _by_release(run: tuple[tuple[Place, bool, str], list[Outcome]]) -> tuple[int
 
 
 def order(release: str) -> int:
-    """Return where a release comes among the others; one that is not among them comes last."""
+    """Return the sort key of a release; unknown ones come last."""
     return RELEASES.index(release) if release in RELEASES else len(RELEASES)
 
 
 def written(runs: Known) -> str:
-    """Return the text of ``runs.json``, a line a run."""
+    """Return the text of ``runs.json``, one line per run."""
     lines = [msgspec.json.encode(run).decode() for run in runs.runs]
     head = f'"format": {runs.format},\n"patches": {json.dumps(runs.patches)},\n"runs": ['
     return "{" + head + "".join(f"\n{line}," for line in lines).removesuffix(",") + "\n]}\n"

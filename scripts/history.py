@@ -1,12 +1,12 @@
-"""Run status and apply over many commits of a git clone and check them against a table of what each commit has.
+"""Run status and apply on many commits of a git clone and compare with a table of each commit's expected states.
 
 usage: python scripts/history.py GIT TABLE.tsv [--limit N] [--jobs N] [--verify]
 
-TABLE.tsv has a header line: ``commit``, any other columns, and one column a patch id whose cells are ``has`` or
-``lacks``. Nothing is checked out: trees are read from the object store. Exits 0 only if every ``has`` is recognised
-as upstream's and every ``lacks`` applies, in a plan whose result compiles and of which a second plan changes nothing.
-With ``--verify`` a copy of each tree is patched in a temporary folder and has to verify; each that does not is named
-with the checks that failed. What was found is remembered as ``patchkit matrix`` remembers it.
+TABLE.tsv has a header line: ``commit``, any other columns, and one column per patch id with ``has`` or ``lacks``.
+Trees are read from the object store, without a checkout. Exits 0 if every ``has`` is recognised as upstream's and
+every ``lacks`` applies, with a result that compiles and that a second plan does not change. With ``--verify`` a
+copy of each tree is patched in a temporary folder and must verify; failures are printed with their checks. Results
+are cached like those of ``patchkit matrix``.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def shape_of(tree: GitTree) -> str:
 
 
 def faults(tree: GitTree, patches: Sequence[Patch]) -> tuple[str, ...]:
-    """Return what is wrong with the tree that the default patches make.
+    """Return the errors in a tree with the default patches.
 
-    That is a file that would not compile, which fails the task, a pending patch that is not applied then, and a
-    file that a second plan changes.
+    That is a file that does not compile, a pending patch that is not applied afterwards, or a file that a second
+    plan changes.
     """
     chosen = tuple(patch for patch in patches if patch.default)
     plan = make_plan(tree, chosen)
@@ -81,7 +81,7 @@ FAULTS = Task(
 
 
 def wrong(told: dict[str, str], cells: Sequence[Cell]) -> list[str]:
-    """Return where the states of patches are not what a row of the table says of them."""
+    """Return where the states of patches differ from a row of the table."""
     found = []
     for cell in cells:
         said = told.get(cell.patch)
@@ -95,12 +95,12 @@ def wrong(told: dict[str, str], cells: Sequence[Cell]) -> list[str]:
 
 
 def detail(cell: Cell) -> str:
-    """Return the edits of a cell that need a look."""
+    """Return the edits of a patch that cause a wrong state."""
     return "; ".join(f"{site.edit} conflict ({site.reason})" for site in cell.conflicts) or cell.reason
 
 
 def unverified(rows: Sequence[Row]) -> int:
-    """Name each commit whose patched tree does not verify, with the checks that failed; return how many."""
+    """Print each commit whose patched tree does not verify, with the failed checks; return their number."""
     failed = 0
     for row in rows:
         reasons = (
@@ -114,13 +114,13 @@ def unverified(rows: Sequence[Row]) -> int:
 
 
 def main() -> int:
-    """Run the table and print it by patch and shape."""
+    """Check the table and print the results by patch and shape."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("git")
     parser.add_argument("table", type=Path)
-    parser.add_argument("--limit", type=int, default=0, help="take only every Nth commit")
+    parser.add_argument("--limit", type=int, default=0, help="use only every Nth commit")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--verify", action="store_true", help="verify each tree once it is patched")
+    parser.add_argument("--verify", action="store_true", help="verify each tree after patching")
     options = parser.parse_args()
     rows = list(csv.DictReader(options.table.open(), delimiter="\t"))[:: options.limit or 1]
     console = Console(stderr=True)
@@ -167,7 +167,7 @@ def main() -> int:
         ]
         table.add_row(identifier, *cells)
     Console(width=110).print(table)
-    print(f"{len(rows) - faulty} of {len(rows)} trees as the table says; {sum(reasons.values())} faults")
+    print(f"{len(rows) - faulty} of {len(rows)} trees match the table; {sum(reasons.values())} faults")
     failed = unverified(matrix.rows) if options.verify else 0
     return 1 if faulty or failed else 0
 

@@ -1,12 +1,12 @@
-"""Break one thing at a time, in a copy, and see whether the tests notice: a mutation test of patches and runtime.
+"""Mutation test of patches and runtime: insert one fault at a time in a copy, and check that a test fails.
 
-Mutants are made of what the patches' edits put into a tree, of whole edits left out, and of the Python of
-patchkit/runtime and patchkit/backends. An edit counts where a tree that tests/differential drives takes it, and
-only if it makes another program of that tree. tests/differential looks at each mutant; one of Python that it
-misses is for tests/runtime and tests/backends to notice. Exits 1 where less than 85 % are noticed.
+Mutants are made from the code that edits insert, from whole edits left out, and from the Python of patchkit/runtime
+and patchkit/backends. An edit counts if it changes the program of a tree that tests/differential drives.
+tests/differential runs for each mutant; for modules also tests/runtime and tests/backends if it passes. Exits 1 if
+fewer than 85 % are killed.
 
-The same seed takes the same mutants: at least one of each edit and of each function, if COUNT allows, then any.
-Nothing in the checkout is changed. What stands behind -- goes to pytest.
+The same seed gives the same sample: at least one mutant of each edit and of each function, if COUNT allows, then
+others at random. The checkout is not changed. Arguments after -- are passed to pytest.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parents[1]
 Suite = tuple[str, ...]
 SUITES: tuple[Suite, ...] = (("tests/differential",), ("tests/runtime", "tests/backends"))
-"""The second looks at what the first missed of modules."""
-# A mutant may be slow without being endless, and others run beside it.
+"""The second suites run for mutants of modules that survive the first."""
+# Generous, since a mutant may be slow and others run at the same time.
 PATIENCE = 2.0
 GRACE = 30.0
 HANGS = 3600.0
 
 
 def candidates(checkout: Path) -> Iterator[Mutant]:
-    """Yield everything that can be broken."""
+    """Yield all possible mutants."""
     for path in sorted(checkout.glob("patches/*/patch.toml")):
         yield from of_patch(path.relative_to(checkout).as_posix(), path.read_text(encoding="utf-8"))
     for package in ("runtime", "backends"):
         for path in sorted((checkout / "patchkit" / package).glob("*.py")):
-            # Lists of names, in which there is nothing to break.
+            # Files that contain only lists of names.
             if path.stem != "__init__" and not path.stem.startswith("api_"):
                 text = path.read_text(encoding="utf-8")
                 yield from of_module(path.relative_to(checkout).as_posix(), text)
@@ -63,16 +63,16 @@ def candidates(checkout: Path) -> Iterator[Mutant]:
 
 @dataclass
 class Killers:
-    """Which tests noticed mutants so far: the next mutant of the same place likely falls to the same."""
+    """The tests that killed mutants so far, which likely kill others of the same place."""
 
     by_stratum: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def note(self, mutant: Mutant, test: str) -> None:
-        """Remember a test that noticed a mutant."""
+        """Record a test that killed a mutant."""
         self.by_stratum.setdefault(mutant.stratum, []).append(test)
 
     def likely(self, mutant: Mutant) -> tuple[str, ...]:
-        """Return the tests to begin with: those of the same edit or function, then those of the same file."""
+        """Return the tests to run first: those of the same edit or function, then those of the same file."""
         same = self.by_stratum.get(mutant.stratum, [])
         file = [
             test for key, tests in list(self.by_stratum.items()) if key[0] == mutant.file for test in tests
@@ -81,7 +81,7 @@ class Killers:
 
 
 class Run:
-    """The clean tests, the trees that they patch, and the lanes in which mutants are looked at."""
+    """The clean tests, the trees that they patch, and the lanes that run mutants."""
 
     def __init__(
         self, folder: Path, jobs: int, arguments: Sequence[str], report: Callable[[str], None]
@@ -91,7 +91,7 @@ class Run:
         report("the tests without a mutant, to learn which trees they patch and what they take")
         clean = Lane(CHECKOUT, folder / "clean")
         self.lanes = [Lane(CHECKOUT, folder / f"lane-{number}") for number in range(jobs)]
-        # The trees lie in the first one's scratch folder, which another run of tests in it would empty.
+        # The trees are in the first lane's scratch folder, which its next run would delete.
         fates = (
             self._require_clean(clean, SUITES[0], clean=True),
             self._require_clean(self.lanes[0], SUITES[1]),
@@ -106,11 +106,11 @@ class Run:
         self._killers = Killers()
 
     def counts(self, mutant: Mutant) -> bool:
-        """Tell whether there is anything to notice."""
+        """Return whether a mutant changes the program."""
         return not mutant.is_of_patch or bool(self._grounds.changed_by(mutant))
 
     def look_at(self, mutant: Mutant, lane: Lane) -> Result:
-        """Have the suites look at a mutant until one notices it."""
+        """Run the suites on a mutant until one fails."""
         trial = self._trial(lane, first=self._killers.likely(mutant))
         suites = SUITES[:1] if mutant.is_of_patch else SUITES
         with lane.broken(mutant):
@@ -133,7 +133,7 @@ class Run:
 
 
 def look_at_all(run: Run, chosen: Iterator[Mutant], results: Results, done: Callable[[Result], None]) -> None:
-    """Look at the mutants, one at a time in each lane; the next one is made ready meanwhile."""
+    """Run the mutants, one at a time in each lane, and prepare the next ones meanwhile."""
     numbered = enumerate(chosen)
     lock = threading.Lock()
     stopped = threading.Event()
@@ -166,19 +166,21 @@ def look_at_all(run: Run, chosen: Iterator[Mutant], results: Results, done: Call
 
 
 @click.command(help=__doc__)
-@click.option("--count", default=200, show_default=True, help="How many mutants.")
-@click.option("--seed", default=0, show_default=True, help="Which of them.")
-@click.option("--jobs", default=os.cpu_count() or 1, show_default="cores", help="How many at a time.")
-@click.option("--only", default="", metavar="TEXT", help="Those whose name has TEXT.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where to write every result as JSON.")
+@click.option("--count", default=200, show_default=True, help="Number of mutants.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the sample.")
+@click.option(
+    "--jobs", default=os.cpu_count() or 1, show_default="cores", help="Mutants to run at the same time."
+)
+@click.option("--only", default="", metavar="TEXT", help="Only mutants whose name contains TEXT.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write every result to FILE as JSON.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST ARGUMENTS]")
 def main(
     *, count: int, seed: int, jobs: int, only: str, out: Path | None, arguments: tuple[str, ...]
 ) -> None:
     """Run."""
-    # So that what is running is ended too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutate: told to stop."))
-    # Syntax trees are immutable, so that one parse of a file serves every plan.
+    # Raises SystemExit, which ends the running tests.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutate: stopped by a signal."))
+    # Syntax trees are immutable, so they can be cached for every plan.
     cst.parse_module = functools.cache(cst.parse_module)
     named = [mutant for mutant in candidates(CHECKOUT) if only in mutant.name]
     if not named:

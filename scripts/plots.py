@@ -1,7 +1,7 @@
-"""Draw what a run measured: each plot is a function of the results of its ``results.json`` and nothing else.
+"""Draw plots from the results of a run; each plot is a function of its ``results.json``.
 
-The same results give the same bytes with the same release of matplotlib, which ``constraints.txt`` pins: text
-becomes outlines of the font that matplotlib brings along, and no date is written.
+The same results give the same bytes with the same release of matplotlib, which ``constraints.txt`` pins: text is
+converted to outlines of matplotlib's own font, and no date is written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Result = Mapping[str, Any]
 
-# The Okabe-Ito palette, which stays distinct for colour-blind readers; grey is what the others are compared with.
+# The Okabe-Ito palette, which colour-blind readers can distinguish; grey is the reference.
 COLOURS = {
     "unpatched": "#8c8c8c",
     "patched": "#0072b2",
@@ -43,7 +43,7 @@ COLOURS = {
 _SPARE = ("#009e73", "#cc79a7", "#56b4e9")
 _MARKERS = "osD^vP"
 _INK, _FAINT, _WAIT = "#24292f", "#e8eaed", "#e69f00"
-# Inches; GitHub shows a page's column at about 800 pixels, which this is at 100 pixels an inch.
+# Inches; at 100 pixels per inch about the width of a page on GitHub, 800 pixels.
 _WIDTH = 8.0
 STYLE = {
     "axes.axisbelow": True,
@@ -77,7 +77,7 @@ def svg(figure: Figure) -> str:
 
 @dataclass(frozen=True)
 class _Row:
-    """One bar's place in a plot of groups of bars, from the top."""
+    """The position of one bar in a plot of grouped bars, from the top."""
 
     y: float
     group: tuple[Any, ...]
@@ -90,7 +90,7 @@ def _rows(results: Sequence[Result], keys: Sequence[str]) -> list[_Row]:
         groups.setdefault(tuple(result[key] for key in keys), []).append(result)
     rows, y = [], 0.0
     for group, members in groups.items():
-        # Room for the group's headline.
+        # Space for the group's heading.
         y += 1.35
         for result in members:
             rows.append(_Row(y, group, result))
@@ -118,7 +118,7 @@ def _name_rows(axes: Axes, rows: Sequence[_Row], key: str) -> None:
 
 
 def _headline(axes: Axes, y: float, text: str) -> None:
-    # From the left edge of the names.
+    # Relative to the left edge of the names.
     axes.annotate(
         text, (0, y - 0.95), (-88, 0), ("axes fraction", "data"), "offset points", va="center", weight="bold",
         annotation_clip=False,
@@ -127,7 +127,7 @@ def _headline(axes: Axes, y: float, text: str) -> None:
 
 @matplotlib.rc_context(STYLE)
 def gains(rows: Sequence[tuple[str, Mapping[int, float]]]) -> Figure:
-    """Return a step's time over the unpatched one's, a group of bars a backend, a bar a batch size."""
+    """Return the ratios of a step's time to the unpatched one's, grouped by backend, one bar per batch size."""
     figure = Figure((_WIDTH, 0.7 + 0.42 * len(rows)), layout="constrained")
     axes = figure.subplots()
     sizes = sorted({batch for _, ratios in rows for batch in ratios if batch in (1, 8)})
@@ -152,9 +152,9 @@ def gains(rows: Sequence[tuple[str, Mapping[int, float]]]) -> Figure:
 
 @matplotlib.rc_context(STYLE)
 def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], float]) -> Figure:
-    """Return time a decode step as a ratio to the first tree's, and host syncs and copies of a step.
+    """Return the time of a decode step as a ratio to the first tree's, and its host syncs and copies.
 
-    ``targets`` are the ratios that were aimed at in the straight scenario, by layers and batch.
+    ``targets`` are the target ratios of the straight scenario, by layers and batch.
     """
     timed = [result for result in results if result["ratio"] and not result.get("control")]
     rows = _rows(timed, ("scenario", "layers", "batch"))
@@ -212,7 +212,7 @@ def _mark_target(axes: Axes, group: Sequence[_Row], target: float | None) -> Non
 
 @matplotlib.rc_context(STYLE)
 def timelines(results: Sequence[Result], batch: int, trees: Sequence[str]) -> Figure:
-    """Return one decode step of the straight scenario, trees one above the other, by number of layers."""
+    """Return one decode step of the straight scenario by number of layers, the trees one above the other."""
     by_layers: dict[int, dict[str, Result]] = defaultdict(dict)
     for result in results:
         wanted = (result["scenario"], result["batch"]) == ("straight", batch) and result["tree"] in trees
@@ -252,7 +252,7 @@ def timelines(results: Sequence[Result], batch: int, trees: Sequence[str]) -> Fi
 
 @matplotlib.rc_context(STYLE)
 def fills(results: Sequence[Result]) -> Figure:
-    """Return microseconds a fill of a replay's metadata by mode and contender."""
+    """Return microseconds per metadata fill by mode and contender."""
     rows = _rows(results, ("mode",))
     figure = Figure((_WIDTH, 0.6 + 0.165 * (rows[-1].y + 1)), layout="constrained")
     axes = figure.subplots()
@@ -279,7 +279,7 @@ def fills(results: Sequence[Result]) -> Figure:
 
 @matplotlib.rc_context(STYLE)
 def fill_ratios(results: Sequence[Result], contenders: Sequence[str]) -> Figure:
-    """Return how many times patchkit's time each contender takes, by mode, batch and context."""
+    """Return each contender's time relative to patchkit's, by mode, batch and context."""
     modes = list(dict.fromkeys(result["mode"] for result in results))
     contexts = sorted({result["context"] for result in results})
     batches = sorted({result["batch"] for result in results})
@@ -292,7 +292,7 @@ def fill_ratios(results: Sequence[Result], contenders: Sequence[str]) -> Figure:
     for axes, mode in zip(panels, modes, strict=False):
         axes.axhline(1.0, color=_colour("patchkit"), linewidth=1.6)
         for place, contender in enumerate(contenders):
-            # What lies below shows at the edges.
+            # Lines below are visible at the edges.
             broad = len(contenders) - place
             for context, marker in zip(contexts, _MARKERS, strict=False):
                 points = sorted(
@@ -331,7 +331,7 @@ def fill_ratios(results: Sequence[Result], contenders: Sequence[str]) -> Figure:
 
 @matplotlib.rc_context(STYLE)
 def fill_floor(results: Sequence[Result], empty_kernel: float) -> Figure:
-    """Return the device's part of patchkit's launch over the least that its bytes can take."""
+    """Return the GPU time of patchkit's launch relative to the lower bound from its bytes."""
     ours = [result for result in results if result["device"] and result["floor"]]
     floors = [result["floor"] for result in ours]
     replay = statistics.median(result["events"]["median"] for result in ours)
@@ -371,7 +371,7 @@ def fill_floor(results: Sequence[Result], empty_kernel: float) -> Figure:
 
 @matplotlib.rc_context(STYLE)
 def text_tools(results: Sequence[Result], files: int) -> Figure:
-    """Return what became of ``files`` files with each tool: brought and correct, brought and wrong, or left."""
+    """Return the results of each tool for ``files`` files: correct, wrong, or left."""
     figure = Figure(figsize=(_WIDTH, 0.36 * len(results) + 1.1), layout="constrained")
     axes = figure.subplots()
     places = range(len(results))
@@ -399,7 +399,7 @@ def text_tools(results: Sequence[Result], files: int) -> Figure:
 
 @matplotlib.rc_context(STYLE)
 def ported(distances: Mapping[str, Result]) -> Figure:
-    """Return the share of files that each tool landed, and landed wrong, against how far the tree has drifted."""
+    """Return the share of files that each tool landed, and landed wrong, by the tree's drift."""
     figure = Figure(figsize=(_WIDTH, 3.2), layout="constrained")
     landed, wrong = figure.subplots(1, 2)
     tools = list(next(iter(distances.values()))["tools"])

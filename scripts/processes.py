@@ -1,4 +1,4 @@
-"""Whole processes are timed as a person meets them: start, imports, work and end, in wall clock and in CPU."""
+"""Time whole processes, from start to end, in wall clock and in CPU seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _git(*arguments: str | Path) -> None:
 
 @contextmanager
 def checked_out(commit: str) -> Iterator[Path]:
-    """Have another commit of this repository in a temporary folder."""
+    """Check out another commit of this repository in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="patchkit-commit-") as folder:
         other = Path(folder) / "other"
         _git("worktree", "add", "--detach", other, commit)
@@ -35,7 +35,7 @@ def checked_out(commit: str) -> Iterator[Path]:
 def timed(command: Sequence[object], home: Path, **environment: str) -> tuple[float, float]:
     """Run a command in ``home``, with its cache below; return its seconds of wall clock and of CPU.
 
-    SystemExit if the command fails.
+    Raise SystemExit if the command fails.
     """
     own = {"HOME": str(home), "XDG_CACHE_HOME": str(home), "XDG_DATA_HOME": str(home)}
     before, started = os.times(), time.perf_counter()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Takes every change that the patches make in a release back from under what a person did around it.
+"""Revert every change that the patches make in a release after simulated edits around it.
 
-A blank line on both sides of each change, then a copy of each patched function behind it, before it, in a class of a
-person's own and under its own name. Prints the table that stands in docs/reliability.md; 1 if something is wrong.
+The edits are a blank line on both sides of each change, then a copy of each patched function after it, before it,
+in another class and under another name. Prints the table of docs/reliability.md; exits 1 if there is an error.
 """
 
 from __future__ import annotations

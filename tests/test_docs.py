@@ -303,7 +303,7 @@ def test_how_far_the_patched_tree_is_from_upstreams_is_told(benchmarks: Path, wa
     only(benchmarks, [ours, theirs])
     assert "at most 25.0% apart" in generate_docs.agreement()
     assert said in generate_docs.agreement()
-    assert ("has the same" in generate_docs.agreement()) == (waits != "y")
+    assert ("the same as" in generate_docs.agreement()) == (waits != "y")
 
 
 def test_mutants_are_a_section_as_soon_as_a_run_of_them_is_kept(benchmarks: Path) -> None:
@@ -323,7 +323,7 @@ def test_mutants_are_a_section_as_soon_as_a_run_of_them_is_kept(benchmarks: Path
     (benchmarks / "mutation" / "results.json").write_text(json.dumps(run))
     section = generate_docs.kill_rates()
     assert section.startswith("\n## ")
-    assert "the first 8 that the seed 0 takes.\n\n2026-11-22:\n\n    mutate\n" in section
+    assert "A sample of 8 mutants, seed 0.\n\n2026-11-22:\n\n    mutate\n" in section
     assert "\n| `a.py` | 8 | 7 | 87.5% |\n| all | 8 | 7 | 87.5% |\n" in section
     assert section.endswith("\n\n- `a.py` longest: integer plus one\n")
     newer = run | {"command": "mutate --only guard", "mutants": 5, "killed": 4}

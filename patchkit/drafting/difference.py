@@ -30,7 +30,7 @@ _NO_NEWLINE = "\\"
 _PLAIN_MODES = {"100644", "100755"}
 _OUTSIDE = "it is outside the package folder; left out."
 _NOT_A_FILE = "it is a link or a submodule, which no edit can change; left out."
-_MODE = "no edit can change its mode; left out."
+_MODE = "its mode changes, which no edit can make; left out."
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,9 @@ def put_back(tree: CheckoutTree) -> Recovery | None:
         _require_no_lock(tree, top)
         files = list(_files(top, base, last))
         left_out = _left_out(top)
-        stands = {file: _stand(tree, top, file, journal.move) for file in files if file.name not in left_out}
+        stands = {
+            file: _state_of(tree, top, file, journal.move) for file in files if file.name not in left_out
+        }
         begun = [file for file, stand in stands.items() if stand is _Content.NEW]
         with refusing(tree, f"fix the cause, {_again(tree)}", UnfinishedError):
             _restore(tree, top, files, begun, left_out)
@@ -107,7 +109,7 @@ def _left_out(top: Path) -> frozenset[str]:
     return frozenset(name for flag, _, name in (line.partition(" ") for line in listed) if flag in ("S", "s"))
 
 
-def _stand(tree: CheckoutTree, top: Path, file: _File, commits: tuple[str, str]) -> _Content:
+def _state_of(tree: CheckoutTree, top: Path, file: _File, commits: tuple[str, str]) -> _Content:
     """Return whether a file has its old content. Raise TreeError if it was changed since the interruption."""
     path = top / file.name
     content: bytes | None = None

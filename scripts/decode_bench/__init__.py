@@ -1,1 +1,1 @@
-"""The parts of ``bench_decode.py``: scenarios, engines in processes of their own, what is read off them."""
+"""The parts of ``bench_decode.py``: scenarios, engines in separate processes, and measurements."""

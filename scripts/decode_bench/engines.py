@@ -1,4 +1,4 @@
-"""Each tree's engine in a process of its own, which may crash or hang without taking the comparison along."""
+"""Run each tree's engine in a separate process, which may crash or hang."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 _STARTUP = Path(__file__).parent / "startup"
 _REPOSITORY = Path(__file__).parents[2]
-# Of sglang, where the bundle's packages are not the releases it asks for but do.
+# Disables sglang's checks of package versions that the bundle does not meet, but that work.
 _ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
     "SGLANG_DISABLE_CUDNN_CHECK": "1",
     "SGLANG_SKIP_SGL_KERNEL_VERSION_CHECK": "1",
-    # What is chosen without the packages that have stand-ins.
+    # Options for the missing packages.
     "SGLANG_ENABLE_JIT_DEEPGEMM": "0",
     "FLASHINFER_USE_CUDA_NORM": "1",
 }
-# Ports of an engine and its ranks: those of two that start together must not meet.
+# Ports per engine and its ranks, so that engines that start together do not share one.
 _PORTS, _PORT_STEP = 30000, 400
-# What releases from the given one on import whether they need it or not.
+# Packages that releases from the given one on import even if they are not used.
 _IMPORTED_SINCE = {
     (0, 5, 15): ("cutlass", "deep_gemm"),
     (0, 5, 21): ("cuda.tile",),
@@ -48,13 +48,13 @@ _IMPORTED_SINCE = {
 
 
 def stand_ins(version: str | None) -> str:
-    """Return the packages that a release of this version imports and the bundle lacks, separated by commas."""
+    """Return the packages that a release imports and the bundle lacks, separated by commas."""
     numbers = tuple(map(int, re.findall(r"\d+", version or "")[:3]))
     return ",".join(name for since, names in _IMPORTED_SINCE.items() if numbers >= since for name in names)
 
 
 class EngineError(Exception):
-    """An engine crashed or outran its limit; the message is the log's first error, or what happened."""
+    """An engine crashed or exceeded its time limit; the message is the log's first error, or what happened."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Start:
 
 
 class Engine:
-    """One engine: started at once, to be awaited, used and stopped."""
+    """An engine, from its start to its stop."""
 
     _started = itertools.count()
 
@@ -84,10 +84,9 @@ class Engine:
         start_limit: float,
         run_limit: float,
     ) -> None:
-        """Start ``tree``'s engine in ``folder``, where its log grows; the limits are in seconds.
+        """Start ``tree``'s engine in ``folder``, which gets its log; the limits are in seconds.
 
-        ``site`` holds the packages that the machine lacks; the tree's own ``sglang`` comes before any that it
-        has.
+        ``site`` has the packages that the machine lacks; the tree's own ``sglang`` takes precedence over it.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.tree = tree
@@ -115,18 +114,18 @@ class Engine:
                     "PATCHKIT_BENCH_STAND_INS": stand_ins(tree.version),
                     "PYTHONPATH": os.pathsep.join(str(entry.resolve()) for entry in path),
                 },
-                # A group of its own, so that its scheduler ends with it.
+                # A new process group, so that the scheduler can be ended too.
                 start_new_session=True,
                 text=True,
             )
         os.close(sending)
-        # Each with the time at which it came; None: there will be no more.
+        # Each with the time of its arrival; None at the end.
         self._replies: queue.SimpleQueue[tuple[float, str | None]] = queue.SimpleQueue()
         self._answered = self._began
         threading.Thread(target=self._listen, args=(receiving,), daemon=True).start()
 
     def await_start(self) -> Start:
-        """Wait until the engine answers requests, and return what it says of itself."""
+        """Wait until the engine accepts requests, and return its description."""
         reply = self._reply(self._began, self._start_limit)
         seconds = self._answered - self._began
         imported = Path(reply["sglang"]).resolve()
@@ -143,7 +142,7 @@ class Engine:
         pause: int = 0,
         profile: Path | None = None,
     ) -> dict[str, Any]:
-        """Run the requests, return seconds, outputs and launches; a trace goes to the folder ``profile``."""
+        """Run the requests; return seconds, outputs and launches. A trace is written to the folder ``profile``."""
         command = {
             "requests": [asdict(request) for request in requests],
             "logprobs": logprobs,
@@ -160,11 +159,11 @@ class Engine:
         return self._reply(time.monotonic(), self._run_limit)
 
     def reached(self) -> tuple[str, ...]:
-        """Return the patches of which the engine's processes have run a statement."""
+        """Return the patches of which the engine has run a statement."""
         return tuple(sorted({*self._reached.read_text().split()})) if self._reached.exists() else ()
 
     def stop(self) -> None:
-        """End the engine and every process that it started, at once: none holds anything worth keeping."""
+        """Kill the engine and every process that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

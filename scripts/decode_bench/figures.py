@@ -1,4 +1,4 @@
-"""Figures that may be believed: pair by pair, with their spread, and tokens compared one by one."""
+"""Compute figures: paired ratios with their spread, and comparisons of tokens."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _COMPLAINT = re.compile(
 
 @dataclass(frozen=True)
 class Output:
-    """What one request gave."""
+    """The result of one request."""
 
     tokens: tuple[int, ...]
     finish: str
-    # Verify steps it took part in.
+    # The number of its verify steps.
     steps: int
     logprobs: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One pass of a scenario through one engine."""
+    """One run of a scenario in one engine."""
 
     seconds: float
     outputs: tuple[Output, ...]
-    # Milliseconds from each decode step's launch to the next one's, while all requests ran.
+    # Milliseconds between launches of decode steps while all requests were running.
     step_milliseconds: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A handful of measurements."""
+    """Median, minimum and maximum of measurements."""
 
     median: float
     lowest: float
@@ -50,7 +50,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread | None:
-        """Return the spread of the values, None if there are none."""
+        """Return the spread of the values, None without values."""
         if not values:
             return None
         return cls(statistics.median(values), min(values), max(values), len(values))
@@ -58,14 +58,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first token, in order of requests, in which an output is not the expected one."""
+    """The first token, in order of requests, that differs from the expected output."""
 
     request: int
     position: int
-    # None: the output ended there.
+    # None: the output ends there.
     expected: int | None
     got: int | None
-    # Requests that differ at all, of how many.
+    # The number of requests that differ, and of all requests.
     requests: int
     of: int
 
@@ -80,7 +80,7 @@ def read_run(reply: dict[str, Any]) -> Run:
 
 
 def step_milliseconds(launches: Sequence[dict[str, Any]]) -> tuple[float, ...]:
-    """Return the times between launches of decode steps in direct succession, at the run's largest batch.
+    """Return the times between launches of consecutive decode steps at the run's largest batch.
 
     ``launches`` are dictionaries with ``at`` (nanoseconds), ``decode`` and ``size``, oldest first.
     """
@@ -93,9 +93,9 @@ def step_milliseconds(launches: Sequence[dict[str, Any]]) -> tuple[float, ...]:
 
 
 def milliseconds_per_step(runs: Sequence[Run], window: slice = slice(None)) -> list[float]:
-    """Return each run's median step, which a hiccup of the host does not move, unless it has no step.
+    """Return each run's median step time, without runs that have no step.
 
-    ``window`` leaves only these of a run's steps.
+    ``window`` selects a range of a run's steps.
     """
     steps = [run.step_milliseconds[window] for run in runs]
     return [statistics.median(chosen) for chosen in steps if chosen]
@@ -107,16 +107,16 @@ def output_rates(runs: Sequence[Run]) -> list[float]:
 
 
 def pair_ratios(reference: Sequence[float], other: Sequence[float]) -> list[float]:
-    """Return each measurement over the one of the reference that was made just before it.
+    """Return the ratio of each measurement to the reference's last one before it.
 
-    With six pairs or more the true median ratio lies between the lowest and the highest with 97 % confidence
-    (sign test).
+    With at least six pairs, the true median ratio is between the lowest and the highest with 97 % confidence (sign
+    test).
     """
     return [mine / theirs for theirs, mine in zip(reference, other, strict=False)]
 
 
 def first_difference(expected: Sequence[Output], got: Sequence[Output]) -> Difference | None:
-    """Return where outputs first differ in a token or in why they ended; None if they are identical."""
+    """Return the first difference in a token or in the reason of the end; None if the outputs are identical."""
     pairs = list(zip(expected, got, strict=True))
     differing = [
         i for i, (one, other) in enumerate(pairs) if (one.tokens, one.finish) != (other.tokens, other.finish)
@@ -137,7 +137,7 @@ def first_difference(expected: Sequence[Output], got: Sequence[Output]) -> Diffe
 
 
 def largest_logprob_difference(expected: Sequence[Output], got: Sequence[Output]) -> float | None:
-    """Return the largest difference of two log probabilities in the same place; None without any."""
+    """Return the largest difference of log probabilities at the same position; None without any."""
     differences = [
         abs(mine - theirs)
         for one, other in zip(expected, got, strict=True)
@@ -147,9 +147,9 @@ def largest_logprob_difference(expected: Sequence[Output], got: Sequence[Output]
 
 
 def accept_length(outputs: Sequence[Output]) -> float | None:
-    """Return the tokens that a request gains in a decode step; None if no step was taken.
+    """Return the tokens per request and decode step; None without a step.
 
-    The first token of each request is left out: it comes from the prefill.
+    The first token of each request comes from the prefill and does not count.
     """
     stepped = [output for output in outputs if output.steps and output.tokens]
     steps = sum(output.steps for output in stepped)
@@ -157,12 +157,12 @@ def accept_length(outputs: Sequence[Output]) -> float | None:
 
 
 def distinct_tokens(outputs: Sequence[Output]) -> int:
-    """Return how many different tokens there are: a handful means a cycle, in which an error can hide."""
+    """Return the number of distinct tokens: few mean a cycle, which can hide an error."""
     return len({token for output in outputs for token in output.tokens})
 
 
 def first_error(log: str) -> str | None:
-    """Return the line that says what went wrong first: an exception's own, else the first that complains."""
+    """Return the line of a log with the first error: that of an exception, else the first with an error's words."""
     lines = log.splitlines()
     for number, line in enumerate(lines):
         if not line.endswith(_TRACEBACK):

@@ -1,8 +1,8 @@
-"""Every model family besides the Llama: its configurations, and what an engine has to be told about it.
+"""The model families besides the Llama: their configurations and engine options.
 
-A folder holds nothing but a ``config.json``: the engine gets ``load_format="dummy"``, and
-``startup/bench_weights.py`` fills the weights. Every model type is one that transformers or sglang itself
-knows, so that no code comes out of a folder and no name is looked up in a hub.
+A folder contains only ``config.json``: the engine gets ``load_format="dummy"``, and ``startup/bench_weights.py``
+fills the weights. Every model type is known to transformers or sglang, so that no code is loaded from a folder and
+nothing is looked up in a hub.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-# None leaves a setting to sglang.
+# None: sglang's default.
 Option = bool | int | float | str | None
 
 _Config = dict[str, object]
@@ -24,34 +24,34 @@ VOCABULARY = 32000
 HIDDEN = 2048
 LAYERS = 8
 EXPERTS = 8
-# Of a head: the one size for which every attention backend of the benchmark has kernels.
+# The head size for which every attention backend of the benchmark has kernels.
 HEAD = 128
-# Tokens that a windowed layer sees; prompts are longer.
+# Tokens in the window of a layer; prompts are longer.
 WINDOW = 128
 POSITIONS = 131072
 _ROPE = {"rope_theta": 10000.0, "rope_type": "default"}
 
 
 class ModelError(Exception):
-    """A model that this benchmark does not have, or a folder that holds another."""
+    """An unknown model, or a folder with another one."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model family: folders to write, and options of an engine besides the common ones."""
+    """A model family: its folders and additional engine options."""
 
-    # As a folder is called.
+    # The folder's name.
     name: str
-    # As documentation calls it.
+    # The name in the documentation.
     family: str
     target: Mapping[str, object]
-    # None: the target's folder holds the draft, too, or the target drafts for itself.
+    # None: the draft is in the target's folder, or is the target.
     draft: Mapping[str, object] | None
     options: Mapping[str, Option]
 
 
 def model(name: str) -> Model:
-    """Return the model of that name; `ModelError` if there is none."""
+    """Return the model of that name. Raise ModelError if there is none."""
     try:
         return MODELS[name]
     except KeyError:
@@ -63,8 +63,7 @@ def model(name: str) -> Model:
 def write(model: Model, folder: Path) -> tuple[str, str]:
     """Write the model's configurations below ``folder`` and return the folders of target and draft.
 
-    A folder that holds another configuration is not overwritten, since an engine may be reading it:
-    `ModelError`.
+    Raise ModelError if a folder has another configuration, since an engine may be reading it.
     """
     target = _written(folder / model.name, model.target)
     draft = target if model.draft is None else _written(folder / f"{model.name}-draft", model.draft)
@@ -83,7 +82,7 @@ def _written(folder: Path, config: Mapping[str, object]) -> Path:
 
 
 def _config(architecture: str, model_type: str, heads: int, kv_heads: int, **own: object) -> _Config:
-    """Return what every configuration says, and the model's own keys, which win."""
+    """Return a configuration: the common keys, overridden by the model's own."""
     return {
         "architectures": [architecture],
         "model_type": model_type,
@@ -112,7 +111,7 @@ def _eagle3_draft() -> _Config:
         "LlamaForCausalLMEagle3",
         "llama",
         heads=16,
-        # As many columns as the embedding has, which its attention hands on.
+        # As many columns as the embedding, which its attention copies.
         kv_heads=16,
         num_hidden_layers=1,
         draft_vocab_size=VOCABULARY,
@@ -121,15 +120,15 @@ def _eagle3_draft() -> _Config:
 
 
 def _alternating(first: str, second: str, every: int) -> list[str]:
-    """Return a kind for each layer: ``second`` for the last of ``every``, else ``first``."""
+    """Return a kind for each layer: ``second`` for the last of each ``every``, else ``first``."""
     return [second if layer % every == every - 1 else first for layer in range(LAYERS)]
 
 
-# The target's own folder is the draft's: its multi-token prediction layer, or the target once more.
+# The draft is in the target's folder: its multi-token prediction layer, or the target itself.
 _EAGLE: Mapping[str, Option] = {"load_format": "dummy", "speculative_algorithm": "EAGLE"}
 _EAGLE3: Mapping[str, Option] = {"load_format": "dummy", "speculative_algorithm": "EAGLE3"}
 _STANDALONE: Mapping[str, Option] = {"load_format": "dummy", "speculative_algorithm": "STANDALONE"}
-# What sglang would choose may be compiled on the machine, for minutes.
+# sglang's default may be compiled for minutes.
 _TRITON_EXPERTS: Mapping[str, Option] = {"moe_runner_backend": "triton"}
 
 _QWEN3_EXPERTS: Mapping[str, object] = {
@@ -153,14 +152,14 @@ _DEEPSEEK = Model(
         qk_nope_head_dim=128,
         qk_rope_head_dim=64,
         v_head_dim=128,
-        # Its prediction layer has experts even so.
+        # The prediction layer has experts anyway.
         first_k_dense_replace=LAYERS + 1,
         moe_layer_freq=1,
         moe_intermediate_size=512,
         n_routed_experts=EXPERTS,
         n_shared_experts=1,
         num_experts_per_tok=2,
-        # More experts a token than groups: else FlashInfer compiles a kernel that picks them.
+        # More experts per token than groups, or FlashInfer compiles a kernel to select them.
         n_group=1,
         topk_group=1,
         norm_topk_prob=True,
@@ -222,7 +221,7 @@ _NEMOTRON_H = Model(
         mamba_chunk_size=256,
     ),
     None,
-    # sglang refuses Triton for this class in every release so far.
+    # No release of sglang so far supports Triton for this class.
     {**_EAGLE, "attention_backend": "fa3"},
 )
 
@@ -237,7 +236,7 @@ _OLMO3 = Model(
         sliding_window=WINDOW,
         layer_types=_alternating("sliding_attention", "full_attention", every=4),
         rope_theta=10000.0,
-        # sglang's own class of this configuration reads the base from here.
+        # sglang's own configuration class reads the base from here.
         rope_scaling=_ROPE,
     ),
     None,
@@ -266,7 +265,7 @@ _MIMO_V2 = Model(
     "MiMo-V2",
     _config(
         "MiMoV2FlashForCausalLM",
-        # The published model brings a class of its own; sglang reads attributes, which any class keeps.
+        # The published model has its own class; sglang only reads attributes, which any class keeps.
         "llama",
         heads=16,
         kv_heads=4,
@@ -284,7 +283,7 @@ _MIMO_V2 = Model(
         rope_parameters=_ROPE,
     ),
     None,
-    # On Triton a window and a tree mask do not compile together in releases so far.
+    # In releases so far, Triton cannot compile a window together with a tree mask.
     {**_EAGLE, "attention_backend": "fa3"},
 )
 

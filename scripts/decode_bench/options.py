@@ -1,4 +1,4 @@
-"""Options that every script which compares trees on a GPU takes."""
+"""Options shared by the scripts that compare trees on a GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def named_tree(context: click.Context, parameter: click.Parameter, values: tuple
 
 
 def tree_option(told: str) -> Callable[[_Command], _Command]:
-    """Return the option that names the trees, with what its help says of them."""
+    """Return the option that names the trees, with its help text."""
     return click.option(
         "--tree", "places", multiple=True, required=True, callback=named_tree, metavar="NAME=PLACE", help=told
     )
@@ -39,5 +39,5 @@ def tree_option(told: str) -> Callable[[_Command], _Command]:
 site_option = click.option(
     "--site",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of the packages that this machine lacks, as engine_bundle.py packs them.",
+    help="Folder of the packages that this machine lacks, as packed by engine_bundle.py.",
 )

@@ -1,4 +1,4 @@
-"""Everything that was measured, in one JSON file and one table, rewritten after every scenario."""
+"""Write all results to a JSON file and a table, after every scenario."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from .trees import Contender
 
 _RETRACTED = re.compile(r"#retracted_reqs: (\d+)")
-# Runs that are not timed: the first compiles and fills caches.
+# Untimed runs: the first one compiles and fills caches.
 WARM_UP = 1
-# Wide enough for every column: a table that wraps cannot be compared by eye.
+# Wide enough for every column.
 _WIDTH = 240
 
 
 @dataclass(frozen=True)
 class Result:
-    """One tree in one scenario."""
+    """The result of one tree in one scenario."""
 
     scenario: str
-    # Of the model, the attention backend, and the speculative algorithm.
+    # The names of the model, the attention backend, and the speculative algorithm.
     family: str
     backend: str
     algorithm: str
@@ -51,16 +51,16 @@ class Result:
     layers: int
     tree: str
     control: bool
-    # Whether the engine ever answered.
+    # Whether the engine started.
     started: bool
-    # What went wrong, if anything did; what was measured before it stands.
+    # The error, if there was one; measurements before it are kept.
     error: str | None
     runs: int
-    # Seconds from a run's first request to its last answer.
+    # Seconds from a run's first request to its last response.
     seconds: Spread | None
-    # Milliseconds a decode step: one median a run.
+    # Milliseconds per decode step: one median per run.
     step: Spread | None
-    # The same over the first tree's, pair by pair.
+    # Its ratio to the first tree's, by pair.
     ratio: Spread | None
     # Output tokens a second of a whole run in which requests arrive, and the same over the first tree's.
     rate: Spread | None
@@ -68,7 +68,7 @@ class Result:
     # Milliseconds of the steps that the profile is of, in the runs without it: contexts grow from step to
     # step, and the GPU's part of a step with them.
     profiled_step: Spread | None
-    # None where there is nothing to compare.
+    # None if there is nothing to compare.
     identical: bool | None
     # Whether every run of this tree gave the tokens of its first.
     reproducible: bool
@@ -76,19 +76,19 @@ class Result:
     logprob_difference: float | None
     accept_length: float | None
     distinct_tokens: int
-    # Requests taken back because the KV cache was full, as the engine's log has them.
+    # Requests retracted because the KV cache was full, from the engine's log.
     retracted: int
     # Share of a profiled step in which the GPU runs something: busy time from the profile, over the same
     # steps without it.
     gpu_busy: float | None
     profile: StepProfile | None
-    # Patches of which the engine has run a statement since it started.
+    # Patches of which the engine has run a statement.
     reached: tuple[str, ...]
 
 
 @dataclass
 class Measured:
-    """One tree's runs of one scenario, as they come in."""
+    """One tree's runs of one scenario."""
 
     tree: Contender
     runs: list[Run] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Measured:
 
 
 def result(scenario: Scenario, layers: int, measured: Measured, reference: Measured) -> Result:
-    """Return what a tree's runs come to, compared with the first tree's."""
+    """Return the result of a tree's runs, compared with the first tree's."""
     runs = measured.runs
     timed = milliseconds_per_step(runs[WARM_UP:]) if scenario.batch else []
     theirs = milliseconds_per_step(reference.runs[WARM_UP:]) if scenario.batch else []
@@ -153,9 +153,9 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
 
 
 def passed(results: Sequence[Result]) -> bool:
-    """Whether all trees gave the first one's tokens in all scenarios, and each control did not in one.
+    """Whether all trees give the first one's tokens in all scenarios, and each control differs in at least one.
 
-    A control may crash, but not before its first request: that would be a fault of the fault.
+    A control may crash, but not before its first request.
     """
     noticed = {result.tree: False for result in results if result.control}
     for entry in results:
@@ -175,7 +175,7 @@ def write(folder: Path, about: dict[str, Any], results: Sequence[Result]) -> Non
 
 
 def table(results: Sequence[Result]) -> Table:
-    """Return the results as a table, one line a scenario, number of layers and tree."""
+    """Return the results as a table, one line per scenario, number of layers and tree."""
     lines = Table(title="Milliseconds per decode step; counts and shares per step, from a profile")
     for name in ("scenario", "layers", "tree"):
         lines.add_column(name)

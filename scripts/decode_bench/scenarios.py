@@ -1,4 +1,4 @@
-"""What is asked of every tree: each scenario's requests, from a fixed seed, and the server's settings."""
+"""The scenarios: requests, from a fixed seed, and server settings."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .models import MODELS, VOCABULARY, Option
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Requests that run at a time, at most.
+# The most requests that run at the same time.
 SLOTS = 16
-# Tokens of KV cache where a scenario is not about running out of them.
+# Tokens of KV cache, more than a scenario needs.
 ROOM = 40960
-# Clock cycles, about a millisecond: longer than the host takes to prepare a step, so every missing wait
-# shows.
+# Clock cycles, about a millisecond: longer than the host takes to prepare a step, so that every missing wait
+# has an effect.
 PAUSE = 2_000_000
 
-# Stands for the folder of the target's checkpoint in a server's options.
+# Replaced by the folder of the target's checkpoint in a server's options.
 TARGET = "the target's checkpoint"
 _ROLES = ("prefill", "decode")
 # Of the servers that show what happens at the edges: requests side by side in the largest graph, and at all; tokens
@@ -30,20 +30,20 @@ _GRAPH, _RUNNING, _CONTEXT = 8, 12, 1024
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt and what becomes of it; steps are decode steps since the first batch of its run."""
+    """One prompt and its limits; steps are decode steps since the first batch of its run."""
 
     prompt: tuple[int, ...]
     new_tokens: int
     enters: int = 0
     # 0: never.
     aborted: int = 0
-    # Tokens after which the request's grammar ends it; 0: it has none.
+    # Tokens after which the request's grammar ends it; 0: no grammar.
     grammar: int = 0
 
 
 @dataclass(frozen=True)
 class Server:
-    """What an engine is started with besides the settings that every engine has."""
+    """Engine settings besides the common ones."""
 
     options: Mapping[str, Option] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -52,33 +52,33 @@ class Server:
 
     @property
     def gpus(self) -> int:
-        """How many GPUs an engine takes."""
+        """The number of GPUs of an engine."""
         return int(self.options.get("tp_size") or 1)
 
     @property
     def family(self) -> str:
-        """What the model is called."""
+        """The model's name."""
         return MODELS[self.model].family if self.model else "Llama"
 
     @property
     def layers(self) -> int | None:
-        """How many layers the model has; None where whoever runs it says so."""
+        """The number of layers of the model; None if the caller chooses it."""
         return int(str(MODELS[self.model].target["num_hidden_layers"])) if self.model else None
 
     @property
     def backend(self) -> str:
-        """The attention backend; of two, what prefills before what decodes."""
+        """The attention backend; if there are two, that for prefill before that for decode."""
         chosen = self.settings("", "")
         both = [chosen.get(f"{role}_attention_backend") or chosen["attention_backend"] for role in _ROLES]
         return "+".join(dict.fromkeys(map(str, both)))
 
     @property
     def algorithm(self) -> str:
-        """The speculative algorithm, "none" without one."""
+        """The speculative algorithm, or "none"."""
         return str(self.settings("", "").get("speculative_algorithm") or "none")
 
     def settings(self, target: str, draft: str) -> dict[str, Option]:
-        """Return every setting of an engine of these checkpoints."""
+        """Return all settings of an engine with these checkpoints."""
         of_model = MODELS[self.model].options if self.model else {}
         chosen = {**common_options(target, draft), **of_model, **self.options}
         return {name: target if value == TARGET else value for name, value in chosen.items()}
@@ -86,7 +86,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Requests, the server that gets them, and what is taken down."""
+    """Requests, their server, and what is recorded."""
 
     name: str
     requests: Sequence[Request]
@@ -96,7 +96,7 @@ class Scenario:
     # Requests side by side from the first step on, and so many that a time per step is worth stating; else
     # None.
     batch: int | None = None
-    # The KV cache is too small for the requests, so that some must be taken back while they run.
+    # The KV cache is too small for the requests, so that some must be retracted.
     scarce: bool = False
     # Output tokens per second of the whole run are stated.
     arriving: bool = False
@@ -108,7 +108,7 @@ class Scenario:
 
     @property
     def label(self) -> str:
-        """The name, with the batch size where there is one."""
+        """The name, with the batch size if there is one."""
         return self.name if self.batch is None else f"{self.name} {self.batch}"
 
 
@@ -130,25 +130,25 @@ def common_options(target: str, draft: str) -> dict[str, Option]:
         "cuda_graph_max_bs": SLOTS,
         "max_running_requests": SLOTS,
         "context_length": 4096,
-        # Engines of several trees share the GPU: each takes what `max_total_tokens` says, not a share of what
-        # is free.
+        # Engines of several trees share the GPU: each allocates `max_total_tokens`, not a share of the free
+        # memory.
         "mem_fraction_static": 0.8,
         "max_total_tokens": ROOM,
         "random_seed": 1,
         "log_level": "info",
-        # Engines that wait for their turn leave the cores to the one that is measured.
+        # Idle engines must not use cores.
         "sleep_on_idle": True,
     }
 
 
 class _Draw:
-    """Prompts and numbers that follow from the scenario's name alone."""
+    """Random prompts and numbers, seeded by the scenario's name."""
 
     def __init__(self, name: str) -> None:
         self._random = random.Random(name)
 
     def prompt(self, length: int) -> tuple[int, ...]:
-        # The lowest ids are the special ones.
+        # The lowest ids are special tokens.
         return tuple(self._random.randrange(3, VOCABULARY) for _ in range(length))
 
     def number(self, low: int, high: int) -> int:
@@ -177,7 +177,7 @@ def _late() -> Scenario:
 
 def _abort() -> Scenario:
     draw = _Draw("abort")
-    # While it waits for a slot; alone; two in one step; just after it was let in.
+    # While it waits for a slot; alone; two in one step; just after it started.
     aborted = {16: 9, 1: 20, 4: 45, 5: 45, 18: 62}
     enters = {16: 5, 17: 60, 18: 60, 19: 60}
     requests = [
@@ -188,7 +188,7 @@ def _abort() -> Scenario:
 
 
 def _mixture(name: str, longest: int = 192) -> list[Request]:
-    """Requests that finish, arrive and are aborted while others run."""
+    """Requests that end, arrive and are aborted while others run."""
     draw = _Draw(name)
     requests = [
         Request(draw.prompt(draw.number(16, longest)), draw.number(32, 224), enters=12 * max(0, i - 7))
@@ -220,9 +220,9 @@ def _arriving(name: str, options: Mapping[str, Option], model: str | None = None
 
 
 def _edges(name: str, grammar: bool = False) -> list[Request]:
-    """Requests that fill the largest graph, are then more than it holds, and end at the context's end or before.
+    """Requests that fill the largest graph, then exceed it, and end at or before the context limit.
 
-    With a grammar every second one ends at a token that the grammar has for its last.
+    With a grammar, every second one ends at the grammar's last token.
     """
     draw = _Draw(name)
     full = [Request(draw.prompt(_CONTEXT - 160 + i), new_tokens=152 - i) for i in range(_GRAPH)]
@@ -240,7 +240,7 @@ def _edges(name: str, grammar: bool = False) -> list[Request]:
 
 
 def _shared_prefixes() -> list[Request]:
-    """Requests that begin alike, some beyond a page's end and some not, more than the cache can hold."""
+    """Requests with common prefixes, some longer than a page and some not, more than the cache can hold."""
     draw = _Draw("radix")
     prefixes = [draw.prompt(length) for length in (160, 200, 333)]
     return [
@@ -259,11 +259,11 @@ def _queueing() -> list[Request]:
 
 
 def _scarce(tokens: int) -> Mapping[str, Option]:
-    """So little room, and so hopeful an estimate of what a request needs, that some must be taken back."""
+    """Requests that must be retracted: a small cache, and too low an estimate of what a request needs."""
     return {"max_total_tokens": tokens, "schedule_conservativeness": 0.1}
 
 
-# Its prefill kernels need another GPU, so that Triton prefills, verifies and extends.
+# Its prefill kernels do not support this GPU, so Triton runs prefill, verify and extend.
 _TRTLLM_MHA: Mapping[str, Option] = {
     "prefill_attention_backend": "triton",
     "decode_attention_backend": "trtllm_mha",
@@ -277,7 +277,7 @@ _EDGES: Mapping[str, Option] = {
     "max_running_requests": _RUNNING,
     "context_length": _CONTEXT,
 }
-# The same sums whatever runs beside a request: what still differs is a defect.
+# Sums that do not depend on the batch: any difference is a defect.
 _DETERMINISTIC: Mapping[str, Option] = {"enable_deterministic_inference": True}
 # A request's states are tracked beside it, for the radix cache to take over.
 _MAMBA_BUFFER: Mapping[str, Option] = {
@@ -286,7 +286,7 @@ _MAMBA_BUFFER: Mapping[str, Option] = {
     # Left to sglang, the states take half of the memory that is free.
     "max_mamba_cache_size": 96,
 }
-# What sglang does unless it is told not to.
+# sglang's default.
 _PIECEWISE: Mapping[str, Option] = {"disable_piecewise_cuda_graph": False}
 _FA3: Mapping[str, Option] = {"attention_backend": "fa3"}
 _FLASHINFER: Mapping[str, Option] = {"attention_backend": "flashinfer"}
@@ -295,9 +295,9 @@ _FA3_PREFILL: Mapping[str, Option] = {
     "prefill_attention_backend": "fa3",
     "decode_attention_backend": "triton",
 }
-# A larger top-k is spec v1's before 0.5.13.
+# Before 0.5.13 a larger top-k needs spec v1.
 _TOP_K_4: Mapping[str, Option] = {"speculative_eagle_topk": 4, "speculative_num_draft_tokens": 8}
-# The target drafts for itself, so that every guess is right unless an engine errs.
+# The target is its own draft, so that every draft token is accepted unless an engine is wrong.
 _STANDALONE: Mapping[str, Option] = {
     "speculative_algorithm": "STANDALONE",
     "speculative_draft_model_path": TARGET,
@@ -320,13 +320,13 @@ _NGRAM: Mapping[str, Option] = {
 }
 
 
-# Each of two GPUs has requests of its own, every second one.
+# Each of two GPUs has every second request.
 _DP: Mapping[str, Option] = {"tp_size": 2, "dp_size": 2, "enable_dp_attention": True}
 _SHARED: Mapping[str, str] = {"PATCHKIT_BENCH_SHARES": "2"}
 
 
 def _side_by_side(name: str) -> list[Request]:
-    """Requests of which one GPU's are done long before the other's, so that it is idle while that one decodes."""
+    """Requests of which one GPU's end long before the other's, so that it is idle while the other decodes."""
     draw = _Draw(name)
     return [Request(draw.prompt(draw.number(16, 300)), 40 + 120 * (i % 2)) for i in range(SLOTS)]
 
@@ -338,14 +338,14 @@ def _steps(count: int) -> Mapping[str, Option]:
 def _edge(
     name: str, options: Mapping[str, Option], model: str | None = None, grammar: bool = False
 ) -> Scenario:
-    """Return the requests at the edges on a server."""
+    """Return the `_edges` scenario on a server."""
     environment = {"PATCHKIT_BENCH_GRAMMAR": "1"} if grammar else {}
     server = Server({**_EDGES, **options}, environment, model)
     return Scenario(name, _edges(name, grammar), server)
 
 
 def _of_model(model: str, batches: Sequence[int], on: str = "", **options: Option) -> list[Scenario]:
-    """Return what a family of models is asked, a straight line and the edges; the names begin with ``on``."""
+    """Return the scenarios of a model family, straight and edges; the names start with ``on``."""
     edges = _edge(f"{on}{model}-edges", options, model)
     return [
         *(
@@ -358,12 +358,12 @@ def _of_model(model: str, batches: Sequence[int], on: str = "", **options: Optio
 
 
 def _straight_on(name: str, options: Mapping[str, Option], batches: Sequence[int]) -> list[Scenario]:
-    """Return the straight scenario on another server, once for each batch size."""
+    """Return the straight scenario on another server, once per batch size."""
     return [replace(_straight(batch), name=name, server=Server(options)) for batch in batches]
 
 
 def _long(context: int, batch: int, options: Mapping[str, Option]) -> Scenario:
-    """Return requests that fill a context of that many tokens but for what they generate."""
+    """Return requests that fill a context of that many tokens, except for the generated ones."""
     name = f"{'fa3-' if options else ''}long-{context // 1024}k"
     draw = _Draw(name)
     requests = [Request(draw.prompt(context - 1024), new_tokens=512) for _ in range(batch)]
@@ -372,7 +372,7 @@ def _long(context: int, batch: int, options: Mapping[str, Option]) -> Scenario:
 
 
 def scenarios(batches: Sequence[int]) -> list[Scenario]:
-    """Return every scenario, the straight ones once for each batch size."""
+    """Return every scenario, the straight ones once per batch size."""
     return [
         *map(_straight, batches),
         _staggered(),

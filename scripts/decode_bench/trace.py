@@ -1,4 +1,4 @@
-"""What a decode step waits for, copies and leaves idle, counted in a PyTorch trace of the scheduler."""
+"""Count waits, copies and idle time of a decode step in a PyTorch trace of the scheduler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Event = dict[str, Any]
 Span = tuple[float, float]
 
-# Calls after which the host goes on only when the GPU has caught up.
+# Calls in which the host waits for the GPU.
 SYNCHRONISING = frozenset(
     {
         "cudaDeviceSynchronize",
@@ -31,13 +31,13 @@ SYNCHRONISING = frozenset(
         "cuStreamSynchronize",
     }
 )
-# Calls that give the GPU something to do.
+# Calls that launch work on the GPU.
 _LAUNCHING = re.compile(r"cu(da)?(Graph)?(Launch|Memcpy|Memset)\w*")
 _HOST = frozenset({"cuda_runtime", "cuda_driver"})
 _GPU = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
-# Steps in which the profiler itself still sets up its buffers.
+# Steps in which the profiler still sets up its buffers.
 _WARM_UP = 4
-# Microseconds; kernels closer than this are one stretch of a timeline.
+# Microseconds; closer kernels are merged in a timeline.
 _JOIN = 1.0
 
 
@@ -47,38 +47,37 @@ class StepProfile:
 
     steps: int
     milliseconds: float
-    # Calls a step that give the GPU something to do, and the same by call and operator.
+    # Calls per step that launch work on the GPU, and the same by call and operator.
     launches: float
     launch_sources: dict[str, float]
-    # Calls a step that wait for the GPU, and copies a step from the GPU to the host.
+    # Calls per step that wait for the GPU, and copies per step from the GPU to the host.
     synchronisations: float
     copies_to_host: float
-    # The same by call or size and the operator that made it.
+    # The same by call or size and its operator.
     synchronisation_sources: dict[str, float]
     copy_sources: dict[str, float]
-    # Time a step in which the GPU runs at least one kernel or copy. Unlike the step itself, the profiler does
-    # not stretch it.
+    # Time per step in which the GPU runs a kernel or copy, which the profiler does not lengthen.
     busy_milliseconds: float
     gaps: float
     longest_gap_us: float
-    # One step, the middle one by duration: (start, duration) in microseconds after its launch began.
+    # The step of median duration: (start, duration) in microseconds since the start of its launch.
     timeline_gpu: list[Span]
     timeline_waits: list[Span]
 
     @property
     def window(self) -> slice:
-        """Where these steps are among a run's, whose profile begins with the run."""
+        """The range of these steps in a run whose profile starts with the run."""
         return slice(_WARM_UP, _WARM_UP + self.steps)
 
 
 def read_profile(file: Path, step: str) -> StepProfile | None:
-    """Return the profile in a gzipped trace whose steps are events named ``step``; None if too few."""
+    """Return the profile of a gzipped trace whose steps are events named ``step``; None with too few steps."""
     with gzip.open(file, "rt") as lines:
         return profile(json.load(lines)["traceEvents"], step)
 
 
 def profile(events: Sequence[Event], step: str) -> StepProfile | None:
-    """Return the averages over the steps in a trace's events; None if there are too few steps."""
+    """Return the averages over the steps in a trace's events; None with too few steps."""
     spans = [event for event in events if event.get("ph") == "X"]
     starts = sorted(
         event["ts"] for event in spans if event["name"] == step and event.get("cat") == "user_annotation"
@@ -151,7 +150,7 @@ def profile(events: Sequence[Event], step: str) -> StepProfile | None:
 
 
 def merged(spans: Iterable[Span], join: float = 0.0) -> list[Span]:
-    """Return (start, stop) spans as their union, sorted; those at most ``join`` apart become one."""
+    """Return the union of (start, stop) spans, sorted; spans at most ``join`` apart are merged."""
     union: list[Span] = []
     for start, stop in sorted(spans):
         if union and start <= union[-1][1] + join:
@@ -171,7 +170,7 @@ def _per_step(names: Iterable[str], steps: int) -> dict[str, float]:
 
 
 class _Operators:
-    """The operators of each thread, to say which one a call was made from."""
+    """The operators of each thread, to find the caller of a call."""
 
     def __init__(self, spans: Iterable[Event]) -> None:
         self._threads: dict[Any, list[Event]] = {}
@@ -182,9 +181,9 @@ class _Operators:
             operators.sort(key=lambda event: event["ts"])
 
     def around(self, call: Event) -> str:
-        """Name the innermost operator that the call happened in; "no operator" if there is none."""
+        """Return the innermost operator around the call, or "no operator"."""
         operators = self._threads.get(call["tid"], [])
-        # Operators nest, so the last one that began before the call and has not ended is the innermost.
+        # Operators nest, so the innermost is the last one that started before the call and has not ended.
         for operator in reversed(operators[: bisect_right(operators, call["ts"], key=lambda o: o["ts"])]):
             if operator["ts"] + operator["dur"] >= call["ts"]:
                 return str(operator["name"])

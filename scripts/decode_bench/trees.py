@@ -1,4 +1,4 @@
-"""Trees are compared as they are, or as copies with a known fault that the comparison must notice."""
+"""The trees to compare, and copies of them with a fault that the comparison must detect."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _MARK = re.compile(r"^\s*# patchkit ([\w-]+):", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Contender:
-    """A tree under its name in the results; a control should give other tokens than its field's first tree."""
+    """A tree with its name in the results; a control must give other tokens than its field's first tree."""
 
     name: str
-    # The folder that holds `sglang/`.
+    # The folder that contains `sglang/`.
     folder: Path
     version: str | None
     control: bool = False
 
     @property
     def field(self) -> str:
-        """What precedes the last slash of the name: trees of one field are compared with each other."""
+        """The part of the name before the last slash: trees of one field are compared with each other."""
         return self.name.rpartition("/")[0]
 
     def patches(self) -> tuple[str, ...]:
-        """Return the patches whose comments mark a statement of the tree."""
+        """Return the patches with comments in the tree."""
         files = (self.folder / "sglang" / "srt").rglob("*.py")
         return tuple(
             sorted({mark for file in files for mark in _MARK.findall(file.read_text(errors="replace"))})
@@ -55,17 +55,17 @@ class Fault:
 
 
 def contender(name: str, path: Path, control: bool = False) -> Contender:
-    """Return the tree at ``path``; TreeError if there is none, UsageError if it cannot be imported."""
+    """Return the tree at ``path``. Raise TreeError if there is none, UsageError if it cannot be imported."""
     tree = open_tree(path)
     if tree.package.name != "sglang":
-        raise UsageError(f"{path} is not a folder named sglang: Python could not import it; rename it.")
+        raise UsageError(f"{path} cannot be imported, since it is not a folder named sglang: rename it.")
     return Contender(name, tree.package.parent, tree.version, control)
 
 
 def located(place: str, folder: Path) -> Path:
     """Return the tree at ``place``, a path or ``REPOSITORY@REF``, whose package is written below ``folder``.
 
-    What an earlier run left there goes. TreeError if there is no such repository, ref or tree.
+    The result of an earlier run there is deleted. Raise TreeError if there is no such repository, ref or tree.
     """
     repository, separator, ref = place.rpartition("@")
     if not separator or Path(place).exists():
@@ -78,7 +78,7 @@ def located(place: str, folder: Path) -> Path:
 
 
 def read_faults(file: Path) -> list[Fault]:
-    """Read ``[{"name", "tree", "edits": [{"file", "old", "new"}]}]``; UsageError if it is something else."""
+    """Read ``[{"name", "tree", "edits": [{"file", "old", "new"}]}]``. Raise UsageError for other content."""
     try:
         return [
             Fault(
@@ -95,7 +95,7 @@ def read_faults(file: Path) -> list[Fault]:
 
 
 def faulty_copy(fault: Fault, contenders: Sequence[Contender], folder: Path) -> Contender:
-    """Copy the fault's tree below ``folder`` and put the fault in; UsageError if a place is not unique."""
+    """Copy the fault's tree below ``folder`` and insert the fault. Raise UsageError if a place is not unique."""
     original = next((tree for tree in contenders if tree.name == fault.tree), None)
     if original is None:
         raise UsageError(f"{fault.name} is to be made from {fault.tree}, which no --tree names: add it.")

@@ -1,1 +1,1 @@
-"""The parts of ``bench_metadata.py``: a tree's backends without their server, and what is measured."""
+"""The parts of ``bench_metadata.py``: a tree's backends without their server, and the measurements."""

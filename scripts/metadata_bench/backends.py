@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .stand_ins import TreeModules
 
-# Tokens a request in a verify and a draft-extend.
+# Tokens per request in a verify and a draft-extend.
 STRIDE = 4
 
 
@@ -28,10 +28,10 @@ class Mode:
 
     name: str
     forward: str
-    # Whether the batch carries anything of a speculation, and how many tokens a request.
+    # Whether the batch has a speculative input, and its tokens per request.
     speculative: bool
     tokens: int
-    # What a request attends to beyond its length.
+    # The tokens that a request attends to beyond its length.
     extra: int = 0
 
 
@@ -46,7 +46,7 @@ MODES = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What all cases have in common."""
+    """The settings shared by all cases."""
 
     device: torch.device
     batches: tuple[int, ...]
@@ -60,20 +60,20 @@ class Settings:
 
     @property
     def max_context(self) -> int:
-        """The width of every table, in tokens: with room for the tokens of a verify."""
+        """The width of every table, in tokens, including the tokens of a verify."""
         return max(self.contexts) + max(self.page_size, STRIDE)
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Slots of every request, and their counterparts in a sliding-window pool; random, as no real pool is."""
+    """Random slots of every request, and of a sliding-window pool."""
 
     req_to_token: torch.Tensor
     full_to_swa: torch.Tensor
 
     @classmethod
     def of(cls, settings: Settings) -> Pool:
-        """Return a pool of twice the requests of the largest batch."""
+        """Return a pool for twice the requests of the largest batch."""
         slots = 1 << 24
         shape = (2 * settings.max_batch, settings.max_context)
         req_to_token = torch.randint(slots, shape, dtype=torch.int32, device=settings.device)
@@ -108,7 +108,7 @@ class Replay:
 
 
 class Contender:
-    """A tree's backend for one mode, which the tree's own code or patchkit fills."""
+    """A tree's backend for one mode, filled by the tree's own code or by patchkit."""
 
     def __init__(
         self, modules: TreeModules, mode: Mode, pool: Pool, settings: Settings, *, swa: bool
@@ -118,7 +118,7 @@ class Contender:
         self._backend = _backend(modules, mode, pool, settings, swa=swa)
 
     def capture(self, replay: Replay) -> bool:
-        """Bind the buffers of a graph of the replay's size; False if the tree has no such mode."""
+        """Bind the buffers of a graph of the replay's size; return False if the tree does not have the mode."""
         bs, backend = len(replay.lens), self._backend
         tokens = bs * self._mode.tokens
         self._by_size().pop(bs, None)
@@ -144,7 +144,7 @@ class Contender:
         return self._by_size().get(bs)
 
     def by_tree(self, replays: Sequence[Replay]) -> Callable[[int], None]:
-        """Return the tree's own replay of the batch with a given number, modulo their count."""
+        """Return the tree's own replay of the batch with a given number, modulo the number of batches."""
         forward, count, backend = self._forward, len(replays), self._backend
         bs = len(replays[0].lens)
 
@@ -188,7 +188,7 @@ def _backend(modules: TreeModules, mode: Mode, pool: Pool, settings: Settings, *
     backend._swa_kv_pool = (
         SimpleNamespace(
             full_to_swa_index_mapping=pool.full_to_swa,
-            # The look-up that every tree's pool makes; a backend converts it where its kernels want int32.
+            # The look-up of every tree's pool; a backend converts it if its kernels need int32.
             translate_loc_from_full_to_swa=lambda slots: pool.full_to_swa[slots],
         )
         if swa
@@ -199,9 +199,9 @@ def _backend(modules: TreeModules, mode: Mode, pool: Pool, settings: Settings, *
 
 
 def fallback_differs(contender: Contender, call: Callable[[int], None], bs: int) -> bool:
-    """Tell whether torch leaves any element of any buffer, also one it keeps, other than the kernel does.
+    """Return whether torch writes another value than the kernel to any element of any buffer.
 
-    ``call`` is the contender's patchkit replay; what the buffers held before is put back.
+    ``call`` is the contender's patchkit replay; the buffers are restored.
     """
     buffers = [value for value in vars(contender.metadata(bs)).values() if isinstance(value, torch.Tensor)]
     before = [buffer.clone() for buffer in buffers]
@@ -225,7 +225,7 @@ _TABLES = ("page_table", "swa_page_table")
 
 
 def differences(ours: Any, theirs: Any, replay: Replay, mode: Mode, *, page_size: int) -> list[str]:
-    """Name every buffer of ours that is not as theirs is; of a table each request's own pages count."""
+    """Return the names of the buffers that differ; in a table only each request's own pages are compared."""
     found = []
     for name, value in vars(theirs).items():
         if not isinstance(value, torch.Tensor):
@@ -241,10 +241,10 @@ def differences(ours: Any, theirs: Any, replay: Replay, mode: Mode, *, page_size
 
 
 def bytes_moved(mode: Mode, replay: Replay, page_size: int, *, swa: bool) -> int:
-    """Return the fewest bytes of device memory that one fill touches; memory is read 32 bytes at a time."""
+    """Return the least bytes of device memory that one fill accesses; reads are in units of 32 bytes."""
     pages = int(((replay.lens_cpu + mode.extra + page_size - 1) // page_size).sum())
     bs = len(replay.lens_cpu)
     slots = min(32, 4 * page_size)
-    # Rows and lengths in; key lengths and offsets, and perhaps query offsets, out.
+    # Reads rows and lengths; writes key lengths and offsets, and query offsets if there are any.
     lengths = bs * (8 + 8 + 4 + 4 + 4)
     return lengths + pages * (slots + 4 + (32 + 4 if swa else 0))

@@ -1,4 +1,4 @@
-"""Microseconds and launches of a call that the host makes again and again, contenders taking turns."""
+"""Measure microseconds and launches of a repeated call, with contenders alternating."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _CAPTURED = 32
 
 @dataclass(frozen=True)
 class Timing:
-    """Microseconds a call, one value a round."""
+    """Microseconds per call, one value per round."""
 
-    # Between device events around all calls of a round: what a replay waits for, whoever is slower.
+    # Between device events around all calls of a round: the slower of host and device.
     events: list[float]
     # Until the host is free again.
     host: list[float]
@@ -33,17 +33,17 @@ class Timing:
 
 @dataclass(frozen=True)
 class Activity:
-    """What one call makes the device do."""
+    """The device activity of one call."""
 
     kernels: float
     copies: float
     synchronisations: float
-    # Microseconds in which a kernel or copy runs.
+    # Microseconds in which a kernel or copy is running.
     busy: float
 
 
 def take_turns(calls: Mapping[str, Callable[[int], None]], rounds: int, repeats: int) -> dict[str, Timing]:
-    """Time ``repeats`` calls of each contender a round."""
+    """Time ``repeats`` calls of each contender per round."""
     timings = {name: Timing([], []) for name in calls}
     for call in calls.values():
         for number in range(10):
@@ -65,7 +65,7 @@ def take_turns(calls: Mapping[str, Callable[[int], None]], rounds: int, repeats:
 
 
 def device_time(call: Callable[[int], None]) -> float:
-    """Return microseconds a call of the device alone: captured many times over in one graph, and replayed."""
+    """Return microseconds per call of the device alone: captured many times in one graph, and replayed."""
     call(0)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -85,7 +85,7 @@ def activity(call: Callable[[int], None]) -> Activity:
     with torch.profiler.profile(activities=kinds) as profiler:
         for number in range(_PROFILED):
             call(number)
-        # Ends with a synchronisation that is not the call's.
+        # The trace ends with a synchronisation that is not part of the call.
         torch.cuda.synchronize()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.json"
@@ -95,7 +95,7 @@ def activity(call: Callable[[int], None]) -> Activity:
 
 
 def count_activity(events: list[dict[str, Any]], calls: int) -> Activity:
-    """Return the averages over ``calls`` calls in a trace's events, but for the last call's final wait."""
+    """Return the averages over ``calls`` calls in a trace's events, without the final wait."""
     spans = [event for event in events if event.get("ph") == "X"]
     kernels = [event for event in spans if event.get("cat") == "kernel"]
     copies = [event for event in spans if event.get("cat") in {"gpu_memcpy", "gpu_memset"}]
@@ -111,9 +111,9 @@ def _nothing(unused):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What this machine does at best."""
+    """The best figures of this machine."""
 
-    # Bytes that one large copy on the device reads and writes a microsecond; microseconds of an empty kernel.
+    # Bytes per microsecond of a large copy on the device, read and written; microseconds of an empty kernel.
     bytes_per_us: float
     empty_kernel_us: float
 
@@ -135,5 +135,5 @@ class Ceilings:
 
 
 def ratio(theirs: list[float], ours: list[float]) -> Spread | None:
-    """Return how many times longer theirs takes, round by round."""
+    """Return the ratio of their time per round."""
     return Spread.of([long / short for long, short in zip(theirs, ours, strict=True)])

@@ -1,6 +1,6 @@
-"""A tree's TRTLLM MHA backend, imported from its source with a stand-in for everything else of sglang.
+"""Import a tree's TRTLLM MHA backend from its source, with stubs for the rest of sglang.
 
-Metadata code needs torch and Triton alone, so that a tree's own methods run without what a server needs.
+Metadata code needs only torch and Triton, so that a tree's own methods run without a server's dependencies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MHA = "sglang.srt.layers.attention.trtllm_mha_backend"
 _MODES = "sglang.srt.model_executor.forward_batch_info"
-# What runs is the tree's own; a tree may lack one of them.
+# Imported from the tree; a tree may lack one of them.
 REAL = (
     _MHA,
     _MODES,
@@ -33,14 +33,14 @@ REAL = (
 
 @dataclass(frozen=True)
 class TreeModules:
-    """What of a tree the benchmark drives."""
+    """The modules and classes of a tree that the benchmark uses."""
 
     mha: type
     modes: Any
 
 
 class _Nothing:
-    """What a module imports and metadata code never calls: a base class, a decorator, a check that fails."""
+    """A stub for what a module imports but metadata code does not call: base classes, decorators, checks."""
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Any:
         return super().__new__(cls)
@@ -82,7 +82,7 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def _only(package: Path) -> Iterator[None]:
-    """Serve the modules of ``package`` while it lasts, and forget them afterwards."""
+    """Provide the modules of ``package`` in the body, and remove them afterwards."""
     finder = _Finder(package)
     sys.meta_path.insert(0, finder)
     try:
@@ -99,7 +99,7 @@ def import_tree(path: Path) -> TreeModules:
         if package.name == "sglang" and (package / "srt").is_dir():
             break
     else:
-        raise click.UsageError(f"{path} holds no sglang package: name a checkout or a package folder.")
+        raise click.UsageError(f"{path} contains no sglang package: name a checkout or a package folder.")
     with _only(package.resolve()):
         mha = importlib.import_module(_MHA).TRTLLMHAAttnBackend
         return TreeModules(mha, importlib.import_module(_MODES).ForwardMode)

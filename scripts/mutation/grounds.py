@@ -1,4 +1,4 @@
-"""What a broken patch makes of the trees that the tests apply patches to."""
+"""Compute the trees that the tests patch, with a mutated patch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Ground:
     patches: tuple[str, ...]
 
     def patched(self, patches: PatchSet, files: Sequence[str] = ()) -> Contents | None:
-        """Return what ``patches`` make of the tree, or of ``files`` alone; None where one does not apply."""
+        """Return the result of ``patches`` on the tree, or on ``files``; None if one does not apply."""
         chosen: Sequence[Patch] = patches.select(self.patches)
         if files:
             chosen = [part for patch in chosen if (part := _part(patch, files)).edits]
@@ -52,7 +52,7 @@ def _part(patch: Patch, files: Sequence[str]) -> Patch:
 
 
 class Grounds:
-    """All of the trees, and what is different there with a broken patch."""
+    """All of the trees, and their differences with a mutated patch."""
 
     def __init__(self, grounds: Sequence[Ground], checkout: Path) -> None:
         """Plan with the patches of ``checkout``, a copy that this object may write to."""
@@ -75,9 +75,9 @@ class Grounds:
         return ground.patched(self._patches, files)
 
     def changed_by(self, mutant: Mutant) -> dict[str, Contents]:
-        """Return the files that mean something else in each tree, with their new content.
+        """Return the files of each tree that mean something else, with their new content.
 
-        None at all: the patch makes the same trees as before or as an earlier mutant, or it does not apply.
+        Empty if the patch gives the same trees as before or as an earlier mutant, or does not apply.
         """
         path = self._checkout / mutant.file
         sound = path.read_bytes()
@@ -99,7 +99,7 @@ class Grounds:
         return found
 
     def _changed(self, ground: Ground, patches: PatchSet, files: tuple[str, ...]) -> Contents | None:
-        # What happens elsewhere seldom matters to a file, and where it does all files are planned.
+        # A file's plan seldom depends on others; if it does, all files are planned.
         clean, whole = self._clean(ground, files), self._whole[ground.name]
         if clean is None or any(whole.get(file) != content for file, content in clean.items()):
             clean, files = whole, ()
@@ -116,7 +116,7 @@ class Grounds:
 
 @functools.cache
 def meaning(source: bytes) -> str:
-    """Return what tells programs apart: neither layout nor comments nor statements that do nothing."""
+    """Return a program without layout, comments and statements without effect."""
     module = ast.parse(source)
     for node in ast.walk(module):
         for name in ("body", "orelse", "finalbody"):

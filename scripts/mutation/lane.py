@@ -1,4 +1,4 @@
-"""A scratch copy of the checkout, in which one mutant at a time is looked at."""
+"""A scratch copy of the checkout, which runs one mutant at a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPTIONS = ("-x", "-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider"
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a run of tests; ``test`` failed, if any did, with ``said``."""
+    """The result of a run of tests: the failed ``test`` and its message ``said``."""
 
     killed: bool
     test: str = ""
@@ -37,7 +37,7 @@ class Fate:
 
 
 class Lane:
-    """A copy of what tests need, below ``folder``."""
+    """A copy of the files that tests need, below ``folder``."""
 
     def __init__(self, checkout: Path, folder: Path) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ class Lane:
 
     @contextmanager
     def broken(self, mutant: Mutant) -> Iterator[None]:
-        """Have a mutant in the checkout."""
+        """Insert a mutant into the copy."""
         path = self.checkout / mutant.file
         whole = path.read_bytes()
         self._write(path, mutant.text.encode())
@@ -65,13 +65,13 @@ class Lane:
             self._write(path, whole)
 
     def _write(self, path: Path, content: bytes) -> None:
-        # Compiled files are told apart by time and size alone, and both may be those of the mutant before.
+        # Python checks only time and size of compiled files, which may equal the previous mutant's.
         self._serial += 1
         path.write_bytes(content)
         os.utime(path, (self._serial, self._serial))
 
     def test(self, trial: Trial, suites: Sequence[str], arguments: Sequence[str], limit: float) -> Fate:
-        """Run ``suites``; SystemExit if pytest could not."""
+        """Run ``suites``. Raise SystemExit if pytest cannot run."""
         scratch = self.folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
@@ -116,10 +116,10 @@ class Lane:
                 return Fate(True, "crash", signal.Signals(-code).name, seconds)
             output.seek(0)
             said = "".join(output.readlines()[-20:])
-            raise SystemExit(f"mutate: pytest ended with {code} and says why:\n{said}")
+            raise SystemExit(f"mutate: pytest ended with {code}:\n{said}")
 
     def stop(self) -> None:
-        """End pytest with all that it started."""
+        """Kill pytest and all processes that it started."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What can be broken: the code that patches put into a tree, whole edits, and Python modules."""
+"""Create mutants of the code that patches insert, of whole edits, and of Python modules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = {"$$": "_mutation_run_", "$": "_mutation_name_"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """A file with one thing broken. ``unit`` is an edit or a function, ``part`` the key of an edit."""
+    """A file with one fault. ``unit`` is an edit or a function, ``part`` the key of an edit."""
 
     file: str
     unit: str
@@ -31,28 +31,28 @@ class Mutant:
     before: str
     after: str
     text: str
-    """All of the file, broken."""
+    """The whole mutated file."""
     sites: tuple[str, ...] = ()
-    """The files of a tree that an edit is about."""
+    """The files of a tree in which the edit may be."""
 
     @property
     def is_of_patch(self) -> bool:
-        """Whether it is a patch's, and not Python's."""
+        """Whether it is a mutant of a patch, not of a module."""
         return self.file.endswith(".toml")
 
     @property
     def stratum(self) -> tuple[str, str]:
-        """What a sample takes at least one mutant of."""
+        """The group of which a sample takes at least one mutant."""
         return self.file, self.unit
 
     @property
     def name(self) -> str:
-        """Where it is and what was done, in one line."""
+        """Its place and its fault, in one line."""
         return f"{self.file}: {' '.join(filter(None, (self.unit or 'module', self.part)))}: {self.operator}"
 
     @property
     def diff(self) -> str:
-        """What was broken, as a unified diff without its head."""
+        """The fault as a unified diff without its header."""
         lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), lineterm="", n=2)
         return "\n".join(list(lines)[2:])
 
@@ -61,10 +61,10 @@ class _Fragment(NamedTuple):
     part: str
     code: str
     edit: Any
-    """Gives the whole edit with other code in the fragment's place."""
+    """Returns the whole edit with other code in place of the fragment."""
     before: str = ""
     behind: str = ""
-    """What makes a fragment that is none a statement."""
+    """Prefix that makes a fragment a statement."""
 
 
 def of_module(file: str, text: str) -> Iterator[Mutant]:
@@ -74,7 +74,7 @@ def of_module(file: str, text: str) -> Iterator[Mutant]:
 
 
 def of_patch(file: str, text: str) -> Iterator[Mutant]:
-    """Yield a patch's mutants: each edit left out, and what its code can be broken to."""
+    """Yield a patch's mutants: each edit left out, and each fault in its code."""
     patch = tomli.loads(text)
     for name, edit in patch["edit"].items():
         sites = tuple(_files(edit))
@@ -84,7 +84,7 @@ def of_patch(file: str, text: str) -> Iterator[Mutant]:
 
 
 def _files(edit: dict[str, Any]) -> Iterator[str]:
-    """Yield the files that an edit may be in."""
+    """Yield the files in which an edit may be."""
     for site in edit.get("sites", [edit]):
         places = site["at"] if isinstance(site, dict) else site
         yield from (place.partition("::")[0] for place in ([places] if isinstance(places, str) else places))
@@ -106,7 +106,7 @@ def _fragments(edit: dict[str, Any]) -> Iterator[_Fragment]:
     if edit["kind"] == "import":
         return
     if edit["kind"] == "none-guard":
-        # The same edit said in full: its condition can be broken as well.
+        # The same edit in its long form, so that its condition can be mutated too.
         rest = {key: value for key, value in edit.items() if key != "value"} | {"kind": "rewrite"}
         guard = f"if {edit['value']} is not None:\n    $$found\n"
         yield _Fragment("value", guard, lambda code: {**rest, "code": code})
@@ -126,7 +126,7 @@ def _fragments(edit: dict[str, Any]) -> Iterator[_Fragment]:
 
 
 def _broken(fragment: _Fragment, *, replaces: bool) -> Iterator[tuple[str, str]]:
-    """Yield the ways to break a fragment; without its only statement an addition is an edit left out."""
+    """Yield the mutations of a fragment; an insertion without its only statement counts as an edit left out."""
     whole = fragment.before + _named(fragment.code) + fragment.behind
     for one in breaks(whole):
         code = one.code.removeprefix(fragment.before).removesuffix(fragment.behind)
@@ -137,7 +137,7 @@ def _broken(fragment: _Fragment, *, replaces: bool) -> Iterator[tuple[str, str]]
 
 
 def _named(code: str) -> str:
-    """Write placeholders as names, so that a fragment is Python."""
+    """Replace placeholders by names, so that a fragment is Python."""
     return re.sub(r"(\${1,2})(?=\w)", lambda found: _NAMES[found[1]], code)
 
 
@@ -157,5 +157,5 @@ def _value(value: Any) -> str:
         return "{" + ", ".join(f"{_value(key)} = {_value(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
-    # A JSON string, boolean or integer is TOML's.
+    # JSON strings, booleans and integers are valid TOML.
     return json.dumps(value, ensure_ascii=False)

@@ -1,43 +1,43 @@
-"""What the clean run finds out, what a run of tests is told, and what it answers."""
+"""Data exchanged with the test runs."""
 
 from __future__ import annotations
 
 import msgspec
 
-# Where the file with a `Trial` is, for the pytest that runs it.
+# Environment variable: the file with the `Trial`.
 TRIAL = "MUTATION_TRIAL"
-# The profile of hypothesis that such a pytest takes.
+# The hypothesis profile of such a run.
 PROFILE = "mutation"
 
 
 class Patched(msgspec.Struct):
-    """A tree that tests apply patches to: where it lies as it was before, and which patches."""
+    """A tree that tests patch: its unpatched copy, and the patches."""
 
     before: str
     patches: tuple[str, ...]
 
 
 class Notes(msgspec.Struct):
-    """What the clean run found out."""
+    """The results of the clean run."""
 
     trees: dict[str, Patched] = {}
     seconds: dict[str, float] = {}
-    """How long each test took, and each module of tests."""
+    """The seconds of each test, and of each test module."""
 
 
 class Trial(msgspec.Struct):
-    """What a run of pytest is told."""
+    """The settings of a test run."""
 
     checkout: str
-    """The folder whose patchkit it has to be."""
+    """The folder from which patchkit must be imported."""
     verdict: str
-    """Where to write which test failed first."""
+    """The file for the first failure."""
     notes: str
-    """Where the clean run's notes are."""
+    """The file with the clean run's notes."""
     clean: bool = False
-    """Whether this is the run that makes the notes."""
+    """Whether this is the clean run, which writes the notes."""
     first: tuple[str, ...] = ()
-    """Tests to begin with."""
+    """Tests to run first."""
 
 
 class Verdict(msgspec.Struct):

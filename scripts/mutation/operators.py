@@ -1,7 +1,7 @@
-"""Ways to break Python: each puts one other node in one node's place, and the rest stays as it is.
+"""Mutations of Python: each replaces one node by another.
 
-Imports, type annotations, docstrings, strings, what stands behind ``if TYPE_CHECKING`` and what an exception
-or an assertion says are left alone.
+Imports, type annotations, docstrings, strings, ``if TYPE_CHECKING`` blocks and the messages of exceptions and
+assertions are not mutated.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Replacement = tuple[str, cst.CSTNode]
 
 @dataclass(frozen=True)
 class Break:
-    """One way to break a text; ``unit`` is the function or class that it is in, none outside of any."""
+    """One mutation of a text; ``unit`` is the function or class that contains it, None outside of any."""
 
     operator: str
     unit: str
@@ -58,7 +58,7 @@ class Break:
 
 
 def breaks(code: str) -> list[Break]:
-    """Return every way to break ``code``, in the order of its text."""
+    """Return every mutation of ``code``, in source order."""
     module = cst.parse_module(code)
     return [
         Break(operator, unit, cst.ensure_type(module.deep_replace(old, new), cst.Module).code)
@@ -87,14 +87,14 @@ def _is_for_type_checkers(node: cst.CSTNode) -> bool:
 
 
 def _stays(node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the child that is left alone: an assertion's message, the None of ``is None``."""
+    """Return the child that is not mutated: an assertion's message, the None of ``is None``."""
     if isinstance(node, cst.Assert):
         return node.msg
     return node.comparator if isinstance(node, cst.ComparisonTarget) and _asks_for_none(node) else None
 
 
 def _last_return(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
-    """Return a function's last statement if it is a return: deleted, it returns None, which is another break."""
+    """Return a function's last statement if it is a return; deleting it is the same as returning None."""
     if not isinstance(node, cst.FunctionDef):
         return ()
     last = node.body.body[-1]
@@ -148,14 +148,14 @@ def _of_condition(node: cst.CSTNode) -> Iterator[Replacement]:
         return
     yield from _negated(node, "test")
     if not (isinstance(node.test, cst.Name) and node.test.value in _CONSTANTS):
-        # A loop that never ends says no more than one that never begins.
+        # An endless loop tests no more than one that does not run.
         forced = ("False",) if isinstance(node, cst.While) else ("True", "False")
         for constant in forced:
             yield f"condition always {constant}", node.with_changes(test=cst.Name(constant))
 
 
 def _negated(node: cst.CSTNode, field: str) -> Iterator[Replacement]:
-    """Negate an operand, unless another operator does: that of comparisons, constants, negations, operands."""
+    """Negate an operand, unless another operator does so: comparisons, constants, negations."""
     value: cst.BaseExpression = getattr(node, field)
     is_negation = isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Not)
     is_constant = isinstance(value, cst.Name) and value.value in _CONSTANTS

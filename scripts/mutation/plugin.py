@@ -1,4 +1,4 @@
-"""Loaded into each pytest that looks at a mutant: what may notice it comes first, what did is written down."""
+"""A pytest plugin for runs on mutants: likely killers run first, and the first failure is recorded."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .notes import PROFILE, TRIAL, Notes, Patched, Trial, Verdict
 if TYPE_CHECKING:
     import pytest
 
-# That a mutant is noticed is enough; the smallest example that notices it is not looked for.
+# One failing example is enough; it need not be minimal.
 settings.register_profile(PROFILE, settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin; the mutant has to be in what tests import."""
+    """Start the run. The imported patchkit must be the mutant's."""
     trial = msgspec.json.decode(Path(os.environ[TRIAL]).read_bytes(), type=Trial)
     imported = Path(patchkit.__file__).parents[1]
     assert imported == Path(trial.checkout), f"{imported} would be tested instead of {trial.checkout}"
@@ -38,7 +38,7 @@ class _Watcher:
             self._notes = msgspec.msgpack.decode(Path(trial.notes).read_bytes(), type=Notes)
 
     def pytest_collection(self) -> None:
-        # Test modules import `run` later, and find what is put there now.
+        # Set before test modules import `run`.
         if self._trial.clean and "support.driven.trees" in sys.modules:
             releases: Any = sys.modules["support.releases"]
             trees: Any = sys.modules["support.driven.trees"]
@@ -52,7 +52,7 @@ class _Watcher:
             releases.run = trees.run = run_and_note
 
     def _note(self, root: Path, patches: tuple[str, ...]) -> None:
-        """Keep a tree as it is before patches are applied to it."""
+        """Save a tree before patches are applied to it."""
         name = f"{root.parent.name}/{root.name}"
         assert name not in self._notes.trees, f"two trees are called {name}"
         before = root.with_name(f"{root.name}-before")
@@ -60,9 +60,9 @@ class _Watcher:
         self._notes.trees[name] = Patched(str(before), patches)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Put likely killers first, then what is done soon.
+        """Run likely killers first, then the fastest modules.
 
-        A module's tests share trees and stay together.
+        The tests of a module share trees and stay together.
         """
         rank = {name: index for index, name in enumerate(self._trial.first)}
         seconds = self._notes.seconds

@@ -1,4 +1,4 @@
-"""What became of the mutants: a table, the survivors, and a JSON file."""
+"""The results of the mutants: a table, the survivors, and a JSON file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENOUGH = 0.85
 
 @dataclass(frozen=True)
 class Result:
-    """A mutant and what the last suite that looked at it, which is the one that killed it if any did, said."""
+    """A mutant, and the result of the last suite that ran on it, which is the one that killed it, if any."""
 
     mutant: Mutant
     suite: str
@@ -34,7 +34,7 @@ class Result:
 
 @dataclass
 class Results:
-    """Every mutant's result, by its turn in the sample."""
+    """Every mutant's result, by its position in the sample."""
 
     seed: int
     by_turn: dict[int, Result] = field(default_factory=dict)
@@ -46,16 +46,16 @@ class Results:
 
     @property
     def survivors(self) -> list[Mutant]:
-        """The mutants that nothing noticed."""
+        """The mutants that no test killed."""
         return [result.mutant for result in self.all if not result.fate.killed]
 
     @property
     def passed(self) -> bool:
-        """Whether enough mutants were noticed."""
+        """Whether enough mutants were killed."""
         return bool(self.by_turn) and 1 - len(self.survivors) / len(self.by_turn) >= ENOUGH
 
     def tally(self, key: Callable[[Result], str]) -> dict[str, dict[str, Any]]:
-        """Return how many mutants there were of each kind and how many of them were killed."""
+        """Return the number of mutants of each kind, and of those that were killed."""
         counts: dict[str, list[bool]] = {}
         for result in self.all:
             counts.setdefault(key(result), []).append(result.fate.killed)
@@ -63,11 +63,11 @@ class Results:
 
     @property
     def total(self) -> dict[str, Any]:
-        """The same for all of them."""
+        """Return these numbers for all mutants."""
         return _rated([result.fate.killed for result in self.all])
 
     def show(self, console: Console) -> None:
-        """Print the table, every survivor, and the total last."""
+        """Print the table, the survivors, and the total."""
         table = Table("file")
         for column in ("mutants", "killed", "rate"):
             table.add_column(column, justify="right")
@@ -83,7 +83,7 @@ class Results:
         )
 
     def write(self, path: Path) -> None:
-        """Write everything as JSON."""
+        """Write all results as JSON."""
         killed = [result for result in self.all if result.fate.killed]
         content = {
             "command": shlex.join(sys.orig_argv),

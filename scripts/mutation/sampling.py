@@ -1,4 +1,4 @@
-"""A sample that has something of everything and is the same for the same seed."""
+"""Stratified sampling, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def sample(
     size: int,
     seed: int,
 ) -> Iterator[T]:
-    """Return up to ``size`` candidates that ``counts``: first one of each stratum, then any, in random order.
+    """Return up to ``size`` candidates that ``counts``: first one of each stratum, then others at random.
 
-    ``counts`` is asked only about candidates whose turn has come, and about none twice.
+    ``counts`` is called at most once per candidate, and only for candidates that are considered.
     """
     shuffled = random.Random(seed).sample(range(len(candidates)), len(candidates))
     groups: dict[Hashable, list[int]] = {}

@@ -1237,7 +1237,7 @@ def test_a_tree_whose_requests_the_probe_does_not_see_is_no_silent_success(
     fault = trees.Fault("other", "tree", [("__init__.py", "rid=r,", "rid='other ' + r,")])
     (found,), _ = compared([SMALL], trees.faulty_copy(fault, [tree], tmp_path / "faulty"))
     assert found.error is not None
-    assert "The probe did not recognise the requests" in found.error
+    assert "The probe did not find the requests" in found.error
 
 
 def test_an_engine_that_takes_sglang_from_elsewhere_is_refused(tmp_path: Path) -> None:

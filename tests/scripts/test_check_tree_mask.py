@@ -71,8 +71,8 @@ def test_the_table_has_a_line_for_each_size_of_batch() -> None:
     [
         (["--tree", "a=nowhere"], "nowhere"),
         (["--tree", "a"], "NAME=PATH"),
-        (["--tree", "a=x", "--control", "b"], "--control b is no tree: add --tree b=PLACE."),
-        (["--tree", "a=x", "--control", "a", "--no-guards"], "--no-guards sees no overflow"),
+        (["--tree", "a=x", "--control", "b"], "--control b is not a tree: add --tree b=PLACE."),
+        (["--tree", "a=x", "--control", "a", "--no-guards"], "--no-guards cannot detect the overflow"),
         (["--tree", "a=x", "--graph", "0"], "--graph"),
     ],
 )

@@ -80,7 +80,7 @@ def test_two_trees_do_not_see_each_other_and_leave_nothing_behind(tmp_path: Path
 
 
 def test_a_folder_without_sglang_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(click.UsageError, match="holds no sglang package"):
+    with pytest.raises(click.UsageError, match="contains no sglang package"):
         stand_ins.import_tree(tmp_path)
 
 

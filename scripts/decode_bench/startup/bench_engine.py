@@ -1,7 +1,8 @@
-"""One sglang engine in a process of its own does what its input says, line by line, and answers in JSON.
+"""Run an sglang engine in this process: read commands line by line, and reply in JSON.
 
 usage: bench_engine.py SETTINGS.json REPLIES, where REPLIES is the number of an inherited file descriptor.
-Batch launches are recorded beside the settings.
+
+Launches of batches are recorded beside the settings.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from bench_options import adapted
 from bench_probe import DECODE_EVENT, RECORD, Ticket, read_launches
 from bench_reach import PACKAGE, REACHED
 
-# Seconds for the last batch in flight to drain before the cache can be emptied.
+# Seconds for the last batch to end before the cache can be flushed.
 DRAIN = 10.0
-# Batches in a profile: the prefill, and enough decode steps to leave the profiler's own start-up out.
+# Batches in a profile: the prefill, and enough decode steps after the profiler's own start-up.
 PROFILED = 28
 
 
 def flush(engine: Any) -> None:
-    """Give a run the same empty cache as every other; RuntimeError if the engine never becomes idle."""
+    """Empty the cache before a run. Raise RuntimeError if the engine does not become idle."""
     until = time.monotonic() + DRAIN
     while not engine.flush_cache().success:
         if time.monotonic() > until:
@@ -40,7 +41,7 @@ def flush(engine: Any) -> None:
 
 
 def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dict[str, Any]:
-    """Run the requests of one command greedily, and return outputs and launches."""
+    """Run the requests of one command with greedy sampling, and return outputs and launches."""
     requests = command["requests"]
     flush(engine)
     if command["profile"]:
@@ -54,8 +55,8 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dic
     began = time.monotonic()
     replies = engine.generate(
         input_ids=[request["prompt"] for request in requests],
-        # The end token is not ignored: for a request that ignores it sglang reserves all the room that it may
-        # need, and would never take one back.
+        # The end token is not ignored: for a request that ignores it, sglang reserves the whole cache that it may
+        # need, and would never retract one.
         sampling_params=[sampling(request) for request in requests],
         rid=[
             str(Ticket(run, index, len(requests), request["enters"], request["aborted"], command["pause"]))
@@ -67,9 +68,7 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dic
     seconds = time.monotonic() - began
     launches = read_launches(record, run)
     if not launches:
-        raise RuntimeError(
-            "The probe did not recognise the requests in this tree's scheduler: adapt its gate."
-        )
+        raise RuntimeError("The probe did not find the requests in this tree's scheduler: adapt its gate.")
     return {
         "seconds": seconds,
         "outputs": [output(reply) for reply in replies],
@@ -78,13 +77,13 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dic
 
 
 def sampling(request: dict[str, Any]) -> dict[str, Any]:
-    """Return a request's sampling parameters; a grammar's regular expression says how many tokens it allows."""
+    """Return a request's sampling parameters; a grammar's regular expression is the number of tokens that it allows."""
     grammar = {"regex": str(request["grammar"])} if request["grammar"] else {}
     return {"temperature": 0, "max_new_tokens": request["new_tokens"], **grammar}
 
 
 def output(reply: dict[str, Any]) -> dict[str, Any]:
-    """Return a request's tokens, why it ended, its verify steps, and log probabilities if asked for."""
+    """Return a request's tokens, the reason of its end, its verify steps, and log probabilities if requested."""
     meta = reply["meta_info"]
     return {
         "tokens": list(reply["output_ids"]),
@@ -95,7 +94,7 @@ def output(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return what a figure depends on besides the tree."""
+    """Return the versions that figures depend on."""
     import torch
 
     gpu = driver = "none"
@@ -122,7 +121,7 @@ def installed(package: str) -> str:
 
 
 def main() -> None:
-    """Start the engine, then answer commands until the input ends."""
+    """Start the engine, then run commands until the input ends."""
     settings = Path(sys.argv[1])
     descriptor = int(sys.argv[2])
     os.set_inheritable(descriptor, False)
@@ -133,7 +132,7 @@ def main() -> None:
         replies.flush()
 
     sglang: Any = importlib.import_module("sglang")
-    # The scheduler is a process of its own, which the probe enters because this is set.
+    # Enables the probe in the scheduler's process.
     record = os.environ[RECORD] = str(settings.with_name("launches"))
     os.environ[PACKAGE] = str(Path(sglang.__file__).parent)
     os.environ[REACHED] = str(settings.with_name("reached"))

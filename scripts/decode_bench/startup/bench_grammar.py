@@ -1,6 +1,6 @@
-"""Structured output without a tokenizer: a request's regular expression is how many even tokens it may have.
+"""Structured output without a tokenizer: a request's regular expression is the number of even tokens that it allows.
 
-A request then ends inside a batch at a token that the scheduler, not the model, decides on.
+Such a request ends inside a batch at a token that the scheduler chooses, not the model.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from types import ModuleType
 
-# Environment variable: set where an engine's grammars are these.
+# Environment variable that enables these grammars in an engine.
 GRAMMAR = "PATCHKIT_BENCH_GRAMMAR"
 MANAGER = "sglang.srt.constrained.grammar_manager"
 # Bits of 32 tokens, those with even ids set.
@@ -20,7 +20,7 @@ _BITS = 32
 
 
 def instrument(module: ModuleType) -> None:
-    """Give the manager of sglang's grammars, whose module this is, a backend that needs no tokenizer."""
+    """Give sglang's grammar manager, in the module passed, a backend that needs no tokenizer."""
     import torch
     from sglang.srt.constrained import base_grammar_backend as base
 

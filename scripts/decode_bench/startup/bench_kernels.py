@@ -1,4 +1,4 @@
-"""A release may ask a kernel library of another release for what that does not know, if it asks for nothing by it."""
+"""Let a release pass arguments that an older kernel library does not know, if they are None or False."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FUNCTIONS = ("flash_attn_with_kvcache", "flash_attn_varlen_func")
 
 
 def tolerant(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function so that it takes any argument by name whose value is None or False."""
+    """Return the function with unknown keyword arguments ignored if their value is None or False."""
     known = inspect.signature(function).parameters
 
     @functools.wraps(function)
@@ -27,6 +27,6 @@ def tolerant(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def instrument(module: ModuleType) -> None:
-    """Make the attention functions of the kernel library, whose module this is, tolerant."""
+    """Make the attention functions of the kernel library, in the module passed, tolerant."""
     for name in _FUNCTIONS:
         setattr(module, name, tolerant(getattr(module, name)))

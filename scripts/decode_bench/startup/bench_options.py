@@ -1,4 +1,4 @@
-"""A setting goes to each release under the name that this release has for it."""
+"""Pass a setting to each release under that release's name for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-# Name in the oldest release that has the setting: names in later ones.
+# The name in the oldest release with the setting: names in later ones.
 RENAMED = {
     "cuda_graph_max_bs": ("cuda_graph_max_bs_decode",),
     "disable_piecewise_cuda_graph": ("disable_prefill_cuda_graph",),
@@ -17,7 +17,7 @@ RENAMED = {
 
 
 def adapted(options: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Return the options under names of ``known``; ValueError for one that the release has under none."""
+    """Return the options under names in ``known``. Raise ValueError for one that the release does not have."""
     found = {}
     for name, value in options.items():
         present = next((each for each in (name, *RENAMED.get(name, ())) if each in known), None)

@@ -1,14 +1,14 @@
-"""A scheduler runs the same batches in every tree, and tells when each decode step was launched.
+"""Make a scheduler run the same batches in every tree, and record when each decode step is launched.
 
-Two things that an engine's own interface does not give:
+An engine's own interface lacks two things:
 
-* requests enter, and are aborted, at a decode step that their id names, not at whatever moment they happen to
-  arrive. Batches, and with them the rounding of every matrix product, are then the same in every tree and in
-  every repeat, so that a token that differs is a defect and not noise;
-* the launch time of every batch, without waiting for anything: one small write, a few microseconds.
+* Requests enter, and are aborted, at a decode step that their id contains, not when they happen to arrive. Batches, and
+  with them the rounding of every matrix product, are then the same in every tree and in every repeat, so that a
+  differing token is a defect and not noise.
+* The launch time of every batch is recorded without waiting: one small write of a few microseconds.
 
-A run may also ask for a pause on the GPU before each forward pass. It widens every race between the
-scheduler's stream and the forward pass's.
+A run may also request a pause on the GPU before each forward pass, which widens every race between the scheduler's
+stream and that of the forward pass.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
-# Environment variable: the file that launch times are appended to.
+# Environment variable: the file to which launch times are appended.
 RECORD = "PATCHKIT_BENCH_RECORD"
-# And how many schedulers share the requests of a run, if more than one does.
+# Environment variable: the number of schedulers that share the requests of a run, if more than one.
 SHARES = "PATCHKIT_BENCH_SHARES"
 # Name of the trace event around the launch of a decode step.
 DECODE_EVENT = "patchkit.decode"
@@ -44,19 +44,19 @@ _TICKET = re.compile(r"bench-(\d{4})-(\d{4})-(\d{4})-(\d{6})-(\d{6})-(\d{10})")
 
 @dataclass(frozen=True)
 class Ticket:
-    """What a request's id says: which of a run's requests it is, when it enters, when it is aborted."""
+    """The content of a request's id: its number in the run, and when it enters and is aborted."""
 
     run: int
     index: int
     count: int
-    # Decode steps since the run's first batch; an abort at step 0 is none.
+    # Decode steps since the run's first batch; 0: no abort.
     enters: int
     aborted: int
-    # Clock cycles that the GPU waits before each forward pass of the run.
+    # Clock cycles of the pause before each forward pass of the run.
     pause: int
 
     def __str__(self) -> str:
-        # Of fixed width: sglang aborts every request whose id starts with the given one.
+        # Fixed width, since sglang aborts every request whose id starts with the given one.
         return (
             f"bench-{self.run:04d}-{self.index:04d}-{self.count:04d}"
             f"-{self.enters:06d}-{self.aborted:06d}-{self.pause:010d}"
@@ -64,14 +64,14 @@ class Ticket:
 
     @classmethod
     def parse(cls, request_id: object) -> Ticket | None:
-        """Return the ticket in a request's id, None if the id is none."""
+        """Return the ticket in a request's id, None if there is none."""
         found = _TICKET.fullmatch(request_id) if isinstance(request_id, str) else None
         return cls(*map(int, found.groups())) if found else None
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One batch given to the GPU."""
+    """The launch of one batch."""
 
     run: int
     # Nanoseconds of the monotonic clock.
@@ -92,10 +92,10 @@ def read_launches(record: str, run: int) -> list[Launch]:
 
 
 class Gate:
-    """Holds a run's requests back until all are there, then lets each in at its decode step."""
+    """Hold a run's requests back until all have arrived, then let each in at its decode step."""
 
     def __init__(self, shares: int = 1) -> None:
-        """Hold back requests of which as many schedulers as ``shares`` get equal parts."""
+        """Create the gate of one of ``shares`` schedulers, each of which gets an equal part of the requests."""
         self._shares = shares
         self.run = -1
         self.pause = 0
@@ -111,14 +111,14 @@ class Gate:
         abort: Callable[[str], Any],
         agreed: Callable[[bool], bool] = bool,
     ) -> list[Any]:
-        """Return what the scheduler may see now of what it has received up to now.
+        """Return the messages that the scheduler may see now.
 
-        ``abort`` makes an abort message of a request's id; ``agreed`` says whether every scheduler that gets a share of
-        a run has all of its own. To be called once a turn of the scheduler's loop.
+        ``abort`` returns the abort message for a request's id; ``agreed`` returns whether every scheduler has all
+        requests of its part of a run. Must be called once per iteration of the scheduler's loop.
         """
         passed = []
         for message in received:
-            # Requests that were sent together come as one message.
+            # Requests that are sent together arrive as one message.
             parts = list(getattr(message, "batch", [message]))
             tickets = [Ticket.parse(getattr(part, "rid", None)) for part in parts]
             for ticket, part in zip(tickets, parts, strict=True):
@@ -130,7 +130,7 @@ class Gate:
         if not agreed(self._awaited == 0):
             return passed
         if idle and self._held and all(ticket.enters > self._step for ticket, _ in self._held):
-            # Nothing runs that would count the steps up to the next arrival.
+            # Nothing is running, so no step would be counted before the next arrival.
             self._step = min(ticket.enters for ticket, _ in self._held)
         passed += [message for ticket, message in self._held if ticket.enters <= self._step]
         passed += [abort(str(ticket)) for ticket in self._aborts if ticket.aborted <= self._step]
@@ -139,7 +139,7 @@ class Gate:
         return passed
 
     def launched(self, decode: bool) -> None:
-        """Count a batch that was given to the GPU."""
+        """Count a launched batch."""
         self._launched = True
         self._step += decode
 
@@ -156,7 +156,7 @@ class Gate:
 
 
 def instrument(scheduler: Any, record: str) -> None:
-    """Put a gate before, and a clock around, the batches of an sglang scheduler class."""
+    """Add a gate and a clock to an sglang scheduler class."""
     import torch
 
     shares = int(os.environ.get(SHARES, "1"))
@@ -182,7 +182,7 @@ def instrument(scheduler: Any, record: str) -> None:
         def agreed(ready: bool) -> bool:
             if shares == 1:
                 return ready
-            # Each of them gets here once a turn, and each turn ends for all of them at once.
+            # Each scheduler calls this once per iteration, and iterations are synchronous.
             flag = torch.tensor([int(ready)])
             torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MIN, self.tp_cpu_group)
             return bool(flag.item())
@@ -192,7 +192,7 @@ def instrument(scheduler: Any, record: str) -> None:
     @functools.wraps(launch)
     def run_batch(self: Any, batch: Any, *arguments: Any, **options: Any) -> Any:
         decode = bool(batch.forward_mode.is_decode())
-        # Every rank launches each batch.
+        # Every rank launches each batch; only one records it.
         if not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0:
             os.write(file, _LAUNCH.pack(gate.run, time.monotonic_ns(), decode, len(batch.reqs)))
         gate.launched(decode)
@@ -236,7 +236,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def on_import(name: str, then: Callable[[ModuleType], None]) -> None:
-    """Call ``then`` with the module ``name`` as soon as that has been imported."""
+    """Call ``then`` with the module ``name`` when it has been imported."""
     sys.meta_path.insert(0, _Finder(name, then))
 
 

@@ -1,6 +1,6 @@
-"""Which patches an engine has run: a patch counts once a statement that its comment marks was executed.
+"""Record which patches an engine runs: a patch counts once a statement marked by its comment was executed.
 
-Each marked statement is noted once, in the process that executes it; after that it runs as fast as without.
+Each statement is recorded once per process; after that it runs without overhead.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import CodeType
 
-# Environment variable: the file that the ids of patches are appended to, a line each.
+# Environment variable: the file to which the ids of patches are appended, one per line.
 REACHED = "PATCHKIT_BENCH_REACHED"
-# And the one that names the tree's package.
+# Environment variable: the tree's package.
 PACKAGE = "PATCHKIT_BENCH_PACKAGE"
 _MARK = re.compile(r"\s*# patchkit ([\w-]+):")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def marked_lines(source: str) -> Mapping[int, frozenset[str]]:
-    """Return the patches that claim each line: the lines of a marked statement, of a function those of its body.
+    """Return the patches of each line: the lines of a marked statement or, for a function, of its body.
 
-    What a class holds besides functions runs at import whoever serves, and claims no line.
+    The body of a class, except for its functions, runs at import and does not count.
     """
     marks = {
         number: found[1] for number, line in enumerate(source.splitlines(), 1) if (found := _MARK.match(line))
@@ -42,7 +42,7 @@ def marked_lines(source: str) -> Mapping[int, frozenset[str]]:
 
 
 def _statements(node: ast.AST) -> Iterator[tuple[int, ast.stmt]]:
-    """Yield each statement, but no plain one of a class, with the first line at which a comment above it can be."""
+    """Yield each statement, except simple ones in a class, with the first line of comments above it."""
     above = getattr(node, "lineno", 0) + 1
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt):
@@ -69,9 +69,9 @@ def _lines(statement: ast.stmt) -> Iterable[int]:
 
 
 def install(package: Path, record: str) -> None:
-    """Append the id of each patch that code below ``package`` executes to the file ``record``, once a process.
+    """Append the id of each patch that code below ``package`` executes to the file ``record``, once per process.
 
-    Python before 3.12 cannot watch lines at no cost: nothing is noted there.
+    Does nothing before Python 3.12, which cannot monitor lines at no cost.
     """
     if sys.version_info < (3, 12):
         return

@@ -1,6 +1,6 @@
-"""Packages that sglang imports and a text-only engine never calls import as empty modules.
+"""Provide empty modules for packages that sglang imports but a text-only engine does not call.
 
-The bundle leaves them out: they are large, or pull in much else.
+The bundle leaves them out, since they are large or have many dependencies.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ LEFT_OUT = frozenset(
         "xgrammar",
     }
 )
-# Environment variable: further ones, separated by commas.
+# Environment variable: further packages, separated by commas.
 FURTHER = "PATCHKIT_BENCH_STAND_INS"
 
 
 class _Open(type):
-    """A class whose attributes are whatever is asked for: names of enumerations, decorators, parameters."""
+    """A class with any attribute: for names of enumerations, decorators, parameters."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -84,5 +84,5 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Let the packages of `LEFT_OUT`, and those that `FURTHER` names, import, unless the real ones are there."""
+    """Provide the packages of `LEFT_OUT` and those in `FURTHER`, unless the real ones are installed."""
     sys.meta_path.append(_Finder(LEFT_OUT | frozenset(filter(None, os.environ.get(FURTHER, "").split(",")))))

@@ -1,18 +1,16 @@
-"""A model without a checkpoint gets weights on which a wrong length, slot or stale cache entry changes tokens.
+"""Fill a model without a checkpoint with weights on which a wrong length, slot or stale cache entry changes tokens.
 
-sglang's own dummy weights are so small that every context gives nearly the same logits. These follow what
-``checkpoint.py`` does for a Llama, for whatever layers a model has:
+sglang's own dummy weights are so small that every context gives nearly the same logits. These work like those of
+``checkpoint.py`` for a Llama, with any kind of layer:
 
-* the residual stream carries the embedding to an output head that is independent of it, and all layers
-  together add a context-dependent part of about `CONTEXT` times its size. The next token is then often, but
-  not always, the one that the last token alone would give, and attention is sharp enough for one entry to
-  matter;
-* a draft hands the embedding of its last token on, so that it guesses what that token alone would give, and
-  adds little of its own. Of a target that drafts for itself both are filled alike.
+* The residual stream carries the embedding to an independent output head, and all layers together add a
+  context-dependent part of about `CONTEXT` times its size. The next token is then often, but not always, the one that
+  the last token alone would give, and attention is sharp enough for a single entry to matter.
+* A draft copies the embedding of its last token, so that it predicts what that token alone would give, and adds a small
+  part of its own. If the target is its own draft, both are filled alike.
 
-The numbers follow from a parameter's name, its shape and the kind of device alone. A parameter that is split
-among ranks is drawn for each rank, so a model on two GPUs is another one than on one GPU; what every rank
-has whole is the same on all of them.
+The numbers depend only on a parameter's name, its shape and the kind of device. A parameter that is split among ranks
+is drawn for each rank, so a model on two GPUs differs from that on one; replicated parameters are equal on all ranks.
 """
 
 from __future__ import annotations
@@ -36,16 +34,16 @@ WEIGHTS = "sglang.srt.model_loader.weight_utils"
 LOADER = "sglang.srt.model_loader.loader"
 FUNCTION = "initialize_dummy_weights"
 
-# Size of what all layers add, over that of the embedding: a target's, and a draft's.
+# Size of the layers' part relative to the embedding's: of a target, and of a draft.
 CONTEXT = 0.35
 DRAFT_CONTEXT = 0.08
 # Standard deviation of attention scores.
 SCORE = 3.0
-# The same of what a router gives the experts: few tokens are so undecided that rounding picks.
+# The same for a router's scores, so that rounding rarely decides between experts.
 ROUTING = 2.0
 # Tokens that are never generated: the first ones, the end token among them.
 SPECIAL = 3
-# Time steps of a state-space layer are small, so that its state is of some tens of tokens.
+# Small time steps of a state-space layer, so that its state covers some tens of tokens.
 TIME_STEP = -3.0
 
 _DRAFT = re.compile(r"NextN|MTP|Eagle", re.IGNORECASE)
@@ -53,7 +51,7 @@ _EMBEDDING = re.compile(r"(^|\.)(embed_tokens|embeddings|word_embeddings)\.weigh
 _HEAD = re.compile(r"(^|\.)(lm_head|shared_head\.head)\.weight$")
 # The embedding's columns come first, or the first of several hidden states.
 _COMBINED = re.compile(r"(^|\.)(eh_proj|fc)\.weight$")
-# What ends a layer's branch; of these, what has seen one token only.
+# The last matrices of a layer's branches; of these, those whose input is one token only.
 _OUTPUT = re.compile(r"(^|\.)(o_proj|out_proj|down_proj|dense)\.weight$|(^|\.)(w2_weight|down_proj)$")
 _ONE_TOKEN = re.compile(r"down_proj|w2_weight")
 _QUERY = re.compile(r"(^|\.)(q_b_proj|q_proj)\.weight$")
@@ -66,7 +64,7 @@ def fill(model: Module, *_: object, **__: object) -> None:
 
 
 def install() -> None:
-    """Replace what sglang fills dummy weights with, once it is imported; RuntimeError if it has been."""
+    """Replace sglang's function that fills dummy weights. Raise RuntimeError if it is imported already."""
     if WEIGHTS in sys.modules or LOADER in sys.modules:
         raise RuntimeError(
             f"{LOADER} is imported already and keeps its own {FUNCTION}: install before importing sglang."
@@ -113,7 +111,7 @@ class _Filling:
             self._normal(data, f"embedding {shard}", 1 / math.sqrt(data.shape[-1]) if scaled else 1.0)
         elif _HEAD.search(name):
             self._normal(data, f"head {shard}", 1 / math.sqrt(data.shape[-1]))
-            # A logit of zero is never the largest: no request ends because it came upon the end token.
+            # A logit of zero is never the largest, so no request ends at the end token by chance.
             data[:SPECIAL] = 0
         elif _COMBINED.search(name) and data.dim() == 2 and data.shape[1] > data.shape[0]:
             size = data.shape[0]
@@ -130,7 +128,7 @@ class _Filling:
         elif own in ("A_log", "A"):
             self._uniform(data, f"{name} {shard}", 0.0, 1.5)
             if own == "A":
-                # sglang stores the decay itself under this name, not its logarithm.
+                # Under this name sglang stores the decay, not its logarithm.
                 data.exp_().neg_()
         elif own == "dt_bias":
             self._normal(data, f"{name} {shard}", 1.0)
@@ -149,7 +147,7 @@ class _Filling:
                 data[:queries] *= SCORE
 
     def _gain(self, name: str) -> float:
-        """Return a matrix's gain: what comes out, over what goes in."""
+        """Return a matrix's gain: the size of its output relative to its input."""
         if _OUTPUT.search(name):
             if _ONE_TOKEN.search(name):
                 return self._added
@@ -161,7 +159,7 @@ class _Filling:
 
     @staticmethod
     def _queries(module: Module) -> int:
-        """Return how many of the rows are queries where one matrix gives queries, keys and values."""
+        """Return the number of query rows in a matrix for queries, keys and values."""
         if not hasattr(module, "num_kv_heads"):
             return 0
         return int(getattr(module, "num_heads", 0)) * int(getattr(module, "head_size", 0))
@@ -181,10 +179,10 @@ class _Filling:
             module.get_buffer("gemma_weight").copy_(data + 1.0)
 
     def _fill_copying(self, path: str, module: Module, data: Tensor) -> None:
-        """Let each token of an EAGLE3 draft attend to itself, and take its embedding for the hidden state.
+        """Make each token of an EAGLE3 draft attend to itself, and copy its embedding to the hidden state.
 
-        The layer's input is the normed embedding beside the normed hidden state, and the hidden state itself
-        is added to what attention gives.
+        The layer's input is the normed embedding beside the normed hidden state, and the hidden state itself is
+        added to the output of attention.
         """
         rows, columns = data.shape[0] // 3, data.shape[1] // 2
         ranks = _ranks(module)
@@ -196,14 +194,14 @@ class _Filling:
         first = rows * int(getattr(module, "tp_rank", 0) or 0)
         data.zero_()
         queries, keys, values = data.split(rows)
-        # Sharp, so that a long context does not dilute it.
+        # Sharp enough for long contexts.
         self._one_to_one(queries, first, SCORE)
         self._one_to_one(keys, first)
         self._one_to_one(values, first)
         self._one_to_one(values, columns + first, -1.0)
 
     def _one_to_one(self, matrix: Tensor, first: int, value: float = 1.0) -> None:
-        """Let row i take column ``first + i``."""
+        """Map column ``first + i`` to row i."""
         rows = self._torch.arange(matrix.shape[0], device=matrix.device)
         matrix[rows, rows + first] = value
 
@@ -224,7 +222,7 @@ def _ranks(module: Module) -> int:
 
 
 def _shard(module: Module) -> str:
-    """Return what tells this rank's part of a split parameter from the others', the same for a whole one."""
+    """Return an identifier of this rank's part of a split parameter, the same on all ranks for a replicated one."""
     ranks = [getattr(module, rank, 0) or 0 for rank in ("tp_rank", "moe_tp_rank", "moe_ep_rank")]
     rows = getattr(getattr(module, "shard_indices", None), "org_vocab_start_index", 0)
     return " ".join(map(str, [*ranks, rows]))

@@ -1,6 +1,6 @@
-"""Every Python process of a benchmarked engine starts with the stand-ins and the probe in place.
+"""Install the stubs and the probe in every Python process of a benchmarked engine.
 
-Python imports this module by its name in each process, so the scheduler that sglang spawns has them as well.
+Python imports this module by its name in each process, also in the scheduler that sglang spawns.
 """
 
 import os
