@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,9 @@ _TOGETHER = {
         "the driven trees of later patches",
     ),
     "tests/differential/": "the driven trees",
+    **dict.fromkeys(
+        (f"tests/doctor/test_{name}.py" for name in ("decisions", "refusals")), "the servers of driven trees"
+    ),
 }
 # The order in which groups that need a release are handed out: the longest, then the others, the shortest last.
 _LONGEST = (
@@ -91,16 +95,28 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
                 super()._reschedule(node)
 
 
-def pytest_configure() -> None:
-    """Look for garbage seldom: among the syntax trees that tests keep that takes a third of their time."""
-    gc.set_threshold(50_000, 20, 50)
+_ENOUGH = 6_000_000
+"""Blocks of memory, some 600 MB, that tests may leave before what is kept of syntax trees is let go of."""
+_bound = sys.maxsize
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Let go of syntax trees after each module, whose fixtures have done so."""
-    if nextitem is None or nextitem.path != item.path:
-        collector.forget_much()
+def pytest_collection_finish() -> None:
+    """Look for garbage only where much has piled up, and never among what was imported and collected."""
+    global _bound  # noqa: PLW0603
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(1 << 30)
+    _bound = sys.getallocatedblocks() + _ENOUGH
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Let go of syntax trees, and of garbage, where tests have left many."""
+    global _bound  # noqa: PLW0603
+    if sys.getallocatedblocks() > _bound:
+        collector.forget()
+        _bound = sys.getallocatedblocks() + _ENOUGH
 
 
 @pytest.hookimpl(optionalhook=True)
