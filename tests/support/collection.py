@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -125,9 +126,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return _Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
+_RELEASE = re.compile(r"\d+\.\d+\.\d+(\.post\d+)?")
+
+
+def _release(item: pytest.Item) -> str:
+    """Return the release that a test is given, empty if none."""
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return next((name for name in given if isinstance(name, str) and _RELEASE.fullmatch(name)), "")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests; in a worker, also put them in the order in which their groups are handed out."""
+    """Mark the tests; in a worker, also put them in the order in which their groups are handed out.
+
+    Those of a module that are given the same release follow one another: what it is parsed to is kept for a while.
+    """
+    modules = {path: number for number, path in enumerate(dict.fromkeys(item.path for item in items))}
+    items.sort(key=lambda item: (modules[item.path], _release(item)))
     for item in items:
         # A driven tree is one of a release, also where a test asks for it by name.
         if "releases" in getattr(item, "fixturenames", ()) or group_of(item.nodeid) in _TOGETHER.values():
