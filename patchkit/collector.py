@@ -44,10 +44,11 @@ def forgotten_with(clear: Callable[[], object]) -> None:
 def forget_much() -> None:
     """Let go of all that is kept of syntax trees, and of garbage, where that is much."""
     if sys.getallocatedblocks() > _ENOUGH_KEPT:
-        _forget()
+        forget()
 
 
-def _forget() -> None:
+def forget() -> None:
+    """Let go of all that is kept of syntax trees, and of garbage."""
     for clear in _forgetting:
         clear()
     gc.collect()
@@ -57,7 +58,7 @@ def _forget_if_much_has_come() -> None:
     """Let go of it where much has come since the last time: what counts as old is rarely looked through otherwise."""
     global _bound  # noqa: PLW0603
     if sys.getallocatedblocks() > _bound:
-        _forget()
+        forget()
         _bound = sys.getallocatedblocks() + _ENOUGH
 
 
@@ -75,5 +76,5 @@ def paused() -> Iterator[None]:
                 # through.
                 gc.freeze()
                 gc.unfreeze()
-                _forget_if_much_has_come()
+            _forget_if_much_has_come()
             gc.enable()

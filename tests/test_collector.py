@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
+    # What the session froze is frozen again.
+    gc.unfreeze()
     yield
     gc.enable()
+    gc.freeze()
 
 
 def test_the_collector_is_off_for_as_long_as_it_is_paused() -> None:

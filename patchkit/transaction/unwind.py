@@ -14,6 +14,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
+from patchkit import collector
 from patchkit.errors import ConflictError
 from patchkit.plan.markers import blocks_in, without_same
 from patchkit.plan.marks import SIGN, signers
@@ -92,6 +93,7 @@ def reverted_with(record: Record, named: frozenset[str]) -> frozenset[str]:
     return frozenset(gone)
 
 
+@collector.paused()
 def unwind(
     record: Record,
     gone: frozenset[str],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import weakref
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import libcst as cst
@@ -17,7 +19,7 @@ from patchkit.tree.plain import plain
 from patchkit.tree.sglang import SERVING, files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
     from patchkit.tree.tree import Tree
 
@@ -44,6 +46,24 @@ class _Kept(Generic[_Source, _Made]):
 
 _PARSED: _Kept[bytes, cst.Module] = _Kept(128)
 _REDUCED: _Kept[tuple[bytes, Interest | None], Reduced] = _Kept(512)
+_DEFINITION = re.compile(rb"\n(?:class|(?:async )?def) ([^\s(:\[\\]+)")
+_VALIDATE = cst.CSTNode.__post_init__
+
+
+@contextmanager
+def _unvalidated() -> Iterator[None]:
+    """Let libcst make nodes without checking them, which for those of a parse takes a third of its time."""
+    cst.CSTNode.__post_init__ = lambda self: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        cst.CSTNode.__post_init__ = _VALIDATE  # type: ignore[method-assign]
+
+
+@collector.kept(4096)
+def _defined_in(source: bytes) -> frozenset[bytes]:
+    """Return the names of a file's top-level classes and functions."""
+    return frozenset(_DEFINITION.findall(b"\n" + source))
 
 
 class Modules:
@@ -59,7 +79,15 @@ class Modules:
         self._listing: list[str] | None = None
         self._homes: dict[str, list[str]] = {}
         self._mentions: dict[tuple[str, str], bool] = {}
-        self.index = Index(self.source, self._classes_named)
+        own = weakref.ref(self)
+
+        def alive() -> Modules:
+            found = own()
+            assert found is not None  # Nobody keeps an index longer than its modules.
+            return found
+
+        # Without a cycle, the syntax trees go as soon as nobody uses them.
+        self.index = Index(lambda file: alive().source(file), lambda name: alive()._classes_named(name))
 
     def source(self, file: str) -> bytes | None:
         """Return a file's bytes, or None if the tree has no such file."""
@@ -116,7 +144,8 @@ class Modules:
 
     def _parse(self, file: str, source: bytes) -> cst.Module:
         try:
-            module = cst.parse_module(source)
+            with _unvalidated():
+                module = cst.parse_module(source)
         except cst.ParserSyntaxError as error:
             raise TreeError(
                 "not valid Python", where=f"{file}:{error.raw_line}", advice="fix the file and try again"
@@ -161,9 +190,9 @@ class Modules:
             self._listing = self.tree.files(SERVING)
         if name not in self._homes:
             word = name.encode()
-            sign = re.compile(rb"^(class|(async )?def) " + re.escape(word) + rb"\b", re.MULTILINE)
-            named = [file for file in self._listing if word in (self.source(file) or b"")]
-            self._homes[name] = [file for file in named if sign.search(self.source(file) or b"")]
+            self._homes[name] = [
+                file for file in self._listing if word in _defined_in(self.source(file) or b"")
+            ]
         return self._homes[name]
 
     def _classes_named(self, name: str) -> list[Class]:

@@ -9,8 +9,6 @@ from support.driven.fixtures import without_and_with
 from support.driven.trees import ProbeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.driven.trees import DrivenTree
     from support.releases import Releases
 
@@ -20,14 +18,10 @@ BRANCHES = [[10, 11, 12, 13, 14, 15], [20, 21, 22, 23, 24, 25]]
 
 
 @pytest.fixture(scope="module", params=[("0.5.11", ()), ("0.5.12.post1", ()), ("0.5.12.post1", ("31364",))])
-def before_and_after(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+def before_and_after(request: pytest.FixtureRequest, releases: Releases) -> tuple[DrivenTree, DrivenTree]:
     """A release that lacks the patch as it is, and with it, beside another that changes the same method."""
     version, beside = request.param
-    folder = tmp_path_factory.mktemp("driven")
-    with without_and_with(releases, folder, version, "27360", *beside) as both:
-        yield both
+    return without_and_with(releases, version, "27360", *beside)
 
 
 @pytest.mark.parametrize("step", [0, 2])

@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.driven.fixtures import without_and_with_each
-from support.driven.trees import DrivenTree
+from support.driven.trees import DrivenTree, as_released
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from support.releases import Releases
 
 UPSTREAMS = "0.5.14"
@@ -29,11 +26,8 @@ before_and_after = without_and_with_each("26800", ["0.5.11", "0.5.12.post1"])
 
 
 @pytest.fixture(scope="module")
-def upstreams(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
-    folder: Path = tmp_path_factory.mktemp("driven")
-    tree = DrivenTree(UPSTREAMS, lambda: releases.copy(UPSTREAMS, folder).root)
-    yield tree
-    tree.stop()
+def upstreams(releases: Releases) -> DrivenTree:
+    return as_released(releases, UPSTREAMS)
 
 
 def read(tree: DrivenTree, *requests: dict[str, Any]) -> list[int]:

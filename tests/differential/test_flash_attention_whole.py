@@ -11,8 +11,6 @@ from support.driven.graph_sessions import CONTEXT, REQUESTS, examples, sessions
 from support.driven.trees import DEFAULT, DrivenTree, with_patches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.releases import Releases
 
 WHOLE = "29343"
@@ -46,18 +44,14 @@ Sessions = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def whole(releases: Releases) -> Iterator[DrivenTree]:
-    tree = with_patches(releases, "whole", (*DEFAULT, WHOLE))
-    yield tree
-    tree.stop()
+def whole(releases: Releases) -> DrivenTree:
+    return with_patches(releases, "whole", (*DEFAULT, WHOLE))
 
 
 @pytest.fixture(scope="module")
-def later(releases: Releases) -> Iterator[DrivenTree]:
+def later(releases: Releases) -> DrivenTree:
     """The release whose graphs read from a buffer where a window's keys are written."""
-    tree = with_patches(releases, "later whole", (*DEFAULT, WHOLE), "0.5.13")
-    yield tree
-    tree.stop()
+    return with_patches(releases, "later whole", (*DEFAULT, WHOLE), "0.5.13")
 
 
 @st.composite

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.backdated import backdate, lay_out
 from support.driven.graph_sessions import examples, sessions
-from support.driven.trees import DrivenTree, ProbeError, with_patches
+from support.driven.trees import DrivenTree, ProbeError, as_released, with_patches
 from support.releases import REFERENCE, run
 
 if TYPE_CHECKING:
@@ -28,12 +28,9 @@ Sessions = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def having(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+def having(releases: Releases) -> DrivenTree:
     """The first release that has upstream's own graph."""
-    folder = tmp_path_factory.mktemp("driven")
-    tree = DrivenTree("having", lambda: releases.copy("0.5.14", folder / "having").root)
-    yield tree
-    tree.stop()
+    return as_released(releases, "0.5.14")
 
 
 @pytest.fixture(scope="module")
@@ -208,10 +205,8 @@ def test_a_multi_latent_verify_is_planned_as_before_and_waited_for_once(
 
 
 @pytest.fixture(scope="module")
-def having_opted_out(releases: Releases) -> Iterator[DrivenTree]:
-    tree = with_patches(releases, "having opted out", ("27689",), "0.5.14")
-    yield tree
-    tree.stop()
+def having_opted_out(releases: Releases) -> DrivenTree:
+    return with_patches(releases, "having opted out", ("27689",), "0.5.14")
 
 
 @EXAMPLES

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.driven.trees import DEFAULT, DrivenTree, ProbeError, with_patches
+from support.driven.trees import DEFAULT, DrivenTree, ProbeError, as_released, with_patches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.releases import Releases
 
 LATER = "0.5.18"
@@ -18,20 +16,15 @@ PREFIXES = [([4, 0, 6], [2, 2, 2]), ([8], [1]), ([0, 0], [3, 1])]
 
 
 @pytest.fixture(scope="module")
-def later(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+def later(releases: Releases) -> DrivenTree:
     """The release as it is."""
-    folder = tmp_path_factory.mktemp("driven")
-    tree = DrivenTree(LATER, lambda: releases.copy(LATER, folder / "later").root)
-    yield tree
-    tree.stop()
+    return as_released(releases, LATER)
 
 
 @pytest.fixture(scope="module")
-def guarded(releases: Releases) -> Iterator[DrivenTree]:
+def guarded(releases: Releases) -> DrivenTree:
     """The release with every patch that needs no naming."""
-    tree = with_patches(releases, "guarded", DEFAULT, LATER)
-    yield tree
-    tree.stop()
+    return with_patches(releases, "guarded", DEFAULT, LATER)
 
 
 @pytest.mark.parametrize("lens", LENS)

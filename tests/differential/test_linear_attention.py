@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.graph_sessions import examples, sessions
-from support.driven.trees import DrivenTree, ProbeError
+from support.driven.trees import DrivenTree, ProbeError, as_released
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.releases import Releases
 
 OPTED_OUT = ("gdn", "mamba2")
@@ -26,12 +24,9 @@ Sessions = list[Session]
 
 
 @pytest.fixture(scope="module")
-def successor(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+def successor(releases: Releases) -> DrivenTree:
     """The first release in which upstream's own replay says how many requests are padding."""
-    folder = tmp_path_factory.mktemp("driven")
-    tree = DrivenTree("0.5.14", lambda: releases.copy("0.5.14", folder / "successor").root)
-    yield tree
-    tree.stop()
+    return as_released(releases, "0.5.14")
 
 
 @st.composite

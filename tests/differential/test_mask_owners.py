@@ -9,8 +9,6 @@ from support.driven.graph_sessions import CONTEXT, WIDTH
 from support.driven.trees import DEFAULT, OPTIONAL, DrivenTree, with_patches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.releases import Releases
 
 TOKENS, GRAPH = 4, 4
@@ -36,12 +34,10 @@ BATCHES = [[length] * count for count in (1, GRAPH - 1, GRAPH, GRAPH + 1) for le
 
 
 @pytest.fixture(scope="module", params=["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
-def tree(request: pytest.FixtureRequest, releases: Releases) -> Iterator[DrivenTree]:
+def tree(request: pytest.FixtureRequest, releases: Releases) -> DrivenTree:
     """Releases of every form that the worker's question and the backend's replay have, with all patches."""
     every = (*DEFAULT, *OPTIONAL)
-    made = with_patches(releases, request.param, every, request.param)
-    yield made
-    made.stop()
+    return with_patches(releases, request.param, every, request.param)
 
 
 def verified(

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.graph_sessions import CONTEXT, REQUESTS, WIDTH, examples, sessions
-from support.driven.trees import DEFAULT, OPTIONAL, DrivenTree, ProbeError, with_patches
+from support.driven.trees import DEFAULT, OPTIONAL, DrivenTree, ProbeError, as_released, with_patches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.releases import Releases
 
 LATER = "0.5.14"
@@ -34,19 +32,14 @@ Plan = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def later(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+def later(releases: Releases) -> DrivenTree:
     """A release whose draft-extend has one form, as it is."""
-    folder = tmp_path_factory.mktemp("driven")
-    tree = DrivenTree(LATER, lambda: releases.copy(LATER, folder / "later").root)
-    yield tree
-    tree.stop()
+    return as_released(releases, LATER)
 
 
 @pytest.fixture(scope="module")
-def later_opted_out(releases: Releases) -> Iterator[DrivenTree]:
-    tree = with_patches(releases, "later opted out", (*DEFAULT, *OPTIONAL), LATER)
-    yield tree
-    tree.stop()
+def later_opted_out(releases: Releases) -> DrivenTree:
+    return with_patches(releases, "later opted out", (*DEFAULT, *OPTIONAL), LATER)
 
 
 @pytest.fixture(scope="module", params=["0.5.12.post1", "0.5.13", LATER])

@@ -7,8 +7,6 @@ from support.driven.graph_sessions import CONTEXT, WIDTH
 from support.driven.trees import DEFAULT, DrivenTree, ProbeError, with_patches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.releases import Releases
 
 TOKENS = 4
@@ -184,11 +182,9 @@ def test_the_mask_of_a_hybrid_that_keeps_the_mirror_is_bounded_too(patched: Driv
 
 
 @pytest.fixture(scope="module", params=["0.5.11", "0.5.13", "0.5.14"])
-def asking(request: pytest.FixtureRequest, releases: Releases) -> Iterator[DrivenTree]:
+def asking(request: pytest.FixtureRequest, releases: Releases) -> DrivenTree:
     """Releases whose worker of several layers asks for its mask itself, with patches."""
-    made = with_patches(releases, request.param, DEFAULT, request.param)
-    yield made
-    made.stop()
+    return with_patches(releases, request.param, DEFAULT, request.param)
 
 
 @pytest.mark.parametrize("graph", [None, 5])

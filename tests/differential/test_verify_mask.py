@@ -9,8 +9,6 @@ from support.driven.graph_sessions import CONTEXT
 from support.driven.trees import DEFAULT, DrivenTree, with_patches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.releases import Releases
 
 TOKENS = 4
@@ -35,11 +33,9 @@ BLIND = {
 
 
 @pytest.fixture(scope="module")
-def later(releases: Releases) -> Iterator[DrivenTree]:
+def later(releases: Releases) -> DrivenTree:
     """A release of other graph runners, with the patches that it lacks."""
-    tree = with_patches(releases, "later", DEFAULT, "0.5.14")
-    yield tree
-    tree.stop()
+    return with_patches(releases, "later", DEFAULT, "0.5.14")
 
 
 @pytest.fixture(params=["patched", "hardened", "later"])

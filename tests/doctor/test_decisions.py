@@ -7,12 +7,10 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.driven.trees import DEFAULT, DrivenTree, with_patches
-from support.releases import PATCHES, after
+from support.driven.trees import DEFAULT, as_released, with_patches
 
 from patchkit.doctor.options import Arguments, Launch
 from patchkit.doctor.server import outcomes
-from patchkit.plan.build import make_plan
 from patchkit.tree.index import Program, read_sources
 
 if TYPE_CHECKING:
@@ -98,22 +96,19 @@ TREES = [
 
 @pytest.mark.parametrize(("version", "how"), TREES)
 def test_doctor_says_of_each_server_what_the_trees_own_decision_returns(
-    releases: Releases, tmp_path: Any, version: str, how: str
+    releases: Releases, version: str, how: str
 ) -> None:
     patches = {"plain": (), "default": DEFAULT, "opted": (*DEFAULT, *OPT_IN)}[how]
     patched = bool(patches)
     tree: Any = releases.tree(version)
-    driven = DrivenTree("plain", lambda: releases.copy(version, tmp_path / "plain").root)
+    driven = as_released(releases, version)
     if patched:
-        tree = after(make_plan(tree, [patch for patch in PATCHES if patch.id in patches]))
+        tree = releases.applied(version, *patches)
         driven = with_patches(releases, "patched", patches, version)
     program = Program(read_sources(tree))
     arguments = Arguments(tree)
     asked = list(servers(tree, seed=len(version) + patched))
-    try:
-        executed = driven.ask("servers.decisions", asked, ALONE)
-    finally:
-        driven.stop()
+    executed = driven.ask("servers.decisions", asked, ALONE)
     memory: dict[Any, Any] = {}
     wrong: list[str] = []
     why: collections.Counter[str] = collections.Counter()

@@ -7,12 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.driven.trees import DEFAULT, DrivenTree, with_patches
-from support.releases import PATCHES, after
+from support.driven.trees import DEFAULT, as_released, with_patches
 
 from patchkit.doctor.options import Arguments, Launch
 from patchkit.doctor.server import outcomes
-from patchkit.plan.build import make_plan
 from patchkit.tree.index import Program, read_sources
 
 if TYPE_CHECKING:
@@ -65,20 +63,17 @@ def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, st
 @pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14", "0.5.17", "0.5.20"])
 @pytest.mark.parametrize("patched", [False, True])
 def test_doctor_refuses_what_the_tree_refuses_as_it_starts(
-    releases: Releases, tmp_path: Any, version: str, patched: bool
+    releases: Releases, version: str, patched: bool
 ) -> None:
     tree: Any = releases.tree(version)
-    driven = DrivenTree("plain", lambda: releases.copy(version, tmp_path / "plain").root)
+    driven = as_released(releases, version)
     if patched:
-        tree = after(make_plan(tree, [patch for patch in PATCHES if patch.default]))
+        tree = releases.applied(version, *DEFAULT)
         driven = with_patches(releases, "patched", DEFAULT, version)
     program = Program(read_sources(tree))
     defaults = Arguments(tree).defaults
     asked = list(servers(tree, seed=len(version) + patched))
-    try:
-        executed = driven.ask("servers.refusals", asked)
-    finally:
-        driven.stop()
+    executed = driven.ask("servers.refusals", asked)
     memory: dict[Any, Any] = {}
     wrong: list[str] = []
     told: set[str] = set()

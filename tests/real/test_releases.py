@@ -434,11 +434,15 @@ def test_trtllm_backends_have_upstreams_methods(patched: OverlayTree) -> None:
 
 
 @pytest.fixture(scope="module")
-def reference(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckoutTree]:
+def pristine(releases: Releases) -> Mapping[str, tuple[int, str]]:
+    """The fingerprints of the reference release."""
+    return fingerprints(releases.tree(REFERENCE).root)
+
+
+@pytest.fixture(scope="module")
+def reference(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> CheckoutTree:
     """One copy for all tests of single patches; each of them has to leave it as it was."""
-    tree = releases.copy(REFERENCE, tmp_path_factory.mktemp("reference"))
-    yield tree
-    assert without_ledger(fingerprints(tree.root)) == fingerprints(releases.tree(REFERENCE).root)
+    return releases.copy(REFERENCE, tmp_path_factory.mktemp("reference"))
 
 
 BUILT_IN = load.patches()
@@ -452,8 +456,9 @@ ALONE = [
 
 
 @pytest.mark.parametrize(("name", "only"), ALONE)
-def test_a_patch_alone_applies_with_what_it_requires(reference: CheckoutTree, name: str, only: bool) -> None:
-    pristine = without_ledger(fingerprints(reference.root))
+def test_a_patch_alone_applies_with_what_it_requires(
+    reference: CheckoutTree, pristine: Mapping[str, tuple[int, str]], name: str, only: bool
+) -> None:
     chosen = load.patches().select([name], only=only)
     applied = answer("apply", reference.root, name, *["--only"] * only)
     assert states_in(applied) == {patch.id: "applied" for patch in chosen}
@@ -494,6 +499,7 @@ def leaving_with(name: str) -> set[str]:
 def test_a_patch_reverted_alone_leaves_the_others(
     releases: Releases,
     patched_copy: Callable[[Path], CheckoutTree],
+    pristine: Mapping[str, tuple[int, str]],
     tmp_path: Path,
     name: str,
 ) -> None:
@@ -505,7 +511,7 @@ def test_a_patch_reverted_alone_leaves_the_others(
     for file in releases.patched(REFERENCE).contents:
         assert tree.read(file) == wanted.read(file), file
     run("revert", tree.root)
-    assert without_ledger(fingerprints(tree.root)) == fingerprints(releases.tree(REFERENCE).root)
+    assert without_ledger(fingerprints(tree.root)) == pristine
 
 
 def test_a_patch_that_others_require_is_not_reverted_alone(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +30,9 @@ _TOGETHER = {
         "the driven trees of later patches",
     ),
     "tests/differential/": "the driven trees",
+    **dict.fromkeys(
+        (f"tests/doctor/test_{name}.py" for name in ("decisions", "refusals")), "the servers of driven trees"
+    ),
 }
 # The order in which groups that need a release are handed out: the longest, then the others, the shortest last.
 _LONGEST = (
@@ -91,16 +96,28 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
                 super()._reschedule(node)
 
 
-def pytest_configure() -> None:
-    """Look for garbage seldom: among the syntax trees that tests keep that takes a third of their time."""
-    gc.set_threshold(50_000, 20, 50)
+_ENOUGH = 6_000_000
+"""Blocks of memory, some 600 MB, that tests may leave before what is kept of syntax trees is let go of."""
+_bound = sys.maxsize
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Let go of syntax trees after each module, whose fixtures have done so."""
-    if nextitem is None or nextitem.path != item.path:
-        collector.forget_much()
+def pytest_collection_finish() -> None:
+    """Look for garbage only where much has piled up, and never among what was imported and collected."""
+    global _bound  # noqa: PLW0603
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(1 << 30)
+    _bound = sys.getallocatedblocks() + _ENOUGH
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Let go of syntax trees, and of garbage, where tests have left many."""
+    global _bound  # noqa: PLW0603
+    if sys.getallocatedblocks() > _bound:
+        collector.forget()
+        _bound = sys.getallocatedblocks() + _ENOUGH
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -109,9 +126,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return _Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
+_RELEASE = re.compile(r"\d+\.\d+\.\d+(\.post\d+)?")
+
+
+def _release(item: pytest.Item) -> str:
+    """Return the release that a test is given, empty if none."""
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return next((name for name in given if isinstance(name, str) and _RELEASE.fullmatch(name)), "")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests; in a worker, also put them in the order in which their groups are handed out."""
+    """Mark the tests; in a worker, also put them in the order in which their groups are handed out.
+
+    Those of a module that are given the same release follow one another: what it is parsed to is kept for a while.
+    """
+    modules = {path: number for number, path in enumerate(dict.fromkeys(item.path for item in items))}
+    items.sort(key=lambda item: (modules[item.path], _release(item)))
     for item in items:
         # A driven tree is one of a release, also where a test asks for it by name.
         if "releases" in getattr(item, "fixturenames", ()) or group_of(item.nodeid) in _TOGETHER.values():

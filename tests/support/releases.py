@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +135,34 @@ def unpack(version: str, folder: Path) -> None:
                 path.chmod((member.external_attr >> 16) & 0o777 or 0o644)
 
 
+_SAME: dict[bytes, bytes] = {}
+"""Contents of files, which releases have in common for the most part."""
+
+
+@dataclass(frozen=True)
+class UnchangingTree(CheckoutTree):
+    """A tree that nobody changes: what is read of it is read once."""
+
+    @cached_property
+    def _read(self) -> dict[str, bytes | None]:
+        return {}
+
+    @cached_property
+    def _listed(self) -> dict[tuple[str, str], list[str]]:
+        return {}
+
+    def read(self, file: str) -> bytes | None:
+        if file not in self._read:
+            text = super().read(file)
+            self._read[file] = text if text is None else _SAME.setdefault(text, text)
+        return self._read[file]
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        if (folder, suffix) not in self._listed:
+            self._listed[folder, suffix] = super().files(folder, suffix)
+        return list(self._listed[folder, suffix])
+
+
 class Releases:
     """Unpacked releases, which nobody may change, and what patchkit plans for them.
 
@@ -145,7 +175,13 @@ class Releases:
     @functools.cache  # noqa: B019 - lives as long as the test session
     def tree(self, version: str) -> CheckoutTree:
         """Return a release as the wheel has it."""
-        return self._once(version, lambda folder: unpack(version, folder))
+        made = self._once(version, lambda folder: unpack(version, folder))
+        return UnchangingTree(root=made.root, package=made.package)
+
+    @functools.cache  # noqa: B019
+    def imported(self, version: str) -> CheckoutTree:
+        """Return a release for processes that import it, which may add folders to it."""
+        return self._once(f"{version}-imported", lambda folder: self.copy(version, folder))
 
     @functools.cache  # noqa: B019
     def applied(self, version: str, *patches: str) -> CheckoutTree:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -278,10 +279,17 @@ def add_patch(folder: Path, name: str, *edits: str, **keys: str) -> Path:
     return path
 
 
+_numbers = count()
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep what commands remember out of the user's cache and data folders."""
-    folder, data = tmp_path_factory.mktemp("cache"), tmp_path_factory.mktemp("data")
+    # To number a folder of its own, pytest lists those of all tests before.
+    own = tmp_path_factory.getbasetemp() / "remembered" / str(next(_numbers))
+    folder, data = own / "cache", own / "data"
+    folder.mkdir(parents=True)
+    data.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     monkeypatch.setenv("XDG_DATA_HOME", str(data))
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(folder))

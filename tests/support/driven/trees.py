@@ -185,18 +185,54 @@ class DrivenTree:
             self._worker.stop()
 
 
-def unpatched(releases: Releases, folder: Path) -> DrivenTree:
+_MOST = 10
+_running: dict[Path, Worker] = {}
+
+
+class SharedTree(DrivenTree):
+    """A tree that nobody changes: whoever asks it asks one process, which ends once many others were asked since."""
+
+    @cached_property
+    def _root(self) -> Path:
+        return self._make()
+
+    @property
+    def _worker(self) -> Worker:  # type: ignore[override]
+        worker = _running.pop(self._root, None) or Worker(self._name, self._root)
+        _running[self._root] = worker
+        if len(_running) > _MOST:
+            _running.pop(next(iter(_running))).stop()
+        return worker
+
+    def stop(self) -> None:
+        """Leave the process to others."""
+
+
+def stop_all() -> None:
+    """End the processes of shared trees, and what they were forked of."""
+    while _running:
+        _running.popitem()[1].stop()
+    if nursery.cache_info().currsize:
+        nursery().stop()
+
+
+def as_released(releases: Releases, version: str) -> DrivenTree:
+    """Return a release as it is."""
+    return SharedTree(version, lambda: releases.imported(version).root)
+
+
+def unpatched(releases: Releases) -> DrivenTree:
     """Return the release that patches are written for, as it is."""
-    return DrivenTree("unpatched", lambda: releases.copy(REFERENCE, folder / "unpatched").root)
+    return as_released(releases, REFERENCE)
 
 
-def upstream(releases: Releases, folder: Path) -> DrivenTree:
+def upstream(releases: Releases) -> DrivenTree:
     """Return the first release that has upstream's own changes."""
-    return DrivenTree("upstream", lambda: releases.copy(SUCCESSOR, folder / "upstream").root)
+    return as_released(releases, SUCCESSOR)
 
 
 def with_patches(
     releases: Releases, name: str, patches: tuple[str, ...], version: str = REFERENCE
 ) -> DrivenTree:
     """Return a release with ``patches`` (and what they require), as the command applies them."""
-    return DrivenTree(name, lambda: releases.applied(version, *patches).root)
+    return SharedTree(name, lambda: releases.applied(version, *patches).root)
