@@ -91,7 +91,6 @@ from .tree_mask import has_full_mask, preallocated_mask, tree_rows, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_extend_v2, replay_triton_verify
 from .verify_outputs import (
     chain_bonus_tokens,
-    chain_draft_extend_lens,
     chain_extend_lens,
     chain_extended_lens,
     chain_positions,
@@ -113,7 +112,6 @@ __all__ = [
     "await_event",
     "capture_flashinfer_draft_extend",
     "chain_bonus_tokens",
-    "chain_draft_extend_lens",
     "chain_extend_lens",
     "chain_extended_lens",
     "chain_positions",

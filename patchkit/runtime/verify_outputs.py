@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from ..backends.chain import Drafted, Verified, room_for, verify_chains
-from .lengths import draft_extend_lens
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -168,18 +167,6 @@ def chain_extend_lens(
     if extend is not None:
         return extend.extends, extend.prefixes
     return torch.full((lens.shape[0],), stride, dtype=torch.int32, device=lens.device), lens.to(torch.int32)
-
-
-def chain_draft_extend_lens(
-    tokens: torch.Tensor, stride: int, prefix_lens_cpu: torch.Tensor | None, prefix_lens: torch.Tensor
-) -> tuple[list[int], list[int]] | tuple[torch.Tensor, torch.Tensor]:
-    """Return what `draft_extend_lens` returns for a draft-extend that writes ``tokens``.
-
-    Source: pull request 26128, pk-verify-outputs.
-    """
-    if prefix_lens_cpu is not None:
-        return draft_extend_lens(stride, prefix_lens_cpu, prefix_lens)
-    return chain_extend_lens(tokens, prefix_lens, stride)
 
 
 def chain_extended_lens(tokens: torch.Tensor, lens: torch.Tensor, stride: int) -> torch.Tensor:

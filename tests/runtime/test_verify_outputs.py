@@ -9,7 +9,6 @@ import torch
 
 from patchkit.runtime.api_1 import (
     chain_bonus_tokens,
-    chain_draft_extend_lens,
     chain_extend_lens,
     chain_extended_lens,
     chain_positions,
@@ -62,9 +61,6 @@ def test_a_draft_extend_of_the_tokens_knows_its_lengths(wide: bool) -> None:
     assert (extends.dtype, extends.tolist()) == (torch.int32, [3, 3])
     assert (prefixes.dtype, prefixes.tolist()) == (torch.int32, [10, 20])
     assert chain_extended_lens(written, lens, 3).tolist() == [13, 23]
-    early = chain_draft_extend_lens(written, 3, None, lens)
-    assert [value.tolist() for value in early if isinstance(value, torch.Tensor)] == [[3, 3], [10, 20]]
-    assert chain_draft_extend_lens(written, 3, lens, lens) == ([3, 3], [10, 20])
     counted = chain_positions(forward(written))
     assert counted is not None
     assert [value.tolist() for value in counted] == [[10, 11, 12, 20, 21, 22], [0, 3]]
