@@ -247,8 +247,16 @@ def ported_backwards() -> str:
     rows = [
         [tool, *(_share(each["tools"][tool], each["files"]) for each in columns.values())] for tool in tools
     ]
+    missing = [each.get("lacking", {}).get("a statement", 0) for each in columns.values()]
+    ours = [
+        f"{each['tools']['patchkit port']['landed'] / max(1, each['files'] + more):.0%}".replace("%", " %")
+        for each, more in zip(columns.values(), missing, strict=True)
+    ]
+    rows.append(["patchkit port, a missing statement counted as left", *ours])
     rows.append(["files", *(str(each["files"]) for each in columns.values())])
-    rows.append(["without a site there", *(str(each["siteless"]) for each in columns.values())])
+    for lacking in ("the file", "a class or function", "a statement"):
+        counts = (each.get("lacking", {}).get(lacking, 0) for each in columns.values())
+        rows.append([f"counted apart: without {lacking}", *map(str, counts)])
     head = ["landed (wrong)", *(f"{distance} back" for distance in columns)]
     return f"{said['commits']} commits, seed {said['seed']}:\n\n" + _table(head, rows)
 
@@ -262,8 +270,8 @@ def ported_left() -> str:
     """Return why files with a site were left, by distance."""
     kinds = {
         "conflict": "conflict",
-        "unmet": "needs what is not there",
-        "no-site": "a definition is elsewhere or gone",
+        "unmet": "uses a name that the tree does not define",
+        "no-site": "a definition was not found",
     }
     columns = _ported()["backwards"]["distances"]
     rows = [
