@@ -1274,6 +1274,21 @@ def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it
     assert keepers(fork, *HELD, *folders) == {"HeldBackend": []}
 
 
+def test_a_patch_with_which_the_server_would_not_start_is_not_named(fork: Path, tmp_path: Path) -> None:
+    edit = '''[edit.flag]
+kind = "method"
+why = "toy"
+at = "srt/layers/attention/backends.py::HeldBackend"
+code = """
+@property
+def needs_cpu_seq_lens(self):
+    raise ValueError("no such backend")
+"""
+'''
+    add_patch(tmp_path / "own", "x-broken", edit, default="false")
+    assert keepers(fork, *HELD, "--patches", tmp_path / "own") == {"HeldBackend": []}
+
+
 def test_patches_that_only_together_free_a_backend_are_named_together(fork: Path, tmp_path: Path) -> None:
     made = b"""    def __init__(self, runner=None):
         self.needs_cpu_seq_lens = not (hasattr(self, "one") and hasattr(self, "two"))
