@@ -1,1 +1,1 @@
-"""What a server's configuration comes to on a tree: who keeps the CPU mirror, and what would free it."""
+"""Diagnose a server configuration on a tree: what keeps the CPU mirror, and which patches or options free it."""

@@ -1,7 +1,7 @@
-"""Evaluate what a server does as it starts, and tell of a ``raise`` or ``assert`` only if it is certainly reached.
+"""Evaluate what a server runs as it starts, and report a ``raise`` or ``assert`` only if it is certainly reached.
 
-A condition that nothing decides is taken both ways: what either way sets is unknown from there on, and what either way
-raises is not told.
+If a condition is undecided, both branches are evaluated: whatever one of them sets is unknown afterwards, and whatever
+one of them raises is not reported.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from patchkit.tree.index import Class, Program
 
 _MISSING = object()
-# More statements than this no server settles its settings with.
+# No server needs more steps than this to settle its settings.
 _STEPS = 100_000
-# How often a loop is gone through whose end is not known: what it sets is unknown after the first time, and what
-# depends on that after the second.
+# The rounds of a loop whose end is unknown: values that it sets are unknown after the first, and values that depend on
+# these after the second.
 _ROUNDS = 2
 _LONG = 64
 _PLAIN_ENUMS = frozenset({"IntEnum", "StrEnum", "int", "str"})
@@ -58,11 +58,11 @@ class RefusedError(Exception):
 
 
 class UnendingError(Exception):
-    """What is evaluated takes more steps than anything that was foreseen."""
+    """The evaluation exceeds the limit of steps."""
 
 
 class _UndecidedError(Exception):
-    """An expression depends on a condition that nothing decides."""
+    """An expression depends on an undecided condition."""
 
 
 class _IncomparableError(Exception):
@@ -74,7 +74,7 @@ _UNEVALUATED = (*STRANGE, RaisedError, _UndecidedError)
 
 
 class Certain(Machine):
-    """Evaluates functions whole; ``decide`` answers a question, None where nothing does."""
+    """Evaluates whole functions; ``decide`` answers a question, with None if the answer is unknown."""
 
     def __init__(
         self,
@@ -96,13 +96,13 @@ class Certain(Machine):
         self._steps = 0
 
     def value(self, node: ast.expr, cls: Class) -> Any:
-        """Return what an expression in a class's body is worth."""
+        """Return the value of an expression in a class's body."""
         return self._eval(node, Frame(cls.module, cls, {}, []))
 
     # Conditions.
 
     def truth(self, value: Any) -> bool:
-        """Tell whether a value counts as true; what depends on an undecided one is unknown."""
+        """Return whether a value counts as true. Raise _UndecidedError if that is unknown."""
         held = self._held(value)
         if held is None:
             raise _UndecidedError
@@ -150,7 +150,7 @@ class Certain(Machine):
                 if held is ends:
                     return ends
                 if held is None:
-                    # Whether the others are asked at all nobody knows.
+                    # The remaining operands may not be evaluated at all.
                     undecided += 1
                     self._doubt(frame, 1)
             return None if undecided else not ends
@@ -195,7 +195,7 @@ class Certain(Machine):
         return self._eval(node.body if held else node.orelse, frame)
 
     def _worth(self, value: Any) -> Any:
-        """Return the text or the number that a member of an enum of such is."""
+        """Return the text or number of a member of an enum of texts or numbers."""
         if isinstance(value, Member) and self.program.ancestors(value.cls) & _PLAIN_ENUMS:
             said = value.cls.fields.get(value.name)
             return said.value if isinstance(said, ast.Constant) else Unknown(value.name)
@@ -217,7 +217,7 @@ class Certain(Machine):
         return super()._run(run, args, named, wanted, itself)
 
     def _in_init(self, owner: Thing, name: str) -> bool:
-        # Only a part of a constructor is evaluated.
+        # Only part of the constructor is evaluated, so an error there is not certain.
         self._silent += 1
         try:
             return super()._in_init(owner, name)
@@ -296,10 +296,10 @@ class Certain(Machine):
             raise RefusedError(why, where, filled)
 
     def _in_doubt(self, frame: Frame, *blocks: Sequence[ast.stmt]) -> None:
-        """Evaluate blocks none of which certainly runs."""
+        """Evaluate blocks that may not run."""
         for block in blocks:
             self._doubt(frame, 1)
-            # A block that returns in doubt leaves the rest of the function in doubt too.
+            # If such a block returns, the rest of the function may not run either.
             self._block(block, frame)
             self._doubt(frame, -1)
 
@@ -329,20 +329,20 @@ class Certain(Machine):
         if all(raises) or self._is_evaluated(statement.body, frame):
             ended = self._block(statement.body, frame)
         else:
-            # Where it is left off nobody knows, or which of the handlers runs.
+            # It is unknown which statement raises, and which handler runs.
             self._in_doubt(frame, statement.body, *(each.body for each in statement.handlers))
         if ended is None:
             ended = self._block(statement.orelse, frame)
         return self._block(statement.finalbody, frame) or ended
 
     def _is_evaluated(self, body: Sequence[ast.stmt], frame: Frame) -> bool:
-        """Tell whether a block is one statement that calls nothing and whose value is known: it raises nothing."""
+        """Return whether a block cannot raise: it is one statement without a call, whose value is known."""
         (only, *others) = body
         value = only.value if isinstance(only, (ast.Assign, ast.Return)) and not others else None
         calls = value is None or any(isinstance(node, ast.Call) for node in walk(value))
         return not calls and value is not None and not isinstance(self._eval(value, frame), Unknown)
 
-    # What is set.
+    # Assignments.
 
     def _assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
         if isinstance(target, ast.Name):
@@ -387,7 +387,7 @@ class Certain(Machine):
             self._settings.assign(name, Unknown(name))
 
     def _named_in(self, node: ast.AST | None) -> list[str]:
-        """Return the settings that code names: in words or, of a call, by keyword."""
+        """Return the settings whose names occur in code, as texts or as keywords of a call."""
         said = walk(node) if node is not None else ()
         words = {
             each.value for each in said if isinstance(each, ast.Constant) and isinstance(each.value, str)
@@ -432,7 +432,7 @@ class Certain(Machine):
         return Unknown(ast.unparse(func))
 
     def _declares_all(self, node: ast.Call, named: Mapping[str, Any], frame: Frame) -> bool:
-        """Set what a call declares of the settings by keyword; tell whether it declares them."""
+        """Set the settings that a call names as keywords; return whether all of its keywords are settings."""
         if any(name not in self._settings.values for name in named) or not any(
             word.arg is None or word.arg in named for word in node.keywords
         ):
@@ -446,7 +446,7 @@ class Certain(Machine):
         return True
 
     def _declared_by(self, _: Machine, settings: Any, function: Any) -> None:
-        """Set what a function declares of the settings that it is shown: it returns them by name."""
+        """Set the settings that a function returns by name."""
         declared = self.call(function, (settings,))
         if isinstance(declared, dict) and all(isinstance(name, str) for name in declared):
             for name, value in declared.items():
@@ -464,14 +464,14 @@ class Certain(Machine):
 
 
 def _merged(one: Any, other: Any) -> Any:
-    """Return what is certain of a value that is one or the other."""
+    """Return the common value of two branches, or an unknown one."""
     if one is other or (type(one) is type(other) and not isinstance(one, Unknown) and one == other):
         return one
     return Unknown("one of several")
 
 
 def _tells(one: Any, other: Any) -> bool:
-    """Say whether it is known if two values are equal: what an object of a class equals is for the class to say."""
+    """Return whether it is known if two values are equal; an object's class may define equality."""
     if isinstance(one, Unknown) or isinstance(other, Unknown):
         return False
     same = isinstance(one, Member) and isinstance(other, Member) and one.cls is other.cls

@@ -1,4 +1,4 @@
-"""Where a tree declares its server's settings: the class, and those whose fields it is assembled from."""
+"""Find the class of a tree's server settings, and the classes that it is assembled from."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Declared:
 
     @property
     def file(self) -> str:
-        """The file that has the class."""
+        """The file that defines the class."""
         return self.cls.module.file
 
     def derived(self, index: Index) -> dict[str, Function]:
-        """Return what a tree computes from the fields: the function that each such attribute names as its ``fn``."""
+        """Return the functions that compute attributes from the fields, by attribute: each one's ``fn``."""
         found: dict[str, Function] = {}
         for part in self.parts:
             for name, value in part.fields.items():
@@ -50,9 +50,9 @@ class Declared:
 
 
 def declared(index: Index, files: Callable[[], Iterable[tuple[str, bytes]]], tree: str) -> Declared:
-    """Return what a tree, which messages call ``tree``, declares; ``files`` are all of its serving code.
+    """Return the declared settings; ``files`` yields the serving code, and messages call the tree ``tree``.
 
-    TreeError where no file or more than one has the class, or where no field of it can be found.
+    Raise TreeError if no file or more than one defines the class, or if it has no fields.
     """
     cls = _usual(index) or _anywhere(index, files(), tree)
     parts = tuple(_parts(index, cls))
@@ -67,7 +67,7 @@ def declared(index: Index, files: Callable[[], Iterable[tuple[str, bytes]]], tre
     if not fields:
         raise TreeError(
             f"{tree}: {SETTINGS} in {cls.module.file} declares no field, in its body, its bases or a class that it is "
-            "assembled from: doctor cannot tell which options this tree's server has."
+            "assembled from: the options of this tree's server are unknown."
         )
     return Declared(cls, parts, fields, owners)
 
@@ -88,7 +88,7 @@ def _usual(index: Index) -> Class | None:
 
 
 def _anywhere(index: Index, files: Iterable[tuple[str, bytes]], tree: str) -> Class:
-    """Return the class wherever a tree has it."""
+    """Return the class from any file that defines it."""
     named = [file for file, text in files if f"class {SETTINGS}".encode() in text]
     modules = [module for file in named if (module := index.module(file)) is not None]
     found = [module.classes[SETTINGS] for module in modules if SETTINGS in module.classes]
@@ -96,8 +96,8 @@ def _anywhere(index: Index, files: Iterable[tuple[str, bytes]], tree: str) -> Cl
         return found[0]
     if found:
         raise TreeError(
-            f"{tree}: {' and '.join(cls.module.file for cls in found)} each define a class {SETTINGS}, and doctor "
-            f"cannot tell which is the server's: import that one in {_USUAL}."
+            f"{tree}: {' and '.join(cls.module.file for cls in found)} each define a class {SETTINGS}, and which "
+            f"one is the server's is unknown: import that one in {_USUAL}."
         )
     raise TreeError(
         f"{tree}: no file below {sglang.SERVING}/ defines a class {SETTINGS}: name an sglang tree."
@@ -105,7 +105,7 @@ def _anywhere(index: Index, files: Iterable[tuple[str, bytes]], tree: str) -> Cl
 
 
 def _parts(index: Index, cls: Class) -> Iterator[Class]:
-    """Yield the classes that its module assembles the class from, by assigning its annotations or the class anew."""
+    """Yield the classes from which the module assembles the class, by assigning its annotations or the class itself."""
     module = cls.module
     assigned: dict[str, list[str]] = {}
     for target, names in _assigned(module):
@@ -124,7 +124,7 @@ def _parts(index: Index, cls: Class) -> Iterator[Class]:
 
 
 def _assigned(module: Module) -> Iterator[tuple[str, list[str]]]:
-    """Yield what the top level assigns, with the names that the value is made of."""
+    """Yield each target that the top level assigns, with the names in the value."""
     for statement in module.tree.body:
         if isinstance(statement, ast.Assign):
             names = [node.id for node in walk(statement.value) if isinstance(node, ast.Name)]

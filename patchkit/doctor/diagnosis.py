@@ -1,4 +1,4 @@
-"""Who keeps the CPU mirror of a server started so, why, and which patch or flag would free it."""
+"""Diagnose what keeps a server's CPU mirror, why, and which patch or option frees it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _NOTHING = (
     "There is nothing to free: no step of a server without speculation copies sequence lengths to the host."
 )
 _ASSUMPTION = (
-    f"No attention backend is named, and sglang chooses by GPU and model: {ASSUMED}, its choice on "
-    "Hopper, is assumed. --attention-backend NAME asks about another."
+    f"No attention backend is given, so sglang chooses one by GPU and model; {ASSUMED}, its choice on "
+    "Hopper, is assumed. Add --attention-backend NAME for another one."
 )
 _NAMES_OF_BACKENDS = (
     "prefill_attention_backend",
@@ -59,16 +59,16 @@ _V2 = "SGLANG_ENABLE_SPEC_V2"
 _FALSE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False")
 _TRUE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = True")
 _IN_PLACE = {State.APPLIED, State.UPSTREAM}
-# What wraps a target's backend where a model has layers with linear attention, and what theirs inherit from.
+# The wrapper of a target's backend for models with linear attention, and the base of its backends for these layers.
 _LINEAR_WRAPPER = "HybridLinearAttnBackend"
 _LINEAR_ROOT = "MambaAttnBackendBase"
 _OTHER_MACHINES = "/hardware_backend/"
 
 
 class Touched(msgspec.Struct, frozen=True):
-    """A backend that the server's forwards touch; ``opted_out`` if it runs without the mirror.
+    """A backend that the server's forwards use; ``opted_out`` if it runs without the mirror.
 
-    ``reads``: with which models it reads the mirror; empty where that is the same for all.
+    ``reads`` are the models with which it reads the mirror, empty if that is the same for all.
     """
 
     role: str
@@ -79,9 +79,9 @@ class Touched(msgspec.Struct, frozen=True):
 
 
 class Keeper(msgspec.Struct, frozen=True):
-    """What keeps the mirror, why, and each way to free it: ``patch ID`` or a flag.
+    """What keeps the mirror, why, and each remedy: options, or ``patch ID…`` with a remark in brackets.
 
-    ``where``: with which models it does; empty where that is the same for all.
+    ``where`` are the models with which it does, empty if that is the same for all.
     """
 
     who: str
@@ -91,7 +91,7 @@ class Keeper(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Why a server does not start, the file and line that say so, and each option with which it would."""
+    """The error with which a server ends, its file and line, and each option with which the server starts."""
 
     why: str
     where: str
@@ -100,7 +100,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Server:
-    """A launch on a tree: what it comes to, and what it would with one branch, where it may have several."""
+    """A launch on a tree: its outcomes, and those with one branch if it may have several."""
 
     program: Audited
     launch: Launch
@@ -116,7 +116,7 @@ class _Server:
 
     @cached_property
     def _single(self) -> tuple[Found, str]:
-        """What the launch comes to with one branch, and how to say so; nothing where that is what it says."""
+        """The outcomes with one branch, and the options for it; both are empty if the launch has one branch."""
         if self.launch.get(_TOP_K) == 1 or _TOP_K not in self.launch.defaults:
             return [], ""
         settings = {_TOP_K: 1}
@@ -128,7 +128,7 @@ class _Server:
         return outcomes(self.program, self.launch.with_settings(known), self.memory), said
 
     def freed_by_one_branch(self, keeps: Callable[[Outcome], bool]) -> tuple[str, ...]:
-        """Return the options for one branch if with them, for some kind of model, ``keeps`` holds no longer."""
+        """Return the options for one branch if ``keeps`` no longer holds with them for some kind of model."""
         single, said = self._single
         changed = any(
             keeps(outcome) and not keeps(other)
@@ -236,7 +236,7 @@ def _refused_at(server: _Server, launch: Launch) -> str:
 
 
 def _starting(server: _Server) -> Iterator[str]:
-    """Yield what a server that is refused would start with, instead of one of its options."""
+    """Yield the changes of one option with which a refused server starts."""
     yield from server.freed_by_one_branch(lambda outcome: outcome.refused is not None)
     launch = server.launch
     for name in sorted(launch.given.keys() - _KEPT):
@@ -245,7 +245,7 @@ def _starting(server: _Server) -> Iterator[str]:
 
 
 def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
-    """Yield which keepers the options for one branch would free the mirror from."""
+    """Yield a sentence for each set of options for one branch, with the keepers that it removes."""
     found: dict[tuple[str, str], list[str]] = {}
     for keeper in keepers:
         for way in keeper.remedies:
@@ -256,7 +256,7 @@ def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
 
 
 def _instead(server: _Server) -> Iterator[str]:
-    """Yield which backends would free the mirror if they ran everything, where there are any."""
+    """Yield a sentence that names the backends with which the mirror is freed, if there are any."""
     free = []
     for name in sorted(makers(server.program)):
         launch = server.launch.with_settings({**dict.fromkeys(_NAMES_OF_BACKENDS), "attention_backend": name})
@@ -265,7 +265,7 @@ def _instead(server: _Server) -> Iterator[str]:
             free.append(name)
     if free:
         yield (
-            "These backends do without it on this server, where the GPU and the model allow them: "
+            "These backends free it on this server, if GPU and model support them: "
             f"--attention-backend {' or '.join(free)}."
         )
 
@@ -276,7 +276,7 @@ def _unnamed(launch: Launch) -> bool:
 
 
 def _verdict(found: Found, keepers: Sequence[Keeper]) -> str:
-    """Return the answer in one sentence."""
+    """Return the verdict in one sentence."""
     kept = [answers for answers, outcome in found if outcome.kept]
     if not kept:
         return f"{_MIRROR} is freed: decode steps do not wait for a device-to-host copy."
@@ -285,13 +285,11 @@ def _verdict(found: Found, keepers: Sequence[Keeper]) -> str:
         return f"{_MIRROR} is kept by {_listed(names)}." if names else f"{_MIRROR} is kept."
     freed = [answers for answers, outcome in found if not outcome.kept]
     usual, other, those = ("kept", "freed", freed) if found[0][1].kept else ("freed", "kept", kept)
-    return (
-        f"{_MIRROR} depends on the model, which no option tells: it is {usual}, but {other} {_where(those)}."
-    )
+    return f"{_MIRROR} depends on the model, not on the options: it is {usual}, but {other} {_where(those)}."
 
 
 def _where(answers: Sequence[dict[str, bool]]) -> str:
-    """Return with which models: those facts that alone make it so, or the combinations that do."""
+    """Return a clause that names the models: the smallest sets of facts among them."""
     held = [frozenset(fact for fact, so in each.items() if so) for each in answers]
     least = [each for each in held if not any(other < each for other in held)]
     said = dict.fromkeys(" and ".join(sorted(each)) for each in least)
@@ -299,7 +297,7 @@ def _where(answers: Sequence[dict[str, bool]]) -> str:
 
 
 def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:
-    """Return the patches that bring the decision or that take a backend of the server's out of it."""
+    """Return the states of the patches that add the decision or let one of the server's backends opt out."""
     classes = {one.cls for _, outcome in found for one in outcome.roles if one.cls}
     return {
         status.patch.id: status.state
@@ -314,7 +312,7 @@ def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:
 
 
 def _touched(found: Found) -> Iterator[Touched]:
-    """Yield each role once, with what any kind of model makes for it."""
+    """Yield each role once, with its classes for all kinds of model."""
     roles = dict.fromkeys((one.role, one.name) for _, outcome in found for one in outcome.roles)
     for role, name in roles:
         same = [
@@ -355,7 +353,7 @@ def _keepers(
             yield Keeper(PLAN_STREAM, why, (f"start without {PLAN_STREAM}",))
         else:
             yield Keeper("the draft worker", "it does not name the backends that it runs")
-    # Without the overlap schedule nobody asks the backends.
+    # Without the overlap schedule the backends do not matter.
     asked = [
         (answers, outcome)
         for answers, outcome in found
@@ -442,16 +440,16 @@ def _is_read(cls: str, outcome: Outcome) -> bool:
 
 
 def _unless_usual(models: Sequence[dict[str, bool]]) -> str:
-    """Return with which models, an empty text where a model with none of the facts is among them."""
+    """Return a clause that names the models, an empty text if the usual model is among them."""
     return "" if any(map(_is_usual, models)) else _where(models)
 
 
 def _of_linear_attention(program: Audited, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[str]:
-    """Yield what a model with linear attention comes to: no option of a launch says that a model is one."""
+    """Yield a note on models with linear attention, which no option of a launch determines."""
     wrappers = [cls for cls in reach.backends if cls.name == _LINEAR_WRAPPER]
     if not wrappers:
         return
-    unsaid = "A model with linear-attention layers, which no option tells,"
+    linear_model = "A model with linear-attention layers"
     if not all(map(reach.opted_out, wrappers)):
         freeing = [
             f"patch {status.patch.id}"
@@ -460,9 +458,9 @@ def _of_linear_attention(program: Audited, reach: Reach, statuses: Sequence[Patc
             and _writes_at(status.patch, _LINEAR_WRAPPER, re.compile(rf"def {mirror.FLAG}"))
         ]
         freed = f"; {' or '.join(freeing)} frees it" if freeing else ""
-        yield f"{unsaid} keeps the mirror whatever is said here: {_LINEAR_WRAPPER} does{freed}."
+        yield f"{linear_model} keeps the mirror in any case, by {_LINEAR_WRAPPER}{freed}."
         return
-    # What belongs to other machines than those with a GPU serves nobody here.
+    # Backends of other hardware do not run on a server with a GPU.
     linear = {
         cls.name: cls
         for cls in reach.backends
@@ -471,7 +469,7 @@ def _of_linear_attention(program: Audited, reach: Reach, statuses: Sequence[Patc
     bases = {name for cls in linear.values() for name in program.ancestors(cls) - {cls.name}}
     keeping = sorted(name for name, cls in linear.items() if name not in bases and not reach.opted_out(cls))
     if keeping:
-        yield f"{unsaid} keeps the mirror if {' or '.join(keeping)} runs them."
+        yield f"{linear_model} keeps the mirror if {' or '.join(keeping)} runs them."
 
 
 def _opts_out(patch: Patch, cls: str) -> bool:

@@ -1,6 +1,6 @@
-"""Evaluate functions of a tree over what is known of a server, from their sources: nothing of them is imported.
+"""Evaluate functions of a tree from their sources, with the values that are known of a server; nothing is imported.
 
-What no option tells is ``Unknown``. A condition that asks one is a question; ``explore`` evaluates with each answer.
+A value that no option determines is ``Unknown``. A condition on one is a question; ``explore`` tries each answer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NAMED = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", 
 
 
 UNKNOWN_TEXT = "…"
-"""Stands in a message for a value that is not known."""
+"""The placeholder in a message for a value that is not known."""
 STRANGE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
 
 
@@ -64,7 +64,7 @@ class RaisedError(Exception):
 
 @dataclass(frozen=True)
 class Unknown:
-    """A value that nothing says; ``name`` is how the code comes by it."""
+    """A value that is not known; ``name`` is the expression that yields it."""
 
     name: str
 
@@ -79,7 +79,7 @@ class Member:
 
 @dataclass(eq=False)
 class Thing:
-    """An object of one of the tree's classes, or of none: what it is made with, and what is known of it."""
+    """An object of one of the tree's classes, or of none: the constructor's arguments, and the known attributes."""
 
     cls: Class | None
     attributes: dict[str, Any] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Bound:
-    """A function of the tree and, for a method, whose it is."""
+    """A function of the tree and, for a method, its object."""
 
     function: Function
     receiver: Any = None
@@ -104,7 +104,7 @@ class _Lambda:
 
 @dataclass(frozen=True, repr=False)
 class _Nested:
-    """A function that another one defines; it sees what that one has."""
+    """A nested function, with the frame of the function that defines it."""
 
     function: Function
     frame: Frame
@@ -112,10 +112,10 @@ class _Nested:
 
 @dataclass(eq=False)
 class Frame:
-    """A function while it is evaluated.
+    """The evaluation of a function.
 
-    Where no answers are taken for granted, ``doubts`` counts the undecided conditions that its statement stands under,
-    and ``returns`` has what it may have returned there.
+    ``doubts`` counts the undecided conditions around the current statement, and ``returns`` has the values that may
+    have been returned under these; only ``Certain`` uses them.
     """
 
     module: Module
@@ -131,13 +131,13 @@ class Frame:
 
 @dataclass(frozen=True)
 class Returned:
-    """How a block ends that returns."""
+    """The value with which a block returns."""
 
     value: Any
 
 
 def explore(run: Callable[[dict[str, bool]], _Result]) -> list[tuple[dict[str, bool], _Result]]:
-    """Return what ``run`` comes to with each answer to the questions that it asks; it adds them as it asks them."""
+    """Return the result of ``run`` for each combination of answers; it adds the questions to its argument."""
     pending: list[dict[str, bool]] = [{}]
     found: list[tuple[dict[str, bool], _Result]] = []
     while pending and len(found) < _LIMIT:
@@ -152,7 +152,7 @@ def explore(run: Callable[[dict[str, bool]], _Result]) -> list[tuple[dict[str, b
 
 
 class Machine:
-    """Evaluates functions of one tree; ``known`` answers for names and attributes that are not the tree's to say."""
+    """Evaluates functions of one tree; ``known`` replaces names that are not evaluated from the tree's sources."""
 
     def __init__(
         self,
@@ -167,14 +167,14 @@ class Machine:
         self._depth = 0
         self._memory = memory
 
-    # What is asked of it.
+    # Values, calls and attributes.
 
     def truth(self, value: Any) -> bool:
-        """Tell whether a value counts as true."""
+        """Return whether a value counts as true."""
         return self._ask(value.name) if isinstance(value, Unknown) else bool(value)
 
     def call(self, called: Any, args: Sequence[Any] = (), named: Mapping[str, Any] | None = None) -> Any:
-        """Return what a call returns."""
+        """Return the result of a call."""
         named = named or {}
         if isinstance(called, Unknown):
             return Unknown(f"{called.name}()")
@@ -196,7 +196,7 @@ class Machine:
         return Unknown(f"{said(called)}()") if answer is NotImplemented else answer
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """Return an attribute; AttributeError where there is none."""
+        """Return an attribute. Raise AttributeError if there is none."""
         if isinstance(owner, Unknown):
             return Unknown(f"{owner.name}.{name}")
         if isinstance(owner, Module):
@@ -217,18 +217,18 @@ class Machine:
         raise AttributeError(name)
 
     def method_of(self, cls: Class | None, name: str, receiver: Any) -> Bound | None:
-        """Return a class's method for an object, None where it has none."""
+        """Return a class's method for an object, or None."""
         found = self.program.method(cls, name) if cls is not None else None
         return Bound(found, receiver) if found is not None else None
 
     def listed(self, value: Any) -> list[Any]:
-        """Return what a value has in it, of an unknown one something unknown."""
+        """Return a value's items; those of an unknown value are one unknown item."""
         return self._values(value)
 
     def settle(self, function: Function, receiver: Any, wanted: frozenset[str]) -> None:
-        """Run what in a function assigns attributes of its first argument that are ``wanted``.
+        """Run the statements of a function that assign ``wanted`` attributes of its first argument.
 
-        Functions and methods that it hands the argument to are followed, as are declarations of a value by keyword.
+        Functions that receive the argument are followed, as are calls that declare values by keyword.
         """
         self._run(function, (receiver,), {}, wanted)
 
@@ -268,10 +268,10 @@ class Machine:
         return self._of_class(owner.cls, name)
 
     def _in_init(self, owner: Thing, name: str) -> bool:
-        """Run what of a constructor sets an attribute; tell whether it did."""
+        """Run the statements of a constructor that set an attribute; return whether one did."""
         init = self.program.method(owner.cls, "__init__") if owner.cls is not None else None
         wanted = frozenset({name})
-        # A constructor that changes what it sets (``|=``) starts from the class's own.
+        # A constructor that changes the attribute (``|=``) starts from the class's value.
         if name in owner.being_set or init is None or not self._assigns(init, wanted, owner.cls):
             return False
         args, named = owner.made_with
@@ -364,7 +364,7 @@ class Machine:
         return names
 
     def remembered(self, asked: Any, make: Callable[[], Any]) -> Any:
-        """Return what depends on the tree alone, made once for all that it is asked about."""
+        """Return a value that depends on the tree alone; it is computed once."""
         if asked not in self._memory:
             self._memory[asked] = make()
         return self._memory[asked]
@@ -377,7 +377,7 @@ class Machine:
         return found
 
     def _slice(self, function: Function, frame: Frame) -> list[ast.stmt]:
-        """Return the statements that what is wanted of the first argument depends on."""
+        """Return the statements on which the wanted attributes of the first argument depend."""
         body = function.node.body
         locals_needed: set[str] = set()
         while True:
@@ -424,7 +424,7 @@ class Machine:
     def _handed(
         self, node: ast.Call, module: Module, owner: Class | None, itself: str, names: Mapping[str, Any]
     ) -> list[tuple[Function, str]]:
-        """Return the functions that a call may hand ``itself`` to, each with the name that it has there."""
+        """Return the functions that may receive ``itself`` from a call, each with the parameter that receives it."""
         func = node.func
         handed = _place(node, itself)
         if isinstance(func, ast.Attribute):
@@ -438,13 +438,13 @@ class Machine:
                 return [(method, _first(method))] if method is not None else []
             if handed is None:
                 return []
-            # Whose method it is shows when it runs; until then it may be anyone's.
+            # The class is known only when the call runs; until then any method of this name counts.
             return self._methods_named(func.attr, handed)
         if handed is None or not isinstance(func, ast.Name):
             return []
         called = self.program.resolve(module, func.id)
         mine = [(called, _parameter(called, handed))] if isinstance(called, Function) else []
-        # What is handed on together with the function to call: hook(function, settings).
+        # Passed together with the function to call: hook(function, settings).
         for arg in node.args:
             if isinstance(arg, ast.Attribute):
                 mine += self._methods_named(arg.attr, 0)
@@ -453,14 +453,14 @@ class Machine:
         return [(function, place) for function, place in mine if place]
 
     def _declares(self, node: ast.Call, module: Module, itself: str, wanted: Iterable[str]) -> bool:
-        """Tell whether a call declares, by keyword, what an attribute that is wanted shall be."""
+        """Return whether a call declares the value of a wanted attribute by keyword."""
         if not {word.arg for word in node.keywords}.isdisjoint(wanted) and _place(node, itself) == 0:
             called = self.program.resolve(module, node.func.id) if isinstance(node.func, ast.Name) else None
             return isinstance(called, Function) and called.node.args.kwarg is not None
         return False
 
     def _methods_named(self, name: str, handed: int | str) -> list[tuple[Function, str]]:
-        """Return every method of a name, with the name that it has for an argument."""
+        """Return every method of a name, each with its parameter for an argument."""
 
         def found() -> list[Function]:
             text = f"def {name}(".encode()
@@ -508,7 +508,7 @@ class Machine:
             try:
                 returned = self._statement(statement, frame)
             except (*STRANGE, RaisedError):
-                # A part of a function meets what the rest of it would have made.
+                # The statement needs a value that a skipped statement sets.
                 if frame.wanted is None:
                     raise
                 self._leave_open(statement, frame)
@@ -518,7 +518,7 @@ class Machine:
         return None
 
     def _leave_open(self, statement: ast.stmt, frame: Frame) -> None:
-        """Let what a statement would have set, had it been evaluated to its end, be unknown."""
+        """Set the wanted attributes that a statement assigns to an unknown value."""
         for name in frame.wanted or ():
             if any(_sets(node, frame.itself, (name,)) for node in walk(statement)):
                 target = ast.Attribute(ast.Name(frame.itself, ast.Load()), name, ast.Store())
@@ -760,7 +760,7 @@ class Machine:
         return self.call(called, args, named)
 
     def _is_settled_by(self, node: ast.Call, frame: Frame) -> bool:
-        """Run what of a call sets an attribute that is wanted; tell whether anything does."""
+        """Run the functions behind a call that set a wanted attribute; return whether there are any."""
         assert frame.wanted is not None
         if self._declares(node, frame.module, frame.itself, frame.wanted):
             for word in node.keywords:
@@ -851,7 +851,7 @@ def _yields(function: Function) -> bool:
 
 
 def _sets(node: ast.AST, itself: str, wanted: Iterable[str]) -> bool:
-    """Tell whether a node sets, or appends to, an attribute that is wanted."""
+    """Return whether a node sets, or appends to, a wanted attribute."""
     if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "append":
         node = node.func.value  # type: ignore[attr-defined]
     elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
@@ -860,7 +860,7 @@ def _sets(node: ast.AST, itself: str, wanted: Iterable[str]) -> bool:
 
 
 def is_named(node: ast.expr, name: str) -> bool:
-    """Tell whether an expression is a name and no more."""
+    """Return whether an expression is this name."""
     return isinstance(node, ast.Name) and node.id == name
 
 
@@ -869,7 +869,7 @@ def _first(function: Function) -> str:
 
 
 def _place(call: ast.Call, itself: str) -> int | str | None:
-    """Return where among a call's arguments ``itself`` stands: its position or its keyword."""
+    """Return the position or the keyword of ``itself`` among a call's arguments."""
     for place, arg in enumerate(call.args):
         if is_named(arg, itself):
             return place
@@ -877,7 +877,7 @@ def _place(call: ast.Call, itself: str) -> int | str | None:
 
 
 def _parameter(function: Function, handed: int | str, skip: int = 0) -> str:
-    """Return the parameter that receives an argument, an empty name where none does."""
+    """Return the parameter that receives an argument, an empty name if none does."""
     if isinstance(handed, str):
         return handed
     positional = [*function.node.args.posonlyargs, *function.node.args.args]
@@ -886,7 +886,7 @@ def _parameter(function: Function, handed: int | str, skip: int = 0) -> str:
 
 
 def is_plain(value: Any) -> bool:
-    """Tell whether a value is one of a language's own, as are those in it."""
+    """Return whether a value is a text, a number, None, or a collection of these."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return all(map(is_plain, value))
     return isinstance(value, (str, int, float, type(None)))
@@ -899,7 +899,7 @@ def _loaded(target: ast.expr) -> ast.expr:
 
 
 def said(value: Any) -> str:
-    """Return how a value is named in a question."""
+    """Return the name of a value in a question."""
     if isinstance(value, Unknown):
         return value.name
     if isinstance(value, (list, tuple)):

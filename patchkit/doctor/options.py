@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from patchkit.tree.index import Module
     from patchkit.tree.tree import Tree
 
-# What runs a container, and in which the server is started by words further on.
+# Commands that run a container; the server's own command follows in the same line.
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl", "apptainer", "singularity"})
 _LAUNCHER = re.compile(r"launch_server|sglang serve ")
-# Where a shell's own words begin: what they say is not the server's.
+# A shell's redirection, pipe or separator: the server's options end there.
 _SHELL = re.compile(r"[0-9]?>|[|&;]")
 _FLAGS = {"store_true": True, "store_false": False, "BooleanOptionalAction": True}
 _ANNOTATED = frozenset({"A", "Annotated"})
@@ -135,17 +135,17 @@ class _RefusedError(Exception):
 
 
 class Arguments:
-    """The arguments that a tree's ``ServerArgs`` declares; nothing is imported."""
+    """The options that a tree's ``ServerArgs`` declares; nothing is imported."""
 
     def __init__(self, tree: Tree) -> None:
-        """Read them; TreeError where the tree has no such class."""
+        """Read the options. Raise TreeError if the tree has no such class."""
         self._index = Index(tree.read, lambda _: [])
         self._files = functools.partial(_serving, tree)
         self._declared = declared(self._index, self._files, str(tree.package_label))
 
     @cached_property
     def defaults(self) -> dict[str, Value]:
-        """The settings with the defaults that are plain values; the others count as None."""
+        """The settings with their defaults; a default that is no constant counts as None."""
         found: dict[str, Value] = {}
         for name, item in self._declared.fields.items():
             value = item.value.value if isinstance(item.value, ast.Constant) else None
@@ -218,7 +218,7 @@ class Arguments:
         return fixed if takes_none else None
 
     def _choices(self, one: _Declaration) -> tuple[Value, ...] | None:
-        """Return the values that an option accepts, None if it accepts any or they cannot be told from the sources."""
+        """Return the values that an option accepts, None if it accepts any or if they are computed."""
         inner = _inner(one.annotation) if one.annotation is not None else None
         if "choices" in one.keywords:
             found = self._listed(one.module, one.keywords["choices"])
@@ -289,7 +289,7 @@ class Arguments:
         return Launch(given, self.defaults, environment, refused[0] if refused else None)
 
     def _named_option(self, name: str) -> _Option | None:
-        """Return an option by its name or, as argparse does, by the beginning of one setting's names."""
+        """Return an option by its name or by an unambiguous prefix, as argparse does."""
         if name in self._options or not name.startswith("--"):
             return self._options.get(name)
         begun = {option.field: option for long, option in self._options.items() if long.startswith(name)}
@@ -426,11 +426,11 @@ _TYPES: dict[str, Callable[[str], Value]] = {"": _plain, "float": float, "int": 
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return what stands before a server's own options, and the options."""
+    """Return the words in front of a server's options, and the options."""
     split = _shell(words[0]) if len(words) == 1 else [word for word in words if word.strip()]
     inner = next((word for word in split if " " in word and _LAUNCHER.search(word)), None)
     if inner is not None:
-        # What a shell is handed: bash -c "python -m sglang.launch_server …".
+        # An argument of a shell: bash -c "python -m sglang.launch_server …".
         before, options = _split([inner])
         return [*split[: split.index(inner)], *before], options
     split = list(itertools.takewhile(lambda word: _SHELL.match(word) is None, _after_chains(split)))
@@ -449,7 +449,7 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _after_chains(words: Sequence[str]) -> list[str]:
-    """Leave out the ``&&`` and ``;`` that stand before the server is started."""
+    """Return the words without each ``&&`` and ``;`` in front of the server's command."""
     started = next((place for place, word in enumerate(words) if _LAUNCHER.search(f"{word} ")), 0)
     return [
         word.rstrip(";") if place < started else word
@@ -466,7 +466,7 @@ def _shell(command: str) -> list[str]:
 
 
 def _environment(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that a command sets: ``NAME=value``, and ``-e`` or ``--env`` of a container."""
+    """Yield the variables that a command sets, as ``NAME=value`` or with a container's ``-e`` or ``--env``."""
     for word in words:
         name, equals, value = re.sub("^(?:--env=|-e=?)", "", word).partition("=")
         if equals and name.isidentifier():
@@ -494,7 +494,7 @@ def _without_config(options: Sequence[str]) -> tuple[list[str], Path | None]:
 
 
 def _of_config(path: Path) -> list[str]:
-    """Return the options that a server's configuration file stands for; those with a list or a mapping left out."""
+    """Return the options in a server's configuration file, as words of a command line."""
     if path.suffix.lower() not in (".yaml", ".yml"):
         raise UsageError(f"--config {path}: sglang takes a file that ends in .yaml or .yml: rename it.")
     if not path.is_file():
@@ -504,8 +504,8 @@ def _of_config(path: Path) -> list[str]:
     content = read_named(path)
     if len(content) > MAX_SETTINGS_BYTES:
         raise UsageError(
-            f"--config {path}: more than {MAX_SETTINGS_BYTES // 2**10} KiB, and no server's options are that long: "
-            "name its own file."
+            f"--config {path}: more than {MAX_SETTINGS_BYTES // 2**10} KiB, too long for a server's options: "
+            "name the server's own file."
         )
     try:
         said = yaml.safe_load(content)
@@ -520,10 +520,10 @@ def _of_config(path: Path) -> list[str]:
 
 
 def _as_typed(path: Path, name: str, value: object) -> list[str]:
-    """Return an option of a configuration file as sglang puts it on the command line."""
+    """Return an option of a configuration file as words of a command line."""
     if value is None:
         raise UsageError(f"--config {path}: {name} has no value: write `{name}: VALUE` or remove the line.")
-    # What has parts of its own is no setting that is asked about, and its text may be without end.
+    # Nested values belong to no setting that matters here, and aliases can make them very large.
     plain = [
         str(each).lower() if isinstance(each, bool) else str(each)
         for each in (value if isinstance(value, list) else [value])

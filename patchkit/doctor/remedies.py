@@ -128,5 +128,5 @@ class Trials:
             for answers, outcome in self._found[names]
             if any(all(answers.get(fact, so) is so for fact, so in model.items()) for model in models)
         ]
-        kept = [answers for answers, outcome in asked if keeps(outcome)]
+        kept = [answers for answers, outcome in asked if outcome.refused is not None or keeps(outcome)]
         return None if len(kept) == len(asked) else kept

@@ -1,4 +1,4 @@
-"""What a tree's own decision about the mirror returns for a server that is started so."""
+"""Evaluate a tree's own decision about the mirror for a server with given settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DISABLE = "PATCHKIT_DISABLE"
 _ALGORITHM = "speculative_algorithm"
 # The backends by name; a name that is not among them is an error.
 _REGISTRY = "ATTENTION_BACKENDS"
-# What settles a server's settings as it starts: their construction or, in later trees, an act of its own.
+# The methods that settle a server's settings as it starts: the constructor's or, in later trees, one of its own.
 _STARTS = ("__post_init__", "resolve_once")
 _SETTLED = frozenset(
     {
@@ -63,13 +63,13 @@ _ASKED = _SETTLED - {"speculative_algorithm", "speculative_eagle_topk", "specula
 _MLA = "multi-head latent attention (MLA)"
 _LLAMA = "the architecture LlamaForCausalLM"
 _LLAMA_FOR_CAUSAL_LM = "LlamaForCausalLM"
-# An architecture that no tree names, and a path that nobody gave.
+# An architecture that no tree names.
 _NO_SUCH = "NoSuchForCausalLM"
 _ANY_MODEL = "model"
-# A setting that takes several values, of which a launch has the first.
+# The type of a setting with several values; a launch has the first of them.
 _SEVERAL = re.compile(r"(?i)\b(list|tuple|dict|sequence|json)")
 
-# What a condition asks of a model, how it is said, and which answer to the condition means that it is so.
+# Conditions on a model, the fact that each one tests, and the answer with which the fact holds.
 _FACTS = (
     (re.compile(r"attention_arch == .*MLA|use_mla_backend"), _MLA, True),
     (re.compile(r"sliding_window_size is None"), "sliding-window layers", False),
@@ -83,7 +83,7 @@ _FACTS = (
     ),
     (re.compile(r"architectures\[0\] .*LlamaForCausalLM"), _LLAMA, True),
 )
-# Of the conditions that nobody can answer, whether the machine has another GPU than NVIDIA's is taken for granted.
+# Conditions that are assumed to be false: the machine has a GPU of NVIDIA.
 _ON = ("1", "true", "yes", "y", "on")
 _FALSE = (
     "is_hip",
@@ -100,7 +100,7 @@ _FALSE = (
 
 @dataclass(frozen=True)
 class Role:
-    """A backend that a server's forwards touch: what for, its name, the class that is made for it."""
+    """A backend that a server's forwards use: its role, its name, and its class."""
 
     role: str
     name: str
@@ -133,9 +133,9 @@ class Outcome:
 def outcomes(
     program: Program, launch: Launch, memory: dict[Any, Any] | None = None
 ) -> list[tuple[dict[str, bool], Outcome]]:
-    """Return what a launch comes to for each kind of model that makes a difference; those that start, if any do.
+    """Return a launch's outcome for each kind of model that makes a difference; only those that start, if any do.
 
-    ``memory`` is what was found out about the program, for the next launch on it.
+    ``memory`` caches values that depend on the program alone.
     """
     shared = {} if memory is None else memory
     found = explore(lambda answers: _Server(program, launch, answers, shared).outcome())
@@ -149,7 +149,7 @@ def without_speculation(program: Program, launch: Launch) -> Outcome:
 
 
 def makers(program: Program) -> dict[str, Function]:
-    """Return what makes each attention backend, by the name that a server is given for it."""
+    """Return the function that makes each attention backend, by the backend's name."""
     found: dict[str, Function] = {}
     for file, text in program.sources.items():
         module = program.module(file) if b"@register_attention_backend(" in text else None
@@ -169,7 +169,7 @@ class _DecidedError(Exception):
 
 @dataclass
 class _Settings:
-    """A server's settings, as an object of the tree's; ``strict`` if it has no others."""
+    """A server's settings, as an object of the tree's class; if ``strict``, another attribute is an error."""
 
     cls: Class | None
     values: dict[str, Any]
@@ -204,13 +204,13 @@ class _Settings:
         self.values[name] = value
 
     def view(self) -> _Settings:
-        """Return the same settings as a runtime context hands them out: in groups."""
+        """Return the same settings as a runtime context has them: in groups."""
         return _Settings(self.cls, self.values, self.read, False, self.settle, self.derived)
 
 
 @dataclass
 class _Lazy:
-    """An object whose attributes are made when they are asked for."""
+    """An object whose attributes are made when they are first read."""
 
     made: dict[str, Callable[[], Any]]
     name: str
@@ -238,7 +238,7 @@ class _Free:
 
 @dataclass
 class _Environment:
-    """``envs`` of a tree: each variable with the default that the tree gives it."""
+    """``envs`` of a tree: each environment variable with the tree's default."""
 
     launch: Launch
     defaults: Mapping[str, Any]
@@ -289,11 +289,11 @@ class _Server:
         for pattern, fact, so in _FACTS:
             if pattern.search(question):
                 return self._answers.setdefault(fact, False) is so
-        # A backend that nobody can tell counts as the tree counts one that says nothing.
+        # An unknown backend needs the mirror, as one without the flag does.
         return question.endswith(mirror.FLAG)
 
     def _settle(self, name: str) -> None:
-        """Bring a setting to what a server makes of it as it starts, from what all of them are given as."""
+        """Set a setting to the value that a server settles on as it starts, from all given settings."""
         starts = [self._machine.method_of(self._settings.cls, each, self._settings) for each in _STARTS]
         if name in self._unsettled and name in self._given and any(starts) and not self._settling:
             self._unsettled.discard(name)
@@ -309,7 +309,7 @@ class _Server:
             self._settings.values.update(final)
 
     def _untold(self, name: str) -> Any:
-        """Return what a setting may be that a server settles in a way that nobody can tell: that is a question."""
+        """Return a value for a setting that is settled in an unknown way; which one is a question."""
         given = self._given[name]
         if not self._answers.setdefault(f"its own --{name.replace('_', '-')}", False):
             return given
@@ -319,14 +319,14 @@ class _Server:
         self._settle(name)
         return self._settings.values.get(name)
 
-    # What is decided.
+    # The outcome.
 
     def outcome(self) -> Outcome:
-        """Return what the server comes to."""
+        """Return the server's outcome."""
         try:
             found = self._outcome()
         except STRANGE:
-            # Of a server that does not start nobody can tell the rest.
+            # The rest is unknown if the server does not start.
             refused, _ = self._started()
             if refused is None:
                 raise
@@ -381,7 +381,7 @@ class _Server:
             return True
 
     def _asked(self) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]]:
-        """Return the decision and what the scheduler asks it about."""
+        """Return the decision and the arguments that the scheduler passes. Raise _NotAskedError if it makes none."""
         init = self._machine.remembered("asks", self._init_overlap)
         if init is None:
             raise _NotAskedError
@@ -418,7 +418,7 @@ class _Server:
         return self._machine.truth(self._machine.call(decision, args, named))
 
     def _neutral(self, decision: Any, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return values of the settings that the decision reads with which no setting keeps the mirror."""
+        """Return values for the settings that the decision reads with which none of them keeps the mirror."""
         values = self._settings.values
         read = sorted(name for name in self._settings.read if isinstance(values[name], bool))
         actual = dict(values)
@@ -434,7 +434,7 @@ class _Server:
         return None
 
     def _forced(self, decision: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the settings that keep the mirror whatever the backends say; an empty one where nobody can tell."""
+        """Yield the settings that keep the mirror with any backends, an empty name if the setting is unknown."""
         if not self._decide(decision, (*args[:-1], ()), named):
             return
         neutral = self._free
@@ -460,7 +460,7 @@ class _Server:
         finally:
             values.update(actual)
 
-    # What it refuses as it starts.
+    # The start.
 
     def _started(self) -> _Started:
         launch = self._launch
@@ -507,14 +507,14 @@ class _Server:
         }
 
     def _decided(self, question: str) -> bool | None:
-        """Answer a question about the model if it was asked before: as it was answered then."""
+        """Return the known answer to a question about the model, or None."""
         for pattern, fact, so in _FACTS:
             if fact == _MLA and fact in self._answers and pattern.search(question):
                 return self._answers[fact] is so
         return None
 
     def _raw(self, machine: Certain) -> dict[str, Any]:
-        """Return the settings as they are given, the others with their defaults."""
+        """Return the given settings, and the defaults of the others."""
         said = self._machine.remembered("declared", lambda: None)
         found: dict[str, Any] = {}
         for name, item in said.fields.items():
@@ -529,7 +529,7 @@ class _Server:
             found["device"] = "cuda"
         return found
 
-    # What the server is made of.
+    # The server's parts.
 
     def _scheduler(self) -> dict[str, Any]:
         algorithm = self._algorithm()
@@ -715,7 +715,7 @@ class _Server:
         cls = backend.cls.name if isinstance(backend, Thing) and backend.cls is not None else ""
         yield Role(role, name, cls, reads(backend))
 
-    # What is answered without the tree.
+    # Names that are not evaluated from the tree.
 
     def _natives(self) -> dict[str, Any]:
         off = {each.strip() for each in self._launch.environment.get(DISABLE, "").split(",")}
@@ -729,7 +729,7 @@ class _Server:
                 _REGISTRY: tuple(self._makers()),
                 "envs": _Environment(self._launch, self._defaults()),
                 "get_global_server_args": lambda _: self._settings,
-                # What has been settled is in the settings themselves here.
+                # Settled values are in the settings themselves here.
                 "resolved_view": lambda _, settings: settings,
                 "resolving_view": lambda _, settings: settings,
                 "is_cuda": lambda _: True,
@@ -760,7 +760,7 @@ class _Server:
 
 
 class _NotAskedError(Exception):
-    """The scheduler comes to no decision."""
+    """The scheduler makes no decision about the mirror."""
 
 
 def _getattr(machine: Machine, owner: Any, name: str, *default: Any) -> Any:

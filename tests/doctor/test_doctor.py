@@ -352,7 +352,7 @@ class HybridLinearAttnBackend(AttentionBackend):
         (
             b"pass",
             b"both = full, linear",
-            "whatever is said here: HybridLinearAttnBackend does; patch 28579 frees it.",
+            "in any case, by HybridLinearAttnBackend; patch 28579 frees it.",
         ),
         (
             b"needs_cpu_seq_lens = False",
@@ -1208,10 +1208,12 @@ def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:
         return " ".join(answer["notes"])
 
     held = ("--attention-backend", "held", "--decode-attention-backend", "fork")
-    assert "do without it on this server" in notes(*held, *EAGLE)
+    assert "These backends free it on this server" in notes(*held, *EAGLE)
     assert "--attention-backend free." in notes(*held, *EAGLE)
-    assert "do without it" not in notes("--attention-backend", "free", *EAGLE)
-    assert "do without it" not in notes(*held, "--enable-two-batch-overlap", *EAGLE), "no backend frees it"
+    assert "These backends free it" not in notes("--attention-backend", "free", *EAGLE)
+    assert "These backends free it" not in notes(*held, "--enable-two-batch-overlap", *EAGLE), (
+        "no backend frees it"
+    )
 
 
 def test_a_backend_that_combines_two_is_named_if_it_keeps_the_mirror_although_they_do_not(fork: Path) -> None:
@@ -1270,6 +1272,21 @@ def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it
     assert "x-free`" in said
     _held(fork, b"    def __init__(self, runner=None):\n        self.needs_cpu_seq_lens = True\n\n")
     assert keepers(fork, *HELD, *folders) == {"HeldBackend": []}
+
+
+def test_a_patch_with_which_the_server_would_not_start_is_not_named(fork: Path, tmp_path: Path) -> None:
+    edit = '''[edit.flag]
+kind = "method"
+why = "toy"
+at = "srt/layers/attention/backends.py::HeldBackend"
+code = """
+@property
+def needs_cpu_seq_lens(self):
+    raise ValueError("no such backend")
+"""
+'''
+    add_patch(tmp_path / "own", "x-broken", edit, default="false")
+    assert keepers(fork, *HELD, "--patches", tmp_path / "own") == {"HeldBackend": []}
 
 
 def test_patches_that_only_together_free_a_backend_are_named_together(fork: Path, tmp_path: Path) -> None:
