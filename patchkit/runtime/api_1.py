@@ -46,6 +46,7 @@ from .flashinfer import (
 from .flashmla import (
     as_flashmla_verify,
     flashmla_bounds,
+    flashmla_lens,
     flashmla_needs_mirror,
     flashmla_steps_need_mirror,
     plan_flashmla_draft_extend,
@@ -138,6 +139,7 @@ __all__ = [
     "flash_attention_steps_need_mirror",
     "flash_attention_whole_needs_mirror",
     "flashmla_bounds",
+    "flashmla_lens",
     "flashmla_needs_mirror",
     "flashmla_steps_need_mirror",
     "graphs_draft_extend",

@@ -44,6 +44,14 @@ def flashmla_bounds(backend: FlashMLA, rows: int) -> torch.Tensor:
     return torch.full((rows,), longest)
 
 
+def flashmla_lens(backend: FlashMLA, mirror: torch.Tensor | None) -> torch.Tensor:
+    """Return lengths for the host, of which only the longest is read: the mirror, or one as long as the context.
+
+    Source: pull request 31090.
+    """
+    return torch.tensor([backend.max_context_len]) if mirror is None else mirror
+
+
 def plan_flashmla_draft_extend(backend: FlashMLA, batch: FlashMLABatch) -> bool:
     """Plan a v2 draft-extend on the device; return whether this batch is one.
 

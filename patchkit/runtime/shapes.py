@@ -502,6 +502,7 @@ class FlashMLA(Protocol):
     """sglang's FlashMLA backend."""
 
     num_draft_tokens: int
+    max_context_len: int
     cuda_graph_kv_indices: torch.Tensor
 
     def init_forward_metadata(self, batch: FlashMLABatch, /) -> object:
