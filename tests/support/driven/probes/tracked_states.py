@@ -203,6 +203,6 @@ def slots_lost_by_an_abort() -> int:
     )
     slots = SimpleNamespace(free=lambda _: None)
     cache = SimpleNamespace(req_to_token_pool=pool, token_to_kv_pool_allocator=slots, page_size=1)
-    session: Any = StreamingSession(cache)  # type: ignore[arg-type]
+    session: Any = StreamingSession(cache)
     session.cache_finished_req(request)
     return int(before - pool.mamba_pool.available_size())
