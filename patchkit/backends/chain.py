@@ -1,4 +1,4 @@
-"""A verified chain's outcome, and all that the rest of the step derives from it, takes one launch."""
+"""Compute the outcome of a verified chain, and all that the step derives from it, in one launch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import torch
 
 
 class Drafted(NamedTuple):
-    """A batch whose every request drafted one chain of as many tokens, on the device.
+    """A batch in which every request drafted one chain of the same number of tokens, on the device.
 
-    ``candidates`` (int64, [requests, tokens], contiguous) begin with the token before the draft; ``targets`` (the same)
-    are what the target says behind each of them. ``lens`` (int64, [requests], contiguous) are the lengths before.
+    ``candidates`` (int64, [requests, tokens], contiguous) start with the token before the draft; ``targets`` (the
+    same) are the target's tokens after each of them. ``lens`` (int64, [requests], contiguous) are the lengths
+    before.
     """
 
     candidates: torch.Tensor
@@ -20,16 +21,17 @@ class Drafted(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """Where the outcome goes: two buffers, and views of them in this order.
+    """The buffers of the outcome: two tensors, and views of them in this order.
 
-    ``narrow`` (int32): ``tokens`` [requests x tokens], what is accepted and the bonus token, else 0;
-    ``accepted`` [requests], how many with the bonus; ``places`` [requests x tokens], theirs in the batch, else -1;
-    ``drafts`` [requests], how many without the bonus; ``bonus`` [requests], the bonus tokens. ``wide`` (int64):
-    ``lens_after`` [requests]; ``last`` [requests], the place of each bonus token; ``wide_tokens``, the tokens again.
+    ``narrow`` (int32): ``tokens`` [requests x tokens], the accepted tokens and the bonus token, then 0;
+    ``accepted`` [requests], their number with the bonus; ``places`` [requests x tokens], their positions in the
+    batch, then -1; ``drafts`` [requests], their number without the bonus; ``bonus`` [requests], the bonus tokens.
+    ``wide`` (int64): ``lens_after`` [requests]; ``last`` [requests], the position of each bonus token;
+    ``wide_tokens``, the tokens again.
 
-    What a draft-extend of all tokens takes follows: in ``narrow`` ``prefixes``, the lengths before, ``extends``, the
-    tokens a request, and ``starts``, its first place, [requests] each; in ``wide`` ``extended`` [requests], the lengths
-    with all tokens, and ``positions`` [requests x tokens].
+    For a draft-extend of all tokens follow: in ``narrow`` ``prefixes``, the lengths before, ``extends``, the tokens
+    per request, and ``starts``, its first position, [requests] each; in ``wide`` ``extended`` [requests], the
+    lengths with all tokens, and ``positions`` [requests x tokens].
     """
 
     narrow: torch.Tensor
@@ -50,7 +52,7 @@ class Verified(NamedTuple):
 
 
 def room_for(requests: int, tokens: int, device: torch.device) -> Verified:
-    """Return buffers for the outcome of a batch, with nothing in them."""
+    """Return uninitialised buffers for the outcome of a batch."""
     every = requests * tokens
     narrow = torch.empty(2 * every + 6 * requests, dtype=torch.int32, device=device)
     wide = torch.empty(2 * every + 3 * requests, dtype=torch.int64, device=device)
@@ -59,7 +61,7 @@ def room_for(requests: int, tokens: int, device: torch.device) -> Verified:
 
 
 def verify_chains(drafted: Drafted, verified: Verified) -> None:
-    """Write the outcome of a greedy verify of ``drafted``: on a GPU one launch, and the host waits for nothing."""
+    """Write the outcome of a greedy verify of ``drafted``: on a GPU in one launch, without blocking the host."""
     if drafted.lens.is_cuda:
         from .chain_kernel import verify_chains_by_kernel
 
@@ -69,7 +71,7 @@ def verify_chains(drafted: Drafted, verified: Verified) -> None:
 
 
 def verify_chains_by_torch(drafted: Drafted, verified: Verified) -> None:
-    """Do what ``verify_chains`` promises by torch operations."""
+    """Implement ``verify_chains`` by torch operations."""
     candidates, targets, lens = drafted
     requests, tokens = candidates.shape
     drafts = (candidates[:, 1:] == targets[:, :-1]).long().cumprod(1).sum(1)

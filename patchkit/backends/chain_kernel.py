@@ -1,6 +1,6 @@
-"""One launch compares drafted chains with the target's tokens and writes all that follows from it.
+"""Compare drafted chains with the target's tokens, and write all derived values, in one launch.
 
-Imported only where Triton is needed: ``chain`` does so for tensors on a GPU.
+Imported only where Triton is needed: by ``chain``, for tensors on a GPU.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .chain import Drafted, Verified
 
 
-# The number of requests differs from step to step, and none may compile a variant.
+# The number of requests varies between steps, and must not compile variants.
 @triton.jit(  # type: ignore[untyped-decorator]
     do_not_specialize=["requests"], do_not_specialize_on_alignment=["candidates", "targets", "lens"]
 )
@@ -36,7 +36,7 @@ def _verify(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     behind = live & (at > 0)
     drafted = tl.load(candidates + place, mask=behind, other=0)
     wanted = tl.load(targets + place - 1, mask=behind, other=0)
-    # The token before the draft is accepted already; what the target says behind the last is the bonus.
+    # The token before the draft counts as accepted; the target's token after the last accepted one is the bonus.
     accepted = tl.min(tl.where(behind & (drafted != wanted), at, TOKENS), 0)
     taken = at < accepted
     token = tl.where(taken, target, 0)
@@ -60,7 +60,7 @@ def _verify(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 
 def verify_chains_by_kernel(drafted: Drafted, verified: Verified) -> None:
-    """Do what ``chain.verify_chains`` promises, in one launch."""
+    """Implement ``chain.verify_chains`` in one launch."""
     requests, tokens = drafted.candidates.shape
     _verify[(requests,)](
         drafted.candidates,

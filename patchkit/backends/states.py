@@ -1,4 +1,4 @@
-"""Linear attention's states behind the last accepted token, and at a tracking interval's end, move in one launch."""
+"""Move linear attention's states after the last accepted token, and at a tracking interval's end, in one launch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 class States(NamedTuple):
     """The states of all layers, on the device.
 
-    ``into`` [layers, slots, ...], contiguous, has a state for each slot; ``drafted`` [layers, requests, steps, ...],
-    contiguous, the same behind each token of a verify. ``windows`` may overlap: its strides count.
+    ``into`` [layers, slots, ...], contiguous, has one state per slot; ``drafted`` [layers, requests, steps, ...],
+    contiguous, has those after each token of a verify. ``windows`` may overlap, by its strides.
     """
 
     into: torch.Tensor
@@ -21,12 +21,13 @@ class States(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """What a verify accepted, on the device.
+    """The accepted tokens of a verify, on the device.
 
-    ``lens`` (int64, [requests]) are the lengths before, ``accepted`` (int32, [requests]) the accepted tokens with the
-    bonus, ``places`` (int32, [requests, depth]) theirs in the batch, ``tokens`` a request's. Its state goes
-    to its slot of ``slots`` (int32, [>= requests]), and the one at the last multiple of ``interval`` that it passed to
-    that of ``tracked`` (int64, [requests]), where that is not None. All are contiguous. Negative slots are skipped.
+    ``lens`` (int64, [requests]) are the lengths before, ``accepted`` (int32, [requests]) the numbers of accepted
+    tokens with the bonus, ``places`` (int32, [requests, depth]) their positions in the batch, ``tokens`` the tokens
+    per request. The state after them goes to the request's slot in ``slots`` (int32, [>= requests]), and the one at
+    the last multiple of ``interval`` before it to that in ``tracked`` (int64, [requests]), if that is not None. All
+    are contiguous. Negative slots are skipped.
     """
 
     lens: torch.Tensor
@@ -39,7 +40,7 @@ class Accepted(NamedTuple):
 
 
 def commit(states: States, accepted: Accepted) -> None:
-    """Write the states of what was accepted: on a GPU one launch, and the host waits for nothing."""
+    """Write the states after the accepted tokens: on a GPU in one launch, without blocking the host."""
     if states.into.is_cuda:
         from .states_kernel import commit_by_kernel
 
@@ -49,7 +50,7 @@ def commit(states: States, accepted: Accepted) -> None:
 
 
 def commit_by_torch(states: States, accepted: Accepted) -> None:
-    """Do what ``commit`` promises by torch operations, which may wait for the device."""
+    """Implement ``commit`` by torch operations, which may wait for the device."""
     requests = accepted.accepted.shape[0]
     rows = torch.arange(requests, device=accepted.lens.device)
     count = accepted.accepted.long()

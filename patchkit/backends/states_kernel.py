@@ -1,6 +1,6 @@
-"""One launch moves the accepted states of every layer.
+"""Move the accepted states of every layer in one launch.
 
-Imported only where Triton is needed: ``states`` does so for tensors on a GPU.
+Imported only where Triton is needed: by ``states``, for tensors on a GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _BLOCK = 1024
 
 
-# Sizes and strides are the server's for good; what differs from step to step may compile no variant.
+# Sizes and strides are constant for a server; values that vary between steps must not compile variants.
 @triton.jit(  # type: ignore[untyped-decorator]
     do_not_specialize_on_alignment=["lens", "accepted", "places", "slots", "tracked"]
 )
@@ -53,7 +53,7 @@ def _commit(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     count = tl.load(accepted + request)
     slot = tl.load(slots + request).to(tl.int64)
     step = tl.load(places + request * DEPTH + count - 1) - request * TOKENS
-    # Not one condition: what is known when it compiles decides whether the rest is compiled.
+    # Nested, so that the constant condition decides at compile time whether the rest is compiled.
     if tracked is not None:  # noqa: SIM102
         if tl.program_id(1) >= LAYERS:
             before = tl.load(lens + request)
@@ -79,7 +79,7 @@ def _commit(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 
 def commit_by_kernel(states: States, accepted: Accepted) -> None:
-    """Do what ``states.commit`` promises, in one launch."""
+    """Implement ``states.commit`` in one launch."""
     layers, slots = states.into.shape[:2]
     requests, steps = states.drafted.shape[1:3]
     window_rows, columns = states.windows_into.shape[2:]

@@ -1,4 +1,4 @@
-"""Of a draft-extend's rows one a request is read, that of its last accepted token: the LM head runs on these alone."""
+"""Run the LM head of a draft-extend only on the row of each request's last accepted token."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ROWS = "patchkit_accepted_rows"
 
 
 def _selects(runner: ServerRunner, batch: DraftExtendBatch) -> bool:
-    """Tell whether a v2 draft-extend of ``batch`` computes logits of the accepted rows alone.
+    """Return whether a v2 draft-extend of ``batch`` computes logits only for the accepted rows.
 
-    With DP attention all ranks agree on how many rows the LM head has, and the halves of two overlapping batches split
-    what goes with a token: both compute all.
+    Not with DP attention, where all ranks must have the same number of rows, or in the halves of two overlapping
+    batches, which split all values per token.
     """
     args = runner.server_args
     return (
@@ -34,7 +34,7 @@ def _selects(runner: ServerRunner, batch: DraftExtendBatch) -> bool:
 
 
 def ask_for_accepted(batch: DraftExtendBatch, rows: torch.Tensor, runner: ServerRunner) -> None:
-    """Have the draft-extend of ``batch`` compute logits of ``rows``, int64, shape [batch], on the device.
+    """Make the draft-extend of ``batch`` compute logits of ``rows``, int64, shape [batch], on the device.
 
     Source: pull request 35546.
     """
@@ -43,7 +43,7 @@ def ask_for_accepted(batch: DraftExtendBatch, rows: torch.Tensor, runner: Server
 
 
 def _index(batch: DraftExtendBatch) -> torch.Tensor | None:
-    """Return the rows that a draft-extend was asked for, None for all rows and of any other batch."""
+    """Return the rows requested for a draft-extend; None for all rows, and for other batches."""
     if not batch.forward_mode.is_draft_extend_v2():
         return None
     index: torch.Tensor | None = getattr(batch.spec_info, "select_index", None)
@@ -51,7 +51,7 @@ def _index(batch: DraftExtendBatch) -> torch.Tensor | None:
 
 
 def name_accepted_rows(metadata: LogitsMetadata, batch: DraftExtendBatch) -> None:
-    """Have the logits processor, which works by ``metadata`` of ``batch``, select the rows that it was asked for.
+    """Pass the requested rows to the logits processor through ``metadata`` of ``batch``.
 
     Source: pull request 35546.
     """
@@ -64,10 +64,10 @@ def accepted_states(states: torch.Tensor, index: torch.Tensor | None) -> torch.T
 
 
 def narrow_draft_extend(runner: DraftExtendRunner, batch: DraftExtendBatch) -> None:
-    """Have the graph that is about to be captured of ``batch`` compute one row a request.
+    """Make the graph that is about to be captured of ``batch`` compute one row per request.
 
-    The rows are in a buffer of the runner's own: row i of it is one of request i's, so that what an earlier batch left
-    there for a request that pads this one is a row that the graph has. Source: pull request 35546.
+    The row indices are in the runner's own buffer: element i is a row of request i, so that what an earlier batch
+    left for a padding request is a valid row. Source: pull request 35546.
     """
     if not _selects(runner.model_runner, batch):
         return
@@ -81,7 +81,7 @@ def narrow_draft_extend(runner: DraftExtendRunner, batch: DraftExtendBatch) -> N
 
 
 def load_accepted_rows(runner: DraftExtendRunner, batch: DraftExtendBatch) -> None:
-    """Hand a replay the rows that ``batch`` reads; RuntimeError if it names none and the graph computes no others.
+    """Copy the rows of ``batch`` to a replay's buffer. Raise RuntimeError if the graph needs rows and has none.
 
     Source: pull request 35546.
     """
@@ -91,14 +91,14 @@ def load_accepted_rows(runner: DraftExtendRunner, batch: DraftExtendBatch) -> No
     rows = _index(batch)
     if rows is None:
         raise RuntimeError(
-            "A draft-extend names no rows, and its CUDA graph computes those that a batch names and no others: "
+            "A draft-extend has no row indices, which its CUDA graph needs: "
             "start the server with PATCHKIT_DISABLE=35546."
         )
     buffer[: rows.shape[0]].copy_(rows)
 
 
 def rows_of_batch(output: _Output, runner: DraftExtendRunner) -> _Output:
-    """Return what a replay left, without the rows of requests that pad it where there is one a request.
+    """Return a replay's result without the rows of padding requests, if it has one row per request.
 
     Source: pull request 35546.
     """
@@ -111,16 +111,16 @@ def rows_of_batch(output: _Output, runner: DraftExtendRunner) -> _Output:
 
 
 def accepted_logits(logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Return the ``rows``, shape [batch], of ``logits``, of all rows of each request or of these alone.
+    """Return the ``rows``, shape [batch], of ``logits``, which have all rows of each request or only these.
 
     Source: pull request 35546.
     """
-    # As many as these are these: a request of a single row has no other.
+    # With the same number of rows, they are the selected ones.
     return logits if logits.shape[0] == rows.shape[0] else logits[rows]
 
 
 def own_accepted_states(states: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Return the ``rows``, shape [batch], of ``states`` as a tensor of its own, which outlives a graph's next replay.
+    """Return a copy of the ``rows``, shape [batch], of ``states``, which the graph's next replay does not overwrite.
 
     Source: pull request 35546.
     """

@@ -1,4 +1,4 @@
-"""A draft's attention backend says which it is, where the settings name the target's."""
+"""Record the name of a draft's attention backend, where the settings have the target's."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ Backend = TypeVar("Backend")
 
 
 def named_backend(backend: Backend, name: str | None) -> Backend:
-    """Note on a draft's ``backend``, and on those of its steps, by which ``name`` it was chosen; return it.
+    """Record on a draft's ``backend`` and its steps the ``name`` by which it was selected; return it.
 
-    Without a name, the draft has the target's; some have no backend for draft-extend. Source: pull request 28559.
+    Without a name, the draft has the target's; some drafts have no backend for draft-extend. Source: pull request
+    28559.
     """
     if name is not None and backend is not None:
         for each in (backend, *getattr(backend, "attn_backends", ())):
@@ -19,6 +20,6 @@ def named_backend(backend: Backend, name: str | None) -> Backend:
 
 
 def name_of_backend(backend: object, otherwise: str) -> str:
-    """Return the name that a draft's ``backend`` has, ``otherwise`` the target's. Source: pull request 28559."""
+    """Return the recorded name of a draft's ``backend``, else ``otherwise``, the target's. Source: 28559."""
     name: str = getattr(backend, "patchkit_name", otherwise)
     return name

@@ -1,4 +1,4 @@
-"""The scheduler's stream waits for a forward's reads of what both use, and for no more of the forward than that."""
+"""Make the scheduler's stream wait only for a forward's reads of shared buffers, not for the whole forward."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 if TYPE_CHECKING:
     from .shapes import GraphRunner, OverlapScheduler, ReplayedBatch
 
-# Their graphs read nothing but their own buffers, which are filled before a replay; a subclass may read more.
+# Their graphs read only their own buffers, which are filled before a replay; a subclass may read more.
 _APART = frozenset(
     {
         *("FlashAttentionBackend", "FlashInferAttnBackend", "FlashInferMLAAttnBackend", "TritonAttnBackend"),
@@ -17,15 +17,15 @@ _APART = frozenset(
     }
 )
 
-# What the forward that was launched last published, if it did: one scheduler serves in a process.
+# The event of the last forward, if it recorded one; there is one scheduler per process.
 _published: list[torch.cuda.Event] = []
 
 
 def publish_shared_reads(runner: GraphRunner, batch: ReplayedBatch) -> None:
-    """Note that a forward has read what the scheduler writes, where the graph that is about to run is its last phase.
+    """Record that a forward has read the scheduler's buffers, if the graph about to run is its last phase.
 
-    That is a decode without speculation, or the draft-extend of the v2 worker. A window's pool is read within the
-    graph, and a backend that is not known may read there too: nothing is noted, and the fence is behind the forward.
+    That is a decode without speculation, or the draft-extend of the v2 worker. Nothing is recorded with a window's
+    pool, which is read within the graph, or an unknown backend; the scheduler then waits for the whole forward.
     Source: pull request 28363.
     """
     model = runner.model_runner
@@ -42,9 +42,9 @@ def publish_shared_reads(runner: GraphRunner, batch: ReplayedBatch) -> None:
 
 
 def fence_shared_reads(scheduler: OverlapScheduler) -> None:
-    """Have the scheduler's stream wait until the forward that was just launched has read what the scheduler writes.
+    """Make the scheduler's stream wait until the last forward has read the scheduler's buffers.
 
-    On CUDA alone, where both streams are. Source: pull requests 26380, 26646, 28363 and 31687.
+    Only on CUDA. Source: pull requests 26380, 26646, 28363 and 31687.
     """
     if torch.version.cuda is None:
         return

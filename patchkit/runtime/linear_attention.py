@@ -1,4 +1,4 @@
-"""Around a target verify, linear attention's states are looked up and moved with a launch each."""
+"""Look up and move linear attention's states of a target verify with one launch each."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def commit_states(  # noqa: PLR0917
     tokens: int,
     server_args: TrackingArgs,
 ) -> bool:
-    """Write the states behind the accepted tokens into the requests' slots, and tell whether that was done.
+    """Write the states after the accepted tokens to the requests' slots; return False if the tree has to.
 
-    ``accept_lens`` (int32, [requests]) has the bonus token, ``accept_index`` (int32, [requests, depth]) the places of
-    the accepted of ``tokens`` a request, both on the device. A subclass has its own way. Source: pk-linear-launches.
+    ``accept_lens`` (int32, [requests]) includes the bonus token, ``accept_index`` (int32, [requests, depth]) has
+    the positions of accepted tokens among ``tokens`` per request, both on the device. Subclasses are left to the
+    tree. Source: pk-linear-launches.
     """
     if disabled("pk-linear-launches") or type(backend).__name__ != "HybridLinearAttnBackend":
         return False
@@ -66,10 +67,10 @@ def replay_states(
     padding: int | torch.Tensor,
     mode: Mode,
 ) -> bool:
-    """Look a graph's states up in one launch where no request is padding, and tell whether that was done.
+    """Look up a graph's states in one launch if no request is padding; return False if the tree has to.
 
-    ``req_pool_indices``: int64, [``size``], on the device. The offsets of the queries are those of the last replay of
-    that many requests; the caller writes them the first time, and after padding. Source: pk-linear-launches.
+    ``req_pool_indices``: int64, [``size``], on the device. The query offsets are those of the last replay of the
+    same size; the caller writes them the first time, and after padding. Source: pk-linear-launches.
     """
     if disabled("pk-linear-launches"):
         return False

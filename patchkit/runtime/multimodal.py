@@ -1,4 +1,4 @@
-"""What a draft model embeds, and where, of requests with images."""
+"""Embeddings and positions of a draft model for requests with images."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def with_last_tokens(
 ) -> torch.Tensor:
     """Return ``embeds`` with the embedding of each request's last token, which the target sampled.
 
-    ``embeds``, of the target: shape [tokens, hidden], and is left as it is; ``input_ids``: shape [tokens].
-    Source: pull requests 27647 and 27846.
+    ``embeds``, the target's: shape [tokens, hidden], not modified; ``input_ids``: shape [tokens]. Source: pull
+    requests 27647 and 27846.
     """
     last = (batch.extend_start_loc + batch.extend_seq_lens - 1).long()
     return embeds.index_copy(0, last, embed(input_ids[last]).to(embeds.dtype))
 
 
 def positions_of_text(positions: torch.Tensor, inputs: Sequence[MultimodalInput | None]) -> torch.Tensor:
-    """Return the three rows of positions, int64, of tokens that follow each request's prompt, as many for each request.
+    """Return the three rows of positions, int64, of the tokens after each prompt, as many for each request.
 
-    ``positions``: shape [batch x tokens], in the order of ``inputs``, of which one is None for a request without an
-    image. A text's rows are equal; behind an image they are ahead of the token's place by its request's
-    ``mrope_position_delta``. Source: pull request 28464.
+    ``positions``: shape [batch x tokens], in the order of ``inputs``, which has None for a request without an
+    image. The rows of text are equal; after an image they are offset by the request's ``mrope_position_delta``.
+    Source: pull request 28464.
     """
     found = positions.to(torch.int64)
     if any(each is not None for each in inputs):

@@ -1,4 +1,4 @@
-"""Ranks that each decide which drafts they accept have to decide alike."""
+"""Make all ranks accept the same draft tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def decide_as_first_rank(ranks: Ranks, *decided: torch.Tensor) -> None:
-    """Overwrite what a greedy verify ``decided`` with the first rank's, on ROCm; other devices decide alike.
+    """Overwrite a greedy verify's result ``decided`` with the first rank's, on ROCm only, where ranks may differ.
 
     Source: pull requests 34238 and 35195.
     """

@@ -1,4 +1,4 @@
-"""A step's results reach the next step of the same batch as they are, without a way through the future map's rows."""
+"""Pass a step's results to the next step of the same batch directly, without storing them in the future map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _KEPT, _KEPT_LENS = "patchkit_kept_results", "patchkit_kept_lens"
 _ROWS = "_buf"
-# The rows of output tokens are those of plain decoding too, and wider than a draft's bonus tokens.
+# The rows of output tokens are also used by plain decoding, and are wider than a draft's bonus tokens.
 _NAMES = {"output_tokens": "bonus_tokens"}
 
 
@@ -33,14 +33,14 @@ def _rows_of(at: torch.Tensor | Located) -> torch.Tensor:
 
 
 def _same_as_stored(future_map: FutureMap, results: object) -> bool:
-    """Tell whether reading the map's rows would give what ``results`` have, and nothing else."""
+    """Return whether ``results`` equal what reading the map's rows would give."""
     buffers = {
         name.removesuffix(_ROWS): value
         for name, value in vars(future_map).items()
         if name.endswith(_ROWS) and isinstance(value, torch.Tensor)
     }
     if not buffers.keys() & {"topk_index", "topk_p"}:
-        # The first results decide what rows there are.
+        # The first results determine the map's rows.
         return False
     for name, buffer in buffers.items():
         value = getattr(results, _NAMES.get(name, name), None)
@@ -55,10 +55,10 @@ def _same_as_stored(future_map: FutureMap, results: object) -> bool:
 def keep_results(
     future_map: FutureMap, at: torch.Tensor | Located, results: object, accept_lens: torch.Tensor | None
 ) -> bool:
-    """Keep a decode step's ``results`` for the next step, and tell whether that was done; else they have to be stored.
+    """Keep a decode step's ``results`` for the next step; return False if they must be stored.
 
-    ``at`` is where the map would store them. The results of a prefill, which has no ``accept_lens``, may be those of a
-    graph that another prefill replays, and are not kept. Source: pk-step-relay.
+    ``at`` is where the map would store them. The results of a prefill, which have no ``accept_lens``, may be in the
+    buffers of a graph that another prefill replays, and are not kept. Source: pk-step-relay.
     """
     rows = _rows_of(at)
     store_kept_results(future_map)
@@ -71,10 +71,10 @@ def keep_results(
 
 
 def kept_results(future_map: FutureMap, results: object, rows: torch.Tensor) -> bool:
-    """Tell whether ``results`` are what the last step left for exactly these ``rows``: then none is read.
+    """Return whether ``results`` are those of the last step for exactly these ``rows``, so that none is read.
 
-    Results that were kept for another batch, or for one that was filtered or merged since, are stored, so that the
-    caller finds them in the map's rows. Source: pk-step-relay.
+    Results kept for another batch, or one filtered or merged since, are stored, for the caller to read. Source:
+    pk-step-relay.
     """
     kept: _Kept | None = getattr(future_map, _KEPT, None)
     if kept is None:
@@ -90,7 +90,7 @@ def kept_results(future_map: FutureMap, results: object, rows: torch.Tensor) -> 
 
 
 def store_kept_results(future_map: FutureMap) -> None:
-    """Store what was kept, if anything, before later results are stored or a row is read. Source: pk-step-relay."""
+    """Store kept results, before later ones are stored or a row is read. Source: pk-step-relay."""
     kept: _Kept | None = getattr(future_map, _KEPT, None)
     if kept is not None:
         setattr(future_map, _KEPT, None)
@@ -99,9 +99,9 @@ def store_kept_results(future_map: FutureMap) -> None:
 
 
 def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> None:
-    """Keep a step's new lengths (integer, [requests], on the device) for the next, or write them into their rows.
+    """Keep a step's new lengths (integer, [requests], on the device) for the next step, or write them to their rows.
 
-    They are written where the host reads the rows too. Source: pk-step-relay.
+    They are also written if the host reads the rows. Source: pk-step-relay.
     """
     _store_lens(future_map)
     buffer = future_map.new_seq_lens_buf
@@ -112,7 +112,7 @@ def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> No
 
 
 def kept_lens(future_map: LensMap, rows: torch.Tensor) -> torch.Tensor:
-    """Return the lengths of ``rows``: what the last step kept for exactly these, else what their rows have.
+    """Return the lengths of ``rows``: those kept by the last step for exactly these, else the rows' content.
 
     Source: pk-step-relay.
     """

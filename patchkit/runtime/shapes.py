@@ -86,7 +86,7 @@ class Mode(Protocol):
     """A forward's mode."""
 
     def is_decode(self) -> bool:
-        """Tell whether it is a decode of one token a request."""
+        """Return whether it is a decode of one token per request."""
 
     def is_draft_extend_v2(self) -> bool:
         """Return whether it is a draft-extend of the v2 worker."""
@@ -269,7 +269,7 @@ class _Limit(_Stops, Protocol):
 
 
 class LimitedRequest(Protocol):
-    """A request that has reached its limit, with its checks for stops, which note how it ends."""
+    """A request at its token limit, with its checks for stops, which record how it ends."""
 
     output_ids: Sequence[int]
     finished_reason: object
@@ -304,7 +304,7 @@ class PrefillBatch(Protocol):
 
 
 class MultimodalInput(Protocol):
-    """A request's images, with how far they move the positions of what follows."""
+    """A request's images, and the offset of positions after them."""
 
     mrope_position_delta: torch.Tensor
 
@@ -317,15 +317,15 @@ class TransferStates(Protocol):
 
 
 class CacheSenders(Protocol):
-    """What sends a prefill server's caches, with the state of each request's transfer."""
+    """The senders of a prefill server's caches, with the state of each request's transfer."""
 
     request_status: Mapping[int, int]
 
     def record_failure(self, bootstrap_room: int, failure_reason: str) -> object:
-        """Note why a request failed."""
+        """Record why a request failed."""
 
     def update_status(self, bootstrap_room: int, status: int) -> object:
-        """Note a transfer's new state."""
+        """Record a transfer's new state."""
 
 
 class _Address(Protocol):
@@ -339,7 +339,7 @@ class _Socket(Protocol):
 
 
 class CacheReceiver(Protocol):
-    """What receives a request's cache on a decode server."""
+    """The receiver of a request's cache on a decode server."""
 
     bootstrap_room: int
     kv_mgr: _Address
@@ -360,7 +360,7 @@ class ResultProcessor(Protocol):
 
 
 class DraftExtendBatch(ModeBatch, Protocol):
-    """A forward batch that may be a draft-extend, with what goes with it in ``spec_info``."""
+    """A forward batch that may be a draft-extend, with its ``spec_info``."""
 
     batch_size: int
     seq_lens: torch.Tensor
@@ -370,7 +370,7 @@ class DraftExtendBatch(ModeBatch, Protocol):
 
 
 class LogitsMetadata(Protocol):
-    """What the logits processor needs of a batch."""
+    """The logits processor's input for a batch."""
 
     draft_extend_select_index: torch.Tensor | None
 
@@ -382,7 +382,7 @@ class ServerRunner(Protocol):
 
 
 class DraftExtendRunner(Protocol):
-    """The runner of the draft-extend's graphs: requests of a batch, and as many as its graph has."""
+    """The runner of the draft-extend's graphs: the number of requests of the batch, and of its graph."""
 
     model_runner: ServerRunner
     capture_bs: Sequence[int]
@@ -426,14 +426,14 @@ class Located(Protocol):
 
 
 class FutureMap(Protocol):
-    """What relays a step's results to the next; later trees' has ``stash``, which takes rows and results alike."""
+    """The map that relays a step's results to the next; in later trees with ``stash``, which takes rows and results."""
 
     def store_to_map_for_new_batch(self, at: object, results: object, /) -> object:
-        """Write results into their rows."""
+        """Write results to their rows."""
 
 
 class StepResult(Protocol):
-    """A step's result, of which the host reads tokens and, where it was speculative, accepted lengths."""
+    """A step's result; the host reads its tokens and, with speculation, accepted lengths."""
 
     next_token_ids: torch.Tensor
     accept_lens: torch.Tensor | None
@@ -457,7 +457,7 @@ class _StateCaches(Protocol):
 
 class _StatePool(Protocol):
     def get_speculative_mamba2_params_all_layers(self) -> _StateCaches:
-        """Return the states of all layers, and those behind each token of a verify."""
+        """Return the states of all layers, and those after each token of a verify."""
 
 
 class _StateMetadata(Protocol):
@@ -465,7 +465,7 @@ class _StateMetadata(Protocol):
 
 
 class LinearBackend(Protocol):
-    """sglang's backend of linear attention, with its buffers by the size of the graph."""
+    """sglang's linear attention backend, with its buffers by graph size."""
 
     forward_metadata: _StateMetadata
     req_to_token_pool: _StatePool
@@ -473,20 +473,20 @@ class LinearBackend(Protocol):
 
 
 class HybridLinear(Protocol):
-    """What wraps full and linear attention."""
+    """The wrapper of full and linear attention."""
 
     linear_attn_backend: LinearBackend
 
 
 class TrackedBatch(Protocol):
-    """A batch of which the prefix cache may track states."""
+    """A batch whose states the prefix cache may track."""
 
     seq_lens: torch.Tensor
     mamba_track_indices: torch.Tensor | None
 
 
 class TrackingArgs(Protocol):
-    """A server's arguments, which say how often a state is tracked."""
+    """A server's arguments, with the interval at which states are tracked."""
 
     mamba_track_interval: int
 

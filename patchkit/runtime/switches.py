@@ -57,7 +57,7 @@ def _named(value: str) -> frozenset[str]:
 
 def switched_off() -> frozenset[str]:
     """Return the patches disabled in this process. Raise ValueError if the variable names one without a switch."""
-    # Called many times a step: a lookup that finds nothing takes several times as long as this test.
+    # Called many times per step: a failed lookup takes several times as long as this test.
     return _named(os.environ[VARIABLE]) if VARIABLE in os.environ else frozenset()
 
 

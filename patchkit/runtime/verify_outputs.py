@@ -1,4 +1,4 @@
-"""What a step derives from a greedy verify of one chain is written by the launch that verifies it."""
+"""Write all values that a step derives from a greedy verify of one chain in the verify's own launch."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _OUTCOME = "patchkit_outcome"
 
 
 class _Outcome(NamedTuple):
-    """What is known of a verified batch; noted on its accepted lengths, which must not be among it: a cycle is kept."""
+    """The outcome of a verified batch; stored on its accepted lengths, which it must not contain, to avoid a cycle."""
 
     lens: torch.Tensor
-    # What the host reads, the tokens and the accepted lengths, in one piece.
+    # The tokens and the accepted lengths, which the host reads, in one tensor.
     head: torch.Tensor
     tokens: torch.Tensor
     drafts: torch.Tensor
@@ -32,7 +32,7 @@ class _Outcome(NamedTuple):
 
 
 class _Extend(NamedTuple):
-    """What a draft-extend of the verified tokens takes; noted on these tokens."""
+    """The inputs of a draft-extend of the verified tokens; stored on these tokens."""
 
     stride: int
     prefixes: torch.Tensor
@@ -50,12 +50,12 @@ class _Room(NamedTuple):
 def verify_outputs(
     candidates: torch.Tensor, lens: torch.Tensor, shape: Sequence[int], width: int, topk: int | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return room for a verify: tokens, [``shape``] flattened, places, [requests, ``width``], and numbers, [requests].
+    """Return a verify's buffers: tokens, [``shape``] flattened, positions, [requests, ``width``], counts, [requests].
 
-    All are int32, 0 and -1 but for the numbers, as the tree's own kernel needs them. ``topk`` is that of a verify that
-    takes the likeliest tokens, None for any other. Of a greedy chain they hold nothing before `verify_chain`, which
-    writes every element. ``candidates``: int64, [requests, draft tokens]; ``lens``: integer, [requests], both on the
-    device. Source: pk-verify-outputs.
+    All are int32, filled with 0, -1 and 0 as the tree's own kernel needs them. ``topk`` is that of a greedy verify,
+    None for any other. For a greedy chain they are uninitialised before `verify_chain`, which writes every element.
+    ``candidates``: int64, [requests, draft tokens]; ``lens``: integer, [requests], both on the device. Source:
+    pk-verify-outputs.
     """
     requests, tokens = candidates.shape
     if (
@@ -77,10 +77,10 @@ def verify_outputs(
 
 
 def verify_chain(drafts: torch.Tensor, candidates: torch.Tensor, targets: torch.Tensor) -> bool:
-    """Verify a chain into what `verify_outputs` made for it, and tell whether it did; else nothing is written.
+    """Verify a chain into the buffers of `verify_outputs`; return False, with nothing written, if the tree has to.
 
-    ``drafts``: the numbers that it returned; ``targets``: int64, [requests, draft tokens], the likeliest tokens, on the
-    device. Source: pk-verify-outputs.
+    ``drafts``: the counts that it returned; ``targets``: int64, [requests, draft tokens], the likeliest tokens, on
+    the device. Source: pk-verify-outputs.
     """
     room: _Room | None = getattr(drafts, _OUTCOME, None)
     if room is None:
@@ -92,7 +92,7 @@ def verify_chain(drafts: torch.Tensor, candidates: torch.Tensor, targets: torch.
 
 
 def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
-    """Return accepted lengths, ``drafts`` (int32, [requests]) and 1; of a verified chain they are there already.
+    """Return accepted lengths, ``drafts`` (int32, [requests]) plus 1; for a verified chain they are already computed.
 
     Source: pk-verify-outputs.
     """
@@ -118,13 +118,13 @@ def _outcome(accept_lens: torch.Tensor) -> _Outcome | None:
 
 
 def lens_after_verify(lens: torch.Tensor, accept_lens: torch.Tensor) -> torch.Tensor:
-    """Return ``lens`` and the accepted, integer, [requests], on the device. Source: pk-verify-outputs."""
+    """Return ``lens`` plus the accepted lengths, integer, [requests], on the device. Source: pk-verify-outputs."""
     outcome = _outcome(accept_lens)
     return lens + accept_lens if outcome is None or outcome.lens is not lens else outcome.lens_after
 
 
 def chain_bonus_tokens(accept_lens: torch.Tensor) -> torch.Tensor | None:
-    """Return the bonus tokens (int32, [requests]) of a verified chain, None of any other. Source: pk-verify-outputs."""
+    """Return the bonus tokens (int32, [requests]) of a verified chain, else None. Source: pk-verify-outputs."""
     outcome = _outcome(accept_lens)
     return None if outcome is None else outcome.bonus
 
@@ -136,7 +136,7 @@ def correct_drafts(accept_lens: torch.Tensor) -> torch.Tensor:
 
 
 def last_of_chain(accept_lens: torch.Tensor, stride: int) -> torch.Tensor | None:
-    """Return each request's last accepted place, int64, None unless it verified a chain of ``stride`` tokens."""
+    """Return each request's last accepted position, int64, None unless it verified a chain of ``stride`` tokens."""
     outcome = _outcome(accept_lens)
     if outcome is None or outcome.tokens.shape[0] != accept_lens.shape[0] * stride:
         return None
@@ -159,9 +159,9 @@ def _extend_of(tokens: torch.Tensor, requests: int, stride: int) -> _Extend | No
 def chain_extend_lens(
     tokens: torch.Tensor, lens: torch.Tensor, stride: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return how far a draft-extend of ``stride`` tokens a request goes, and ``lens`` before it: int32, [requests].
+    """Return a draft-extend's extend lengths, of ``stride`` tokens, and ``lens`` before it: int32, [requests].
 
-    ``tokens`` are those that it writes, as the verify left them. Source: pk-verify-outputs.
+    ``tokens`` are those that it writes, from the verify. Source: pk-verify-outputs.
     """
     extend = _extend_of(tokens, lens.shape[0], stride)
     if extend is not None:
@@ -170,7 +170,7 @@ def chain_extend_lens(
 
 
 def chain_extended_lens(tokens: torch.Tensor, lens: torch.Tensor, stride: int) -> torch.Tensor:
-    """Return ``lens``, integer, [requests], and ``stride``, as a draft-extend of ``tokens`` leaves them.
+    """Return ``lens``, integer, [requests], plus ``stride``, the lengths after a draft-extend of ``tokens``.
 
     Source: pk-verify-outputs.
     """
@@ -179,9 +179,9 @@ def chain_extended_lens(tokens: torch.Tensor, lens: torch.Tensor, stride: int) -
 
 
 def chain_positions(batch: ExtendInput) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return a draft-extend's positions (int64) and where each request begins (int32), None where they are not known.
+    """Return a draft-extend's positions (int64) and each request's first token (int32), None if they are not computed.
 
-    ``batch`` is the forward batch, whose tokens are as the verify left them. Source: pk-verify-outputs.
+    ``batch`` is the forward batch with the verify's tokens. Source: pk-verify-outputs.
     """
     if not batch.forward_mode.is_draft_extend_v2():
         return None
@@ -191,9 +191,9 @@ def chain_positions(batch: ExtendInput) -> tuple[torch.Tensor, torch.Tensor] | N
 
 
 def copy_outputs(result: StepResult) -> bool:
-    """Copy a verified chain's tokens and accepted lengths to the host at once, and tell whether that was done.
+    """Copy a verified chain's tokens and accepted lengths to the host in one copy; return False if the tree has to.
 
-    The host waits for nothing, as with ``non_blocking``. Source: pk-verify-outputs.
+    The host does not wait, as with ``non_blocking``. Source: pk-verify-outputs.
     """
     accepted = result.accept_lens
     outcome = None if accepted is None else _outcome(accepted)

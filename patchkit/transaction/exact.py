@@ -1,7 +1,7 @@
-"""A change is undone in a file that has others: exactly, or it is a conflict.
+"""Undo a ported change in a file that has other changes: exactly, or with a conflict.
 
-Where no line of another change touches it, this is a matter of lines. Else it is one of statements, in Python, of which
-each that stays has to stand in the same blocks as before.
+If no line of another change is adjacent, lines are undone. Otherwise statements are, in Python only, and each
+statement that stays must stay in the same blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _Opcode = tuple[str, int, int, int, int]
 _Header = tuple[str, str, str]
-"""What a statement is, what it is called, and all that it says but for the blocks in it."""
+"""A statement's kind, its name, and its code without its blocks."""
 _Path = tuple[_Header, ...]
 _BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
@@ -29,7 +29,7 @@ _BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> MergeResult:
     """Make in ``ours`` each change from ``base`` to ``theirs``, as ``merge`` does, and no other.
 
-    ConflictError also where code of ``ours`` would then stand in another block, or lack a name that it uses.
+    Raise ConflictError also if code of ``ours`` would be moved to another block, or use an undefined name.
     """
     if base is None or ours is None or theirs is None or base in (ours, theirs) or ours == theirs:
         return merge(file, base, ours, theirs)
@@ -38,24 +38,28 @@ def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: by
     if made is not None and (not is_python or _keeps_its_place(base, ours, theirs, made)):
         text = made
     elif not is_python:
-        raise ConflictError(f"{file}: its lines were edited since: undo the change there, and revert again.")
+        raise ConflictError(
+            "the ported lines were edited since", where=file, advice="undo that edit and revert again"
+        )
     else:
         text = merge(file, base, ours, theirs, exact=True).text or b""
         if not _keeps_its_place(base, ours, theirs, text):
             raise ConflictError(
-                f"{file}: other code was added inside of what goes since: move that out of it, and revert again."
+                "other code was added inside a ported block since",
+                where=file,
+                advice="move that code out of the block and revert again",
             )
     missing = undefined_names(ours, text) if is_python else []
     known = {name for name, _ in undefined_names(b"", theirs)} if missing else set[str]()
     for name, line in (each for each in missing if each[0] not in known):
         raise ConflictError(
-            f"{file}:{line}: {name} is used there and would be undefined: remove that use, and revert again."
+            f"{name} would be undefined", where=f"{file}:{line}", advice="remove its use and revert again"
         )
     return MergeResult(text, text)
 
 
 def _by_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Return what comes of two changes whose lines lie apart; None of any others."""
+    """Return the result of both changes if their lines are apart, else None."""
     lines, mine, wanted = (text.splitlines(keepends=True) for text in (base, ours, theirs))
     made, others = _changes(lines, wanted), _changes(lines, mine)
     for _, start, end, _, _ in made:
@@ -77,7 +81,7 @@ def _changes(base: Sequence[bytes], other: Sequence[bytes]) -> list[_Opcode]:
 
 
 def _is_left(base: Counter[bytes], ours: Counter[bytes], theirs: Counter[bytes], text: bytes) -> bool:
-    """Tell whether a line that goes is as often there as before, so that somebody moved it."""
+    """Return whether a removed line is still there as often as before, because it was moved."""
     made = Counter(text.splitlines(keepends=True))
     return any(
         line.strip() and ours[line] >= base[line] and made[line] > ours[line] - times
@@ -86,12 +90,12 @@ def _is_left(base: Counter[bytes], ours: Counter[bytes], theirs: Counter[bytes],
 
 
 def _keeps_its_place(base: bytes, ours: bytes, theirs: bytes, made: bytes) -> bool:
-    """Tell whether all statements of a result stand in the blocks in which they stood, or come from ``theirs``."""
+    """Return whether each statement of a result is in the same blocks as before, or as in ``theirs``."""
     try:
         was, mine, wanted, found = (list(_placed(text)) for text in (base, ours, theirs, made))
     except (SyntaxError, ValueError, RecursionError):
         return False
-    # A block whose header changes is the same one.
+    # A block stays the same if its header changes.
     names = _renamed_headers(was, mine) | _renamed_headers(was, wanted)
     b, o, t, m = (
         Counter(tuple(names.get(part, part) for part in path) for path in paths)
@@ -101,7 +105,7 @@ def _keeps_its_place(base: bytes, ours: bytes, theirs: bytes, made: bytes) -> bo
 
 
 def _renamed_headers(one: Sequence[_Path], other: Sequence[_Path]) -> dict[_Header, _Header]:
-    """Return the headers that another version has in place of one: of their kind and name, or of their kind, alone."""
+    """Return the changed headers of another version by the original ones, matched by kind and name, or by kind."""
     had, has = ({header for path in paths for header in path[:-1]} for paths in (one, other))
     found: dict[_Header, _Header] = {}
     for length in (2, 1):
@@ -117,7 +121,7 @@ def _renamed_headers(one: Sequence[_Path], other: Sequence[_Path]) -> dict[_Head
 
 
 def _placed(text: bytes) -> Iterator[_Path]:
-    """Yield each statement of a source behind the headers of what it is in, outermost first."""
+    """Yield each statement of a source with the headers of the blocks that contain it, outermost first."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compile(text, "it", "exec", dont_inherit=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FOLDER = ".patchkit"
 FORMAT = 2
 PORTED = "port"
-"""What a layer of a ported change has as its digest: no patch set makes that change again."""
+"""The digest of a ported change's layer, which no patch set can make again."""
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 _PART = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
@@ -97,7 +97,7 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_ported(self) -> bool:
-        """Whether it is a change that was ported, which has its layer to itself."""
+        """Whether it is the layer of a ported change, which has a layer of its own."""
         return self.digest == PORTED
 
     def made(self, file: str) -> frozenset[tuple[str, str]]:
@@ -122,7 +122,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def ported(self) -> frozenset[str]:
-        """The ids of the changes that were ported."""
+        """The ids of the ported changes."""
         return frozenset(patch.id for layer in self.layers if layer.is_ported for patch in layer.patches)
 
     @property

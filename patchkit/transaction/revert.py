@@ -129,7 +129,7 @@ def _planned(
                 record = account.record
                 if record.by_hand and record in origins.uncommitted:
                     raise
-                # Nor a ported change: an older record lacks some, and would leave them in the code.
+                # Nor a ported change: with an older record, its code would be left.
                 if record.ported & (record.patches.keys() if named is None else named):
                     raise
                 refusals.append((account.sure, error))

@@ -163,7 +163,7 @@ def _merged(
         )
     if was is not None and stands is not None and was not in (stands, will):
         was, stands = _without_conflicts(file, was, stands)
-    # No comment tells the code of a change that was ported.
+    # Code of a ported change has no comment.
     return merged_exactly(file, was, stands, will) if exact else merge(file, was, stands, will)
 
 
@@ -313,13 +313,14 @@ def _without(
 
 
 def _tangled(file: str, gone: frozenset[str], staying: tuple[str, ...]) -> StuckError:
-    """Return the refusal of taking back one of two changes that are not told apart in a file."""
+    """Return the error for two changes of the same code, one of which is to be reverted."""
     names = dict.fromkeys((*sorted(gone), *staying))
     left = ", ".join(name for name in staying if name not in gone)
     return StuckError(
-        f"{file}: {left} changed the same code as {', '.join(sorted(gone))}, or depends on it: revert them "
-        f"together, patchkit revert {' '.join(names)}.",
+        f"{left} changed the same code as {', '.join(sorted(gone))}, or depends on it",
         *sorted(gone),
+        where=file,
+        advice=f"revert them together: patchkit revert {' '.join(names)}",
     )
 
 
