@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    # What the session froze is frozen again.
-    gc.unfreeze()
     yield
     gc.enable()
+
+
+@pytest.fixture
+def _unfrozen() -> Iterator[None]:
+    """What the session froze is frozen again afterwards."""
+    gc.unfreeze()
+    yield
     gc.freeze()
 
 
@@ -45,6 +50,7 @@ def test_a_collector_that_somebody_turned_off_stays_off() -> None:
     assert not gc.isenabled()
 
 
+@pytest.mark.usefixtures("_unfrozen")
 def test_what_was_made_counts_as_old_afterwards_and_is_not_looked_through_for_the_next_few_objects() -> None:
     with collector.paused():
         made: list[list[int]] = [[] for _ in range(2000)]
@@ -90,6 +96,7 @@ def test_garbage_of_one_work_after_another_does_not_pile_up() -> None:
     assert int(said) < 300_000
 
 
+@pytest.mark.usefixtures("_unfrozen")
 def test_what_somebody_froze_stays_frozen() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()

@@ -2,53 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 
-
-class Drafted(NamedTuple):
-    """A batch in which every request drafted one chain of the same number of tokens, on the device.
-
-    ``candidates`` (int64, [requests, tokens], contiguous) start with the token before the draft; ``targets`` (the
-    same) are the target's tokens after each of them. ``lens`` (int64, [requests], contiguous) are the lengths
-    before.
-    """
-
-    candidates: torch.Tensor
-    targets: torch.Tensor
-    lens: torch.Tensor
-
-
-class Verified(NamedTuple):
-    """The buffers of the outcome: two tensors, and views of them in this order.
-
-    ``narrow`` (int32): ``tokens`` [requests x tokens], the accepted tokens and the bonus token, then 0;
-    ``accepted`` [requests], their number with the bonus; ``places`` [requests x tokens], their positions in the
-    batch, then -1; ``drafts`` [requests], their number without the bonus; ``bonus`` [requests], the bonus tokens.
-    ``wide`` (int64): ``lens_after`` [requests]; ``last`` [requests], the position of each bonus token;
-    ``wide_tokens``, the tokens again.
-
-    For a draft-extend of all tokens follow: in ``narrow`` ``prefixes``, the lengths before, ``extends``, the tokens
-    per request, and ``starts``, its first position, [requests] each; in ``wide`` ``extended`` [requests], the
-    lengths with all tokens, and ``positions`` [requests x tokens].
-    """
-
-    narrow: torch.Tensor
-    tokens: torch.Tensor
-    accepted: torch.Tensor
-    places: torch.Tensor
-    drafts: torch.Tensor
-    bonus: torch.Tensor
-    prefixes: torch.Tensor
-    extends: torch.Tensor
-    starts: torch.Tensor
-    wide: torch.Tensor
-    lens_after: torch.Tensor
-    last: torch.Tensor
-    wide_tokens: torch.Tensor
-    extended: torch.Tensor
-    positions: torch.Tensor
+from .step_buffers import Drafted, Verified
 
 
 def room_for(requests: int, tokens: int, device: torch.device) -> Verified:

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 if TYPE_CHECKING:
-    from .chain import Drafted, Verified
+    from .step_buffers import Drafted, Verified
 
 
 # The number of requests varies between steps, and must not compile variants.

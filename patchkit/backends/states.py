@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
-
-class States(NamedTuple):
-    """The states of all layers, on the device.
-
-    ``into`` [layers, slots, ...], contiguous, has one state per slot; ``drafted`` [layers, requests, steps, ...],
-    contiguous, has those after each token of a verify. ``windows`` may overlap, by its strides.
-    """
-
-    into: torch.Tensor
-    drafted: torch.Tensor
-    windows_into: torch.Tensor
-    windows: torch.Tensor
-
-
-class Accepted(NamedTuple):
-    """The accepted tokens of a verify, on the device.
-
-    ``lens`` (int64, [requests]) are the lengths before, ``accepted`` (int32, [requests]) the numbers of accepted
-    tokens with the bonus, ``places`` (int32, [requests, depth]) their positions in the batch, ``tokens`` the tokens
-    per request. The state after them goes to the request's slot in ``slots`` (int32, [>= requests]), and the one at
-    the last multiple of ``interval`` before it to that in ``tracked`` (int64, [requests]), if that is not None. All
-    are contiguous. Negative slots are skipped.
-    """
-
-    lens: torch.Tensor
-    accepted: torch.Tensor
-    places: torch.Tensor
-    tokens: int
-    slots: torch.Tensor
-    tracked: torch.Tensor | None
-    interval: int
+if TYPE_CHECKING:
+    from .step_buffers import Accepted, States
 
 
 def commit(states: States, accepted: Accepted) -> None:

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 if TYPE_CHECKING:
-    from .states import Accepted, States
+    from .step_buffers import Accepted, States
 
 _BLOCK = 1024
 

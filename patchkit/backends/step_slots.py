@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 
-
-class Ahead(NamedTuple):
-    """What a step writes ahead of a batch, on the device: int64 views of one buffer.
-
-    ``drafted`` [requests x steps] are the slots of the draft's tokens, ``verified`` [requests x tokens] those of the
-    verify's, both from each request's length on; ``positions`` [requests] are the lengths.
-    """
-
-    buffer: torch.Tensor
-    drafted: torch.Tensor
-    verified: torch.Tensor
-    positions: torch.Tensor
+from .step_buffers import Ahead
 
 
 def slots_ahead(

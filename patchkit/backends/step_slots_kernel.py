@@ -13,7 +13,7 @@ import triton.language as tl
 if TYPE_CHECKING:
     import torch
 
-    from .step_slots import Ahead
+    from .step_buffers import Ahead
 
 
 # The number of requests differs from step to step, and none may compile a variant.

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..backends.states import Accepted, States, commit
+from ..backends.states import commit
+from ..backends.step_buffers import Accepted, States
 from .switches import disabled
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from ..backends.chain import Drafted, Verified, room_for, verify_chains
+from ..backends.chain import room_for, verify_chains
+from ..backends.step_buffers import Drafted, Verified
 from .switches import disabled
 
 if TYPE_CHECKING:

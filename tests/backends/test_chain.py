@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.backends.chain import Drafted, Verified, room_for, verify_chains
+from patchkit.backends.chain import room_for, verify_chains
+from patchkit.backends.step_buffers import Drafted, Verified
 
 # As many requests and tokens as a block is not a multiple of, and one alone.
 SHAPES = ((1, 2), (3, 4), (2, 5), (5, 8), (4, 17))

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.backends.states import Accepted, States, commit
+from patchkit.backends.states import commit
+from patchkit.backends.step_buffers import Accepted, States
 
 _LAYERS, _SLOTS, _SPARE, _DIM, _WINDOW = 2, 14, 1, 5, 3
 

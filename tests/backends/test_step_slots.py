@@ -6,12 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.backends.step_slots import Ahead, slots_ahead
+from patchkit.backends.step_slots import slots_ahead
+
+if TYPE_CHECKING:
+    from patchkit.backends.step_buffers import Ahead
 
 _POOL, _WIDTH = 9, 40
 SHAPES = ((1, 1, 2), (3, 3, 4), (2, 5, 3), (5, 4, 5))

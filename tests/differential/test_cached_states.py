@@ -8,8 +8,6 @@ import pytest
 from support.driven.fixtures import without_and_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.driven.trees import DrivenTree
     from support.releases import Releases
 
@@ -17,13 +15,9 @@ CACHED = [64, 0, 128]
 
 
 @pytest.fixture(scope="module")
-def before_and_after(
-    releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+def before_and_after(releases: Releases) -> tuple[DrivenTree, DrivenTree]:
     """The release that both patches are for, as it is and with both."""
-    folder = tmp_path_factory.mktemp("driven")
-    with without_and_with(releases, folder, "0.5.14", "29354", "29368") as both:
-        yield both
+    return without_and_with(releases, "0.5.14", "29354", "29368")
 
 
 def test_a_request_that_was_turned_down_copies_no_state_that_a_former_match_found(

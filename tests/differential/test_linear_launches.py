@@ -11,8 +11,6 @@ from support.driven.fixtures import without_and_with
 from support.driven.graph_sessions import sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.driven.trees import DrivenTree
     from support.releases import Releases
 
@@ -22,13 +20,9 @@ COUNTING = {"arange", "floor_divide", "where", "sub"}
 
 
 @pytest.fixture(scope="module", params=["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
-def before_and_after(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+def before_and_after(request: pytest.FixtureRequest, releases: Releases) -> tuple[DrivenTree, DrivenTree]:
     """Each release without and with the patch, and with the one that tells a replay its padding."""
-    folder = tmp_path_factory.mktemp("driven")
-    with without_and_with(releases, folder, request.param, "28579", "pk-linear-launches") as both:
-        yield both
+    return without_and_with(releases, request.param, "28579", "pk-linear-launches")
 
 
 @st.composite

@@ -11,8 +11,6 @@ from support.driven.fixtures import without_and_with, without_and_with_each
 from support.driven.graph_sessions import examples, sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.driven.trees import DrivenTree
     from support.releases import Releases
 
@@ -52,12 +50,8 @@ def test_switched_off_they_look_for_themselves(before_and_after: tuple[DrivenTre
 
 
 @pytest.fixture(scope="module", params=["0.5.13", "0.5.14"])
-def later(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DrivenTree, DrivenTree]]:
-    folder = tmp_path_factory.mktemp("driven")
-    with without_and_with(releases, folder, request.param, "pk-step-inputs") as both:
-        yield both
+def later(request: pytest.FixtureRequest, releases: Releases) -> tuple[DrivenTree, DrivenTree]:
+    return without_and_with(releases, request.param, "pk-step-inputs")
 
 
 @examples(8)

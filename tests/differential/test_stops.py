@@ -8,8 +8,6 @@ import pytest
 from support.driven.fixtures import without_and_with, without_and_with_each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.driven.trees import DrivenTree
     from support.releases import Releases
 
@@ -161,14 +159,10 @@ def test_a_constrained_answer_at_its_limit_ends_by_length_as_it_did(
 
 
 @pytest.fixture(scope="module", params=[("0.5.11", "31738"), ("0.5.14",), ("0.5.17",)])
-def limited(
-    request: pytest.FixtureRequest, releases: Releases, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DrivenTree, DrivenTree]]:
+def limited(request: pytest.FixtureRequest, releases: Releases) -> tuple[DrivenTree, DrivenTree]:
     """A release as it is, and with the patch, also beside another that changes the same method."""
     version, *beside = request.param
-    folder = tmp_path_factory.mktemp("driven")
-    with without_and_with(releases, folder, version, "33758", *beside) as both:
-        yield both
+    return without_and_with(releases, version, "33758", *beside)
 
 
 @pytest.mark.parametrize(

@@ -102,13 +102,9 @@ def test_doctor_refuses_what_the_tree_refuses_as_it_starts(
 
 @pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.20"])
 def test_doctor_refuses_the_values_that_the_trees_parser_refuses_in_its_words(
-    releases: Releases, tmp_path: Any, version: str
+    releases: Releases, version: str
 ) -> None:
-    driven = DrivenTree("plain", lambda: releases.copy(version, tmp_path / "plain").root)
-    try:
-        executed = driven.ask("servers.wrong_values", "bogus!")
-    finally:
-        driven.stop()
+    executed = as_released(releases, version).ask("servers.wrong_values", "bogus!")
     arguments = Arguments(releases.tree(version))
     wrong, told = [], 0
     for option, message in executed.items():

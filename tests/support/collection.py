@@ -50,7 +50,10 @@ _LONG = (
     # Kernels that are interpreted, environments that are made, and scripts whose work is long.
     *("tests/backends/", "tests/scripts/", "tests/test_collection.py", "tests/test_packaging.py"),
     # Every command over many trees or repositories, and branches that git merges.
-    *("tests/cli/test_planted_programs.py", "tests/matrix/test_odd_refs.py", "tests/tree/test_odd.py"),
+    *(f"tests/cli/test_{name}.py" for name in ("layouts", "planted_programs")),
+    *("tests/matrix/test_odd_refs.py", "tests/tree/test_odd.py"),
+    # Plots, which are drawn anew.
+    *(f"tests/test_docs.py::test_{name}_plot" for name in ("another_measurement_is_another", "a_stale")),
     *(f"tests/series/test_{name}.py" for name in ("hooks", "rebase", "worktree")),
     "tests/transaction/test_everywhere.py",
 )

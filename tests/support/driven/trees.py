@@ -197,7 +197,7 @@ class SharedTree(DrivenTree):
         return self._make()
 
     @property
-    def _worker(self) -> Worker:  # type: ignore[override]
+    def _worker(self) -> Worker:
         worker = _running.pop(self._root, None) or Worker(self._name, self._root)
         _running[self._root] = worker
         if len(_running) > _MOST:

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# Of other packages, what every tree imports at length.
+# Of other packages, what every tree imports at length, and what Triton imports in the fork that interprets a kernel.
 _COMMON = (
     *("PIL.Image", "numpy", "pydantic", "requests", "safetensors.torch", "triton.language"),
+    *("triton.compiler.code_generator", "triton.experimental.gluon"),
     *("torch.distributed.tensor", "torch._inductor.compile_fx", "torch.utils.cpp_extension"),
 )
 

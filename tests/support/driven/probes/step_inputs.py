@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from types import SimpleNamespace
@@ -107,9 +108,11 @@ def prepared(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
 
 def _interpreted() -> None:
     """Let the verify's lookup launch its kernel, wherever the tree has it."""
-    looking = getattr(eagle_info_v2, "assign_extend_cache_locs_func", None)
+    looking: Any = getattr(eagle_info_v2, "assign_extend_cache_locs_func", None)
     if looking is None:
-        from sglang.srt.speculative.triton_ops.cache_locs import assign_extend_cache_locs_func as looking
+        looking = importlib.import_module(
+            "sglang.srt.speculative.triton_ops.cache_locs"
+        ).assign_extend_cache_locs_func
     sys.modules[looking.__module__]._is_cuda = True  # type: ignore[attr-defined]
 
 

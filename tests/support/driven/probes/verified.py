@@ -81,7 +81,7 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     torch.Tensor.record_stream = lambda *_: None  # type: ignore[method-assign]
     event = SimpleNamespace(record=lambda: None)
     device = SimpleNamespace(Event=lambda: event, current_stream=lambda: None)
-    torch.get_device_module = lambda *_: device
+    setattr(torch, "get_device_module", lambda *_: device)  # noqa: B010
     _SAMPLES.verify_tree_greedy_func = _verify_tree
     _SAMPLES.SIMULATE_ACC_LEN = 0
     # Without a GPU every batch is verified so: what counts is what the batch says.

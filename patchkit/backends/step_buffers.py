@@ -1,0 +1,97 @@
+"""Inputs and output buffers of the kernels of a decode step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Drafted(NamedTuple):
+    """A batch in which every request drafted one chain of the same number of tokens, on the device.
+
+    ``candidates`` (int64, [requests, tokens], contiguous) start with the token before the draft; ``targets`` (the
+    same) are the target's tokens after each of them. ``lens`` (int64, [requests], contiguous) are the lengths
+    before.
+    """
+
+    candidates: torch.Tensor
+    targets: torch.Tensor
+    lens: torch.Tensor
+
+
+class Verified(NamedTuple):
+    """The buffers of the outcome: two tensors, and views of them in this order.
+
+    ``narrow`` (int32): ``tokens`` [requests x tokens], the accepted tokens and the bonus token, then 0;
+    ``accepted`` [requests], their number with the bonus; ``places`` [requests x tokens], their positions in the
+    batch, then -1; ``drafts`` [requests], their number without the bonus; ``bonus`` [requests], the bonus tokens.
+    ``wide`` (int64): ``lens_after`` [requests]; ``last`` [requests], the position of each bonus token;
+    ``wide_tokens``, the tokens again.
+
+    For a draft-extend of all tokens follow: in ``narrow`` ``prefixes``, the lengths before, ``extends``, the tokens
+    per request, and ``starts``, its first position, [requests] each; in ``wide`` ``extended`` [requests], the
+    lengths with all tokens, and ``positions`` [requests x tokens].
+    """
+
+    narrow: torch.Tensor
+    tokens: torch.Tensor
+    accepted: torch.Tensor
+    places: torch.Tensor
+    drafts: torch.Tensor
+    bonus: torch.Tensor
+    prefixes: torch.Tensor
+    extends: torch.Tensor
+    starts: torch.Tensor
+    wide: torch.Tensor
+    lens_after: torch.Tensor
+    last: torch.Tensor
+    wide_tokens: torch.Tensor
+    extended: torch.Tensor
+    positions: torch.Tensor
+
+
+class States(NamedTuple):
+    """The states of all layers, on the device.
+
+    ``into`` [layers, slots, ...], contiguous, has one state per slot; ``drafted`` [layers, requests, steps, ...],
+    contiguous, has those after each token of a verify. ``windows`` may overlap, by its strides.
+    """
+
+    into: torch.Tensor
+    drafted: torch.Tensor
+    windows_into: torch.Tensor
+    windows: torch.Tensor
+
+
+class Accepted(NamedTuple):
+    """The accepted tokens of a verify, on the device.
+
+    ``lens`` (int64, [requests]) are the lengths before, ``accepted`` (int32, [requests]) the numbers of accepted
+    tokens with the bonus, ``places`` (int32, [requests, depth]) their positions in the batch, ``tokens`` the tokens
+    per request. The state after them goes to the request's slot in ``slots`` (int32, [>= requests]), and the one at
+    the last multiple of ``interval`` before it to that in ``tracked`` (int64, [requests]), if that is not None. All
+    are contiguous. Negative slots are skipped.
+    """
+
+    lens: torch.Tensor
+    accepted: torch.Tensor
+    places: torch.Tensor
+    tokens: int
+    slots: torch.Tensor
+    tracked: torch.Tensor | None
+    interval: int
+
+
+class Ahead(NamedTuple):
+    """What a step writes ahead of a batch, on the device: int64 views of one buffer.
+
+    ``drafted`` [requests x steps] are the slots of the draft's tokens, ``verified`` [requests x tokens] those of the
+    verify's, both from each request's length on; ``positions`` [requests] are the lengths.
+    """
+
+    buffer: torch.Tensor
+    drafted: torch.Tensor
+    verified: torch.Tensor
+    positions: torch.Tensor
