@@ -232,6 +232,26 @@ def test_a_plain_apply_of_a_release_meets_no_conflict(releases: Releases, versio
     assert stuck == {}
 
 
+@pytest.mark.parametrize("version", [REFERENCE, "0.5.13", "0.5.14"])
+def test_no_opt_in_patch_makes_another_a_conflict(releases: Releases, version: str) -> None:
+    patches, tree = load.patches(), releases.tree(version)
+    defaults = after(make_plan(tree, patches.select()))
+    off = [name for name, state in states(defaults).items() if state == "pending" and not named(name).default]
+    assert off
+    stuck = {
+        tuple(names): found
+        for names in (*([name] for name in off), off)
+        if (found := conflicts(after(make_plan(defaults, patches.select(names)))))
+    }
+    assert stuck == {}
+
+
+def conflicts(tree: Tree) -> dict[str, str]:
+    return {
+        status.patch.id: status.reason for status in inspect(tree, PATCHES) if status.state is State.CONFLICT
+    }
+
+
 def test_the_opt_out_of_upstream_is_recognised(releases: Releases) -> None:
     (status,) = make_plan(releases.tree(LATEST), (named("pk-trtllm-mha-opt-out"),)).patches
     assert status.state is State.UPSTREAM
