@@ -396,7 +396,8 @@ class _Merge:
         return self._conflict(
             line,
             "patchkit's edit was edited since",
-            "restore these lines as apply left them, or, if the whole file was replaced, undo it with git",
+            "restore these lines as apply left them, or use the version of patchkit that applied them, or, if the "
+            "whole file was replaced, undo it with git",
         )
 
     def _conflict(self, line: int, what: str, advice: str) -> ConflictError:

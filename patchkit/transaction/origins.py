@@ -24,13 +24,14 @@ from patchkit.transaction.ledger import Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of, digest_or_none
 from patchkit.transaction.unfinished import before_markers, unfinished
+from patchkit.transaction.wording import worded_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from patchkit.plan.planner import Planner
-    from patchkit.plan.status import PatchStatus
+    from patchkit.plan.status import FileChange, PatchStatus
     from patchkit.transaction.ledger import Ledger
     from patchkit.tree.checkout import Checkout
     from patchkit.tree.tree import CheckoutTree
@@ -214,12 +215,19 @@ class Origins:
         planned = self._planner.exactly([status.patch.id for status in ours], originals)
         # An edit that is in the code but conflicts in the original was made by a person.
         written = _edits(ours, {State.APPLIED, State.UPSTREAM}) & _edits(planned.patches, {State.CONFLICT})
-        planned = replace(planned, by_hand=written)
+        marked = self._marked(checkout)
+        changes = tuple(replace(each, after=self._worded(each, marked)) for each in planned.changes)
+        planned = replace(planned, by_hand=written, changes=changes)
         made = [change.file for change in planned.changes if change.before is None]
         record = with_plan(Record(), planned, "", _folders_of(self._tree, made))
         pairs = ((change.before, change.after) for change in planned.changes)
         texts = {digest_of(text): text for pair in pairs for text in pair if text is not None}
-        return Account(record, texts.__getitem__, marked=self._marked(checkout))
+        return Account(record, texts.__getitem__, marked=marked)
+
+    def _worded(self, change: FileChange, marked: Mapping[str, tuple[bytes, frozenset[str]]]) -> bytes | None:
+        """Return what the patches make of a file, with the words of the comments that are in the code."""
+        stands = marked[change.file][0] if change.file in marked else self._tree.read(change.file)
+        return worded_as(stands, change.after)
 
     def _marked(self, checkout: Checkout) -> dict[str, tuple[bytes, frozenset[str]]]:
         found: dict[str, tuple[bytes, frozenset[str]]] = {}

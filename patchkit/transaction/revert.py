@@ -183,7 +183,8 @@ def _require_gone(
                 "the applied ones",
                 *left,
                 where=file,
-                advice="remove that code, or undo it with git revert, and revert again",
+                advice="remove that code, or use the version of patchkit that applied it, or undo it with git revert, "
+                "and revert again",
             )
     if gone is None or account.sure:
         return

@@ -23,6 +23,7 @@ from patchkit.transaction.exact import merged_exactly
 from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.merge import MergeResult, merge
 from patchkit.transaction.swap import digest_or_none
+from patchkit.transaction.wording import signs_of, worded_as
 
 if TYPE_CHECKING:
     from patchkit.transaction.ledger import Layer
@@ -223,7 +224,8 @@ def _require_unsigned(
                     f"a comment of {name} would be left: its code was copied or edited since",
                     name,
                     where=f"{file}:{line}",
-                    advice="remove that code or that comment and revert again",
+                    advice="remove that code or that comment, or use the version of patchkit that applied it, and "
+                    "revert again",
                 )
 
 
@@ -302,12 +304,18 @@ def _without(
         # Patches applied one after the other around a person's edit may differ from all applied together.
         ways: tuple[_Way, ...] = ((replay, every), (replay, own), (one_by_one, own))
         for make, ids in ways:
-            if make(False, ids)[file] == applied[file]:
-                will[file] = make(True, _staying(ids, gone))[file]
+            made = make(False, ids)[file]
+            if worded_as(applied[file], made) == applied[file]:
+                left = make(True, _staying(ids, gone))[file]
+                will[file] = left if made == applied[file] else _worded(file, applied[file], left, own, gone)
                 break
         else:
             together, alone = replay(False, every), replay(False, _staying(every, gone))
-            left = _taken_out(file, together[file], applied[file], alone[file])
+            try:
+                left = _taken_out(file, together[file], applied[file], alone[file])
+            except ConflictError:
+                worded = _worded(file, applied[file], alone[file], own, gone)
+                left = _taken_out(file, worded_as(applied[file], together[file]), applied[file], worded)
             will[file] = merge(file, originals[file], left, moved[file]).text
     return will
 
@@ -335,12 +343,27 @@ def _taken_out(file: str, together: bytes | None, applied: bytes | None, alone: 
     except ConflictError:
         left = None
     if left is None or _lines(left) != _lines(alone):
-        raise ConflictError(
-            "the loaded patches differ from the applied ones, so one cannot be reverted alone",
-            where=file,
-            advice="run patchkit revert without a name, then apply the patches that you want",
-        )
+        raise _differing(file)
     return left
+
+
+def _worded(
+    file: str, applied: bytes | None, alone: bytes | None, patches: tuple[str, ...], gone: frozenset[str]
+) -> bytes | None:
+    """Return ``alone`` with the words of ``applied`` in the comments; raise ConflictError if one would differ."""
+    left = worded_as(applied, alone)
+    if any(signs_of(left, name) != signs_of(applied, name) for name in _staying(patches, gone)):
+        raise _differing(file)
+    return left
+
+
+def _differing(file: str) -> ConflictError:
+    return ConflictError(
+        "the loaded patches differ from the applied ones, so one cannot be reverted alone",
+        where=file,
+        advice="run patchkit revert without a name, then apply the patches that you want, or use the version of "
+        "patchkit that applied them",
+    )
 
 
 def _lines(text: bytes | None) -> Counter[bytes]:

@@ -1,0 +1,61 @@
+"""Compare files apart from the words of the patches' comments, which another version of a patch may have changed."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import NamedTuple
+
+from patchkit.plan.marks import SIGN, signers
+from patchkit.plan.status import noted_in
+
+_SIGNED = re.compile(rb"[ \t]*%s([\w.-]+): " % SIGN.encode())
+
+
+class _Row(NamedTuple):
+    """A line, or a patch's comments on adjacent lines; rows with equal keys differ in words at most."""
+
+    key: bytes
+    text: bytes
+    is_sign: bool
+
+
+def worded_as(other: bytes | None, text: bytes | None) -> bytes | None:
+    """Return ``text`` with the words of ``other`` in each comment of a patch that both have at the same place."""
+    if text is None or other is None or text == other:
+        return text
+    rows, others = _rows(text), _rows(other)
+    if {row for row in rows if row.is_sign} <= {row for row in others if row.is_sign}:
+        return text
+    # Lines that both have in equal numbers keep the comments of one patch apart.
+    codes = SequenceMatcher(
+        None, [row.key for row in rows], [row.key for row in others], autojunk=False
+    ).get_opcodes()
+    made = [row.text for row in rows]
+    for tag, start, end, first, behind in codes:
+        if tag == "equal":
+            pairs = zip(range(start, end), others[first:behind], strict=True)
+            made[start:end] = [like.text if like.is_sign else rows[at].text for at, like in pairs]
+    return b"".join(made)
+
+
+def signs_of(text: bytes | None, patch: str) -> list[bytes]:
+    """Return a patch's comments in a file, in order."""
+    return [row.text for row in _rows(text or b"") if row.is_sign and patch in signers(row.text)]
+
+
+def _rows(text: bytes) -> list[_Row]:
+    found: list[_Row] = []
+    for key, lines in groupby(text.splitlines(keepends=True), _sign):
+        if key is None:
+            found += [_Row(line, line, is_sign=False) for line in lines]
+        else:
+            found.append(_Row(key, b"".join(lines), is_sign=True))
+    return found
+
+
+def _sign(line: bytes) -> bytes | None:
+    """Return a comment of a patch without its words; None for other lines, and for notes of edits made by hand."""
+    found = _SIGNED.match(line)
+    return found[0] if found and not noted_in(line) else None
