@@ -47,7 +47,7 @@ from patchkit import collector  # noqa: E402
 from patchkit.drafting import difference  # noqa: E402
 from patchkit.drafting.change import FileDiff  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
-from patchkit.plan.rehearse import undefined_names  # noqa: E402
+from patchkit.plan.undefined import undefined_names  # noqa: E402
 from patchkit.porting.follow import Trees, decoded  # noqa: E402
 from patchkit.porting.land import NOT_MADE, land  # noqa: E402
 from patchkit.porting.outline import Item, NoOutlineError, outline  # noqa: E402

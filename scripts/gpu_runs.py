@@ -70,6 +70,10 @@ class Scenario(NamedTuple):
         return self.name if self.batch is None else f"{self.name} {self.batch}"
 
 
+# The highest pair's ratio over the lowest pair's, at most, of a steady run.
+_APART = 1.25
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of one tree with patches in one scenario."""
@@ -82,6 +86,8 @@ class Outcome:
     # The difference or the error, as in the results.
     said: str
     ratio: float | None
+    # Whether the pairs of runs are at most a quarter apart.
+    steady: bool
     reached: tuple[str, ...]
 
     @property
@@ -107,8 +113,10 @@ class _Tree(msgspec.Struct):
         return self.name in _UNPATCHED if self.patches is None else not self.patches
 
 
-class _Median(msgspec.Struct):
+class _Spread(msgspec.Struct):
     median: float
+    lowest: float
+    highest: float
 
 
 class _Difference(msgspec.Struct):
@@ -124,7 +132,7 @@ class _Result(msgspec.Struct):
     started: bool
     error: str | None
     identical: bool | None
-    ratio: _Median | None = None
+    ratio: _Spread | None = None
     difference: _Difference | None = None
     family: str = "Llama"
     backend: str = ""
@@ -152,6 +160,8 @@ class _File(msgspec.Struct):
     machine: _Machine
     trees: list[_Tree]
     results: list[_Result]
+    # What else ran on the host, if its times do not count.
+    disturbed: str | None = None
 
 
 def outcomes(folder: Path) -> list[Outcome]:
@@ -210,6 +220,8 @@ def _opt_in() -> frozenset[str]:
 
 def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | None) -> Outcome:
     end, said = _ending(result, reference)
+    # Tokens do not depend on what else ran.
+    ratio = result.ratio if file.disturbed is None else None
     place = result.place(tree.version or "")
     if not _opt_in().isdisjoint(tree.patches or ()):
         # A run with opt-in patches does not count for a tree with only the default patches.
@@ -221,7 +233,8 @@ def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | Non
         gpu=file.machine.gpu,
         end=end,
         said=said,
-        ratio=result.ratio.median if result.ratio else None,
+        ratio=ratio.median if ratio else None,
+        steady=ratio is not None and ratio.highest <= _APART * ratio.lowest,
         reached=result.reached or (),
     )
 
@@ -246,7 +259,11 @@ def latest(found: Iterable[Outcome]) -> dict[Place, dict[Scenario, Outcome]]:
     """Return the latest outcome of every scenario, by place."""
     places: dict[Place, dict[Scenario, Outcome]] = {}
     for outcome in found:
-        places.setdefault(outcome.place, {})[outcome.scenario] = outcome
+        scenarios = places.setdefault(outcome.place, {})
+        earlier = scenarios.get(outcome.scenario)
+        # A run without a time does not replace a timed one with the same tokens.
+        if not earlier or earlier.ratio is None or outcome.ratio is not None or outcome.end != earlier.end:
+            scenarios[outcome.scenario] = outcome
     return places
 
 

@@ -1,17 +1,15 @@
-"""Run a patch folder's examples on files in memory, and find names that new code leaves undefined."""
+"""Run a patch folder's examples on files in memory, and report names that new code leaves undefined."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
-from ruff.__main__ import find_ruff_bin
 
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
+from patchkit.plan.undefined import undefined_names
 from patchkit.tree.sglang import NAME
 
 if TYPE_CHECKING:
@@ -91,30 +89,3 @@ def undefined_in(tree: Tree, patches: tuple[Patch, ...]) -> Iterator[str]:
 def undefined(before: bytes, after: bytes, file: str) -> list[str]:
     """Return a message for each name that is undefined in ``after`` and was not in ``before``."""
     return [f"{file}:{line}: {name} is not defined there" for name, line in undefined_names(before, after)]
-
-
-def undefined_names(before: bytes, after: bytes) -> list[tuple[str, int]]:
-    """Return the names, with their lines, that are undefined in ``after`` and were not in ``before``."""
-    known = {name for name, _ in _undefined_names(before)}
-    return [(name, line) for name, line in _undefined_names(after) if name not in known]
-
-
-def _undefined_names(source: bytes) -> list[tuple[str, int]]:
-    options = (
-        "check",
-        "--isolated",
-        "--no-cache",
-        "--quiet",
-        "--select",
-        "F821",
-        "--output-format",
-        "json",
-        "-",
-    )
-    done = subprocess.run(
-        (find_ruff_bin(), *options), input=source, capture_output=True, check=False, cwd=os.sep
-    )
-    found: list[dict[str, Any]] = msgspec.json.decode(done.stdout or b"[]")
-    return [
-        (each["message"].split("`")[1], each["location"]["row"]) for each in found if each["code"] == "F821"
-    ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from patchkit import collector
 from patchkit.findings.finding import Confidence
-from patchkit.plan.rehearse import undefined_names
+from patchkit.plan.undefined import undefined_names
 from patchkit.porting.tokens import words
 from patchkit.tree.index import Program
 from patchkit.tree.sglang import SERVING, serves

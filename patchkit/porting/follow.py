@@ -8,7 +8,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from patchkit.plan.rehearse import undefined_names
+from patchkit.plan.undefined import undefined_names
 from patchkit.porting.outline import MODULE, Item, NoOutlineError, outline
 from patchkit.porting.pairing import likeness
 from patchkit.tree.sglang import SERVING, files_of, module_of

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError
-from patchkit.plan.rehearse import undefined_names
+from patchkit.plan.undefined import undefined_names
 from patchkit.transaction.merge import MergeResult, merge
 
 if TYPE_CHECKING:

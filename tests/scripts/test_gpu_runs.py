@@ -235,6 +235,15 @@ def test_the_latest_run_counts_and_its_ratios_are_by_batch(benchmarks: Path) -> 
     )
 
 
+def test_of_a_run_beside_other_work_the_tokens_count_and_the_times_do_not(benchmarks: Path) -> None:
+    results = plain(batch=1, ratio=timed(1)), ours(batch=1, ratio=timed(0.8))
+    save(benchmarks, *results, day=24)
+    save(benchmarks, *results, day=25, disturbed="other engines started meanwhile")
+    (run,) = known(benchmarks).where("26128") or ()
+    assert (run.date, run.ratios) == ("2026-11-25", {})
+    assert section()[0][0][2] == "tokens identical, 0.800 / -, 2026-11-24, H200"
+
+
 def test_of_two_patched_trees_of_one_run_the_one_with_more_patches_is_the_cell(benchmarks: Path) -> None:
     more = TREES[1] | {"name": "more", "patches": ["26128", "27998", "31364"]}
     results = (plain(), a_result("more", **NEW_STYLE), ours(identical=False))

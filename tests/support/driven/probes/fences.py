@@ -111,6 +111,7 @@ def _replayed(
         forward_mode=ForwardMode.TARGET_VERIFY if speculates else ForwardMode.DECODE,
         seq_lens=torch.ones(1),
         spec_info=None,
+        needs_forward_metadata_init=lambda: True,
     )
     try:
         runner.replay(batch)

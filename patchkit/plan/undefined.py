@@ -1,0 +1,37 @@
+"""Find the names that a change of a file leaves undefined."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any
+
+import msgspec
+from ruff.__main__ import find_ruff_bin
+
+
+def undefined_names(before: bytes, after: bytes) -> list[tuple[str, int]]:
+    """Return the names, with their lines, that are undefined in ``after`` and were not in ``before``."""
+    known = {name for name, _ in _undefined_names(before)}
+    return [(name, line) for name, line in _undefined_names(after) if name not in known]
+
+
+def _undefined_names(source: bytes) -> list[tuple[str, int]]:
+    options = (
+        "check",
+        "--isolated",
+        "--no-cache",
+        "--quiet",
+        "--select",
+        "F821",
+        "--output-format",
+        "json",
+        "-",
+    )
+    done = subprocess.run(
+        (find_ruff_bin(), *options), input=source, capture_output=True, check=False, cwd=os.sep
+    )
+    found: list[dict[str, Any]] = msgspec.json.decode(done.stdout or b"[]")
+    return [
+        (each["message"].split("`")[1], each["location"]["row"]) for each in found if each["code"] == "F821"
+    ]
