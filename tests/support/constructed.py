@@ -116,11 +116,14 @@ PATCHES = {
     "pk-fa3-draft-extend-graph": ("0.5.11", "0.5.22"),
     "pk-fa3-verify-schedule": ("0.5.11", "0.5.23"),
     "pk-hybrid-opt-out": ("0.5.11", "0.5.15.post1"),
+    "pk-linear-launches": ("0.5.11", "0.5.14"),
     "pk-mirror-guards": ("0.5.11", "0.5.23"),
     "pk-overlap-hook": ("0.5.11", "0.5.23"),
     "pk-small-launches": ("0.5.11", "0.5.14"),
+    "pk-step-inputs": ("0.5.11", "0.5.15.post1"),
     "pk-triton-replay": ("0.5.11", "0.5.16"),
     "pk-trtllm-mha-opt-out": ("0.5.11", "0.5.13.post1"),
+    "pk-verify-outputs": ("0.5.11", "0.5.14"),
 }
 """Patches that wrote in such a class or its bases, or in a function that a start calls, where they apply."""
 
