@@ -23,7 +23,7 @@ from patchkit.transaction.exact import merged_exactly
 from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.merge import MergeResult, merge
 from patchkit.transaction.swap import digest_or_none
-from patchkit.transaction.wording import signs_of, worded_as
+from patchkit.transaction.wording import signs_of, without_signs, worded_as
 
 if TYPE_CHECKING:
     from patchkit.transaction.ledger import Layer
@@ -164,6 +164,10 @@ def _merged(
         )
     if was is not None and stands is not None and was not in (stands, will):
         was, stands = _without_conflicts(file, was, stands)
+        if will is not None and stands == without_signs(was):
+            # Only the patches' comments were removed, as a formatter may do.
+            left = without_signs(will)
+            return MergeResult(left, left)
     # Code of a ported change has no comment.
     return merged_exactly(file, was, stands, will) if exact else merge(file, was, stands, will)
 

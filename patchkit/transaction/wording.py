@@ -40,6 +40,11 @@ def worded_as(other: bytes | None, text: bytes | None) -> bytes | None:
     return b"".join(made)
 
 
+def without_signs(text: bytes) -> bytes:
+    """Return ``text`` without the comments of patches."""
+    return b"".join(row.text for row in _rows(text) if not row.is_sign)
+
+
 def signs_of(text: bytes | None, patch: str) -> list[bytes]:
     """Return a patch's comments in a file, in order."""
     return [row.text for row in _rows(text or b"") if row.is_sign and patch in signers(row.text)]
