@@ -918,6 +918,12 @@ def release_runs() -> str:
     return "\n\n".join(f"{name}: {_how(run)}" for name, run in _of_releases())
 
 
+def _timed_results() -> list[tuple[str, dict[str, Any]]]:
+    """Return the results of each run in `releases` whose times count, with the run's name."""
+    runs = ((name, found) for name, found in _of_releases() if not found.get("disturbed"))
+    return [(name, result) for name, found in runs for result in found["results"]]
+
+
 def releases_timed() -> str:
     """Return the timed decode steps by release and model family."""
     rows = [
@@ -926,9 +932,8 @@ def releases_timed() -> str:
             *(f"{result['step']['median']:.3f}", _spread(result["ratio"]), f"{result['accept_length']:.2f}"),
             "identical" if result["identical"] else "differ",
         ]
-        for run, found in _of_releases()
-        for result in found["results"]
-        if result["step"] and result["ratio"] and not found.get("disturbed")
+        for run, result in _timed_results()
+        if result["step"] and result["ratio"]
     ]
     head = "run|tree|model family|backend|batch|ms per step|ratio|accept length|tokens"
     return _table(head.split("|"), rows)
@@ -942,9 +947,8 @@ def releases_rated() -> str:
             *(f"{result['rate']['median']:.0f}", _spread(result["rate_ratio"])),
             "identical" if result["identical"] else "differ",
         ]
-        for _, found in _of_releases()
-        for result in found["results"]
-        if not found.get("disturbed") and result.get("rate") and result["rate_ratio"]
+        for _, result in _timed_results()
+        if result.get("rate") and result["rate_ratio"]
     ]
     head = "scenario|tree|model family|backend|output tokens a second|ratio|tokens"
     return _table(head.split("|"), rows)
@@ -954,8 +958,7 @@ def rated_in_brief() -> str:
     """Return what a server on FlashAttention-3 with default patches gains in output tokens per second."""
     rated = {
         result["tree"].rpartition("/")[2]: result
-        for _, found in _of_releases()
-        for result in found["results"]
+        for _, result in _timed_results()
         if result["scenario"] == "fa3-arriving" and result["rate"] and result["identical"]
     }
     before, after = (rated[tree]["rate"]["median"] for tree in ("unpatched", "patched"))

@@ -11,6 +11,7 @@ import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from patchkit.patchset.condition import COMPARISONS
 from patchkit.tree.index import Class, Function, Module
 from patchkit.tree.nodes import walk
 
@@ -23,14 +24,7 @@ _Result = TypeVar("_Result")
 _LIMIT = 256
 _DEPTH = 40
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda one, many: one in many,
-    ast.NotIn: lambda one, many: one not in many,
+    **COMPARISONS,
     ast.Is: lambda one, other: one is other or one == other,
     ast.IsNot: lambda one, other: not (one is other or one == other),
 }

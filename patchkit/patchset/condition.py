@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_COMPARED: dict[type[ast.cmpop], Callable[..., bool]] = {
+COMPARISONS: dict[type[ast.cmpop], Callable[..., bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -20,7 +20,7 @@ _COMPARED: dict[type[ast.cmpop], Callable[..., bool]] = {
     ast.In: lambda one, several: one in several,
     ast.NotIn: lambda one, several: one not in several,
 }
-_TAKEN = (ast.BoolOp, ast.And, ast.Or, ast.Not, ast.Compare, *_COMPARED, ast.Name, ast.Load, ast.Tuple)
+_TAKEN = (ast.BoolOp, ast.And, ast.Or, ast.Not, ast.Compare, *COMPARISONS, ast.Name, ast.Load, ast.Tuple)
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 UNKNOWN = object()
@@ -83,7 +83,7 @@ def _compared(left: object, op: type[ast.cmpop], right: object) -> bool | None:
         return False  # An option that is not given, or that this tree does not have.
     if op in (ast.In, ast.NotIn):
         return (left in parts) is (op is ast.In)
-    return bool(_COMPARED[op](left, right))
+    return bool(COMPARISONS[op](left, right))
 
 
 def _value(node: ast.expr, value_of: Callable[[str], object]) -> object:
