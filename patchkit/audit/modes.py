@@ -106,7 +106,10 @@ def compare_mode(node: ast.Compare, mode: str) -> bool | None:
 
 
 def mode_member(node: ast.expr) -> str | None:
-    """Return X for ``ForwardMode.X``, else None."""
-    if isinstance(node, ast.Attribute) and last_name(node.value) == facts.MODE_CLASS:
-        return node.attr
-    return None
+    """Return X for ``ForwardMode.X`` and for ``type(batch.forward_mode).X``, else None."""
+    if not isinstance(node, ast.Attribute):
+        return None
+    owner = node.value
+    if isinstance(owner, ast.Call) and last_name(owner.func) == "type" and len(owner.args) == 1:
+        return node.attr if facts.MODE_NAME.match(last_name(owner.args[0])) else None
+    return node.attr if last_name(owner) == facts.MODE_CLASS else None

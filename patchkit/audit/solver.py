@@ -13,12 +13,12 @@ from patchkit.audit.entries import Entries
 from patchkit.audit.interpreter.context import Context
 from patchkit.audit.interpreter.flow import Interpreter
 from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, SOME, Value, join
-from patchkit.audit.modes import Modes
+from patchkit.audit.modes import Modes, mode_member
 from patchkit.errors import TreeError
 from patchkit.findings.finding import Step
 from patchkit.tree import mirror
 from patchkit.tree.index import class_of_annotation, last_name, root
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import statements, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +56,7 @@ class Solver:
         self._fields: dict[tuple[str, str], Value] = {}
         self._readers: dict[tuple[str, str], dict[Context, None]] = {}
         self._handed: dict[tuple[str, str], Value] = {}
+        self._stored_modes: dict[tuple[str | None, str], frozenset[str] | None] = {}
         self._ancestries: dict[str | None, tuple[list[str], list[dict[str, str]]]] = {}
         self._makers_done = False
         self._awaiting: list[Function] = []
@@ -320,6 +321,27 @@ class Solver:
             if name in classes:
                 return classes[name]
         return self.class_of_name(name, None)
+
+    def stored_modes(self, cls: str | None, name: str) -> frozenset[str] | None:
+        """Return the modes that a class stores in an attribute of its own, None if it stores others too.
+
+        A class for both versions of speculative decoding stores the second's where the mirror is missing.
+        """
+        key = cls, name
+        if key not in self._stored_modes:
+            owner = self.class_named(cls)
+            found = [
+                mode_member(node.value)
+                for known in (self.program.mro(owner) if owner is not None else ())
+                for method in known.methods.values()
+                if f"self.{name} = " in method.source
+                for node in statements(method.node)
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == f"self.{name}"
+            ]
+            members = frozenset(mode for mode in found if mode is not None)
+            possible = members.intersection(self.modes.mirrorless) or members
+            self._stored_modes[key] = possible if found and None not in found else None
+        return self._stored_modes[key]
 
     def cleared(self, cls: str | None, name: str) -> bool:
         """Return whether methods of a class other than its constructor set an attribute to None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -52,31 +52,24 @@ def flashmla_lens(backend: FlashMLA, mirror: torch.Tensor | None) -> torch.Tenso
     return torch.tensor([backend.max_context_len]) if mirror is None else mirror
 
 
-def plan_flashmla_draft_extend(backend: FlashMLA, batch: FlashMLABatch) -> bool:
-    """Plan a v2 draft-extend on the device; return whether this batch is one.
+def plan_flashmla_draft_extend(backend: FlashMLA, batch: FlashMLABatch) -> None:
+    """Plan a v2 draft-extend on the device.
 
     Each of its requests has as many tokens as a verify's, and their lengths, ``batch.seq_lens``, include these.
     Source: pull request 31090.
     """
-    if not batch.forward_mode.is_draft_extend_v2() or flashmla_needs_mirror(backend):
-        return False
     setattr(batch, _PREFIX, batch.seq_lens - backend.num_draft_tokens)
     backend.init_forward_metadata(as_flashmla_verify(batch))
-    return True
 
 
 def as_flashmla_verify(batch: _Batch) -> _Batch:
-    """Return the verify that stands for a draft-extend that was planned as one, any other batch as it is.
+    """Return the verify that stands for a v2 draft-extend planned as one.
 
     Source: pull request 31090.
     """
-    prefix = getattr(batch, _PREFIX, None)
-    if prefix is None or not batch.forward_mode.is_draft_extend_v2():
-        return batch
     verify = copy.copy(batch)
-    modes: Any = type(batch.forward_mode)
-    verify.forward_mode = modes.TARGET_VERIFY
-    verify.seq_lens = prefix
+    verify.forward_mode = type(batch.forward_mode).TARGET_VERIFY  # type: ignore[attr-defined]
+    verify.seq_lens = getattr(batch, _PREFIX)
     # The context bounds the table; the host's lengths, where there are any, are those behind the batch's tokens.
     verify.seq_lens_cpu = None
     return verify

@@ -101,11 +101,15 @@ def store_kept_results(future_map: FutureMap) -> None:
 def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> None:
     """Keep a step's new lengths (integer, [requests], on the device) for the next step, or write them to their rows.
 
-    They are also written if the host reads the rows. Source: pk-step-relay.
+    They are also written if the host reads the rows, as it does in a tree without 26128. Source: pk-step-relay.
     """
     _store_lens(future_map)
     buffer = future_map.new_seq_lens_buf
-    if future_map.needs_cpu_seq_lens or lens.dtype != buffer.dtype or disabled("pk-step-relay"):
+    if (
+        getattr(future_map, "needs_cpu_seq_lens", True)
+        or lens.dtype != buffer.dtype
+        or disabled("pk-step-relay")
+    ):
         buffer[rows] = lens.to(buffer.dtype)
     else:
         setattr(future_map, _KEPT_LENS, _Lens(rows, lens))

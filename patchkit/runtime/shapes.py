@@ -526,5 +526,4 @@ class StepInput(Protocol):
 class LensMap(Protocol):
     """A future map of later trees, which relays lengths on their own."""
 
-    needs_cpu_seq_lens: bool
     new_seq_lens_buf: torch.Tensor

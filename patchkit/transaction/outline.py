@@ -11,7 +11,7 @@ import inspect
 import io
 import tokenize
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -232,6 +232,18 @@ class Outline:
             home.units.append(Unit(("#", text), line, line + 1))
         for scope in self._scopes.values():
             scope.units.sort(key=lambda unit: unit.start)
+            for at, unit in enumerate(scope.units):
+                if unit.is_comment:
+                    key = (*unit.key, self._comment_depth(scope.units, at))
+                    scope.units[at] = replace(unit, key=key)
+
+    def _comment_depth(self, units: Sequence[Unit], at: int) -> object:
+        """Return the depth of a comment: that of the next code with its indentation, else of the last before it."""
+        indent = self.indent(units[at])
+        for unit in (*units[at + 1 :], *reversed(units[:at])):
+            if not unit.is_comment and unit.key[0] != "header" and self.indent(unit) == indent:
+                return unit.key[1]
+        return None
 
 
 @lru_cache(maxsize=8)

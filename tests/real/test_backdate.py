@@ -37,6 +37,8 @@ ONLY_HERE = {
     "pk-dead-work": {"mirror-buffers"},
     "pk-mirror-guards": {"mask-copy.3", "view-mirror.1", "view-mirror.2", "view-mirror.3"},
     "pk-overlap-hook": {"plan-order.1", "plan-order.2", "plan-order.3", "plan-order.4"},
+    "pk-step-inputs": {"extend"},
+    "pk-step-relay": {"pool-keep", "pool-keep-lens", "pool-kept", "pool-kept-lens", "pool-store"},
     "pk-triton-replay": {"method-verify"},
 }
 """Edits that this tree takes and the last release that lacks the patches does not."""

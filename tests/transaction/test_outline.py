@@ -114,3 +114,15 @@ def test_scopes_of_one_name_are_told_apart() -> None:
     outline = Outline(source)
     assert len(outline.scopes) == 4
     assert {outline.times(name) for name in outline.scopes if len(name) == 2} == {2}
+
+
+def test_a_comment_that_code_was_wrapped_with_means_something_else() -> None:
+    plain = b"def f(a):\n    # say why\n    use(a)\n"
+    wrapped = b"def f(a):\n    if a:\n        # say why\n        use(a)\n"
+    said = [
+        unit.key
+        for source in (plain, wrapped)
+        for unit in Outline(source).scopes[("f", ""),]
+        if unit.is_comment
+    ]
+    assert said == [("#", "say why", 0), ("#", "say why", 1)]

@@ -473,13 +473,39 @@ def test_an_interrupted_write_makes_the_tree_unusable(patched: Damaged) -> None:
 
 def test_an_unpatched_tree_says_what_is_pending(releases: Releases) -> None:
     reply = answer("verify", releases.tree(REFERENCE).root, code=1)
-    assert {patch["state"] for patch in reply["patches"]} == {"pending"}
+    by_default = {patch.id for patch in load.patches() if patch.default}
+    assert {patch["state"] for patch in reply["patches"] if patch["id"] in by_default} == {"pending"}
     found = {check["check"]: check for check in reply["checks"]}
     assert found["compile"]["outcome"] == "passed"
     (pending,) = found["postconditions"]["findings"]
-    by_default = {patch.id for patch in load.patches() if patch.default}
     assert {patch["id"] for patch in reply["patches"] if patch["id"] in pending["message"]} == by_default
     assert found["audit"]["outcome"] == "skipped"
+
+
+NEVER_NEEDED = """
+schema = 1
+id = "own-fix"
+title = "Delete what this release does not have"
+why = "a later release has it"
+risk = "none"
+verify = "look"
+default = false
+
+[edit.gone]
+kind = "delete"
+why = "it is wrong"
+at = "srt/managers/scheduler.py::Scheduler.run_batch"
+context = ["self.forward_ct += 1"]
+find = "what_a_later_release_has()"
+"""
+
+
+def test_a_fix_that_a_tree_never_needed_does_not_make_it_patched(releases: Releases, tmp_path: Path) -> None:
+    (tmp_path / "patch.toml").write_text(NEVER_NEEDED)
+    reply = answer("verify", releases.tree(REFERENCE).root, "--patches", tmp_path, code=1)
+    assert {patch["id"]: patch["state"] for patch in reply["patches"]}["own-fix"] == "upstream"
+    (found,) = (check for check in reply["checks"] if check["check"] == "postconditions")
+    assert [finding["message"].partition(";")[0] for finding in found["findings"]] == ["no patch is applied"]
 
 
 def test_upstreams_own_patches_pass_what_applies_to_them(releases: Releases) -> None:

@@ -129,6 +129,9 @@ class Questions(Protocol):
     def class_of_attribute(self, cls: str | None, name: str) -> str | None:
         """Return the class of an attribute."""
 
+    def stored_modes(self, cls: str | None, name: str) -> frozenset[str] | None:
+        """Return the modes that a class stores in an attribute of its own, None if it stores others too."""
+
     def cleared(self, cls: str | None, name: str) -> bool:
         """Return whether methods of a class other than its constructor set an attribute to None."""
 

@@ -138,6 +138,9 @@ class Frame:
                 return Value(SOME, cls=facts.SPEC_INPUT_ROOT, obj=f"{base.obj}.{name}")
         if facts.PREFILL_METADATA.search(name) and questions.cleared(base.cls, name):
             return Value(NONE)
+        modes = questions.stored_modes(base.cls, name) if facts.MODE_NAME.match(name) else None
+        if modes is not None:
+            return Value(SOME, modes=modes)
         stored = questions.stored_field(self.context, base.cls, name)
         hint = questions.class_of_attribute(base.cls, name)
         if stored is not None:

@@ -34,11 +34,14 @@ def check(subject: Subject) -> Found:
     findings: list[Finding] = []
     notes = []
     present = 0
+    patched = False
     for status in statuses:
         if status.state is State.NOT_APPLICABLE:
             notes.append(f"{status.patch.id} does not apply to this tree: {status.reason}")
         elif status.state in _DONE:
             present += 1
+            # A fix that a tree never needed says nothing of the rest.
+            patched |= status.state is State.APPLIED or status.patch.default
         elif _expected(subject, status):
             findings += _missing(subject, status)
         elif status.patch.default:
@@ -51,13 +54,13 @@ def check(subject: Subject) -> Found:
         for name in subject.unknown
     ]
     obstacle = ""
-    if not present and not findings:
+    pending = [
+        status.patch.id
+        for status in statuses
+        if status.patch.default and status.state not in {State.NOT_APPLICABLE, *_DONE}
+    ]
+    if not findings and not patched and (pending or not present):
         obstacle = "no patch is applied"
-        pending = [
-            status.patch.id
-            for status in statuses
-            if status.patch.default and status.state is not State.NOT_APPLICABLE
-        ]
         could = f"{', '.join(pending)} can be applied" if pending else "and none applies to this tree"
         message = f"no patch is applied; {could}"
         notes = [note for note in notes if "patchkit apply" not in note]
