@@ -920,7 +920,7 @@ def release_runs() -> str:
 
 def _timed_results() -> list[tuple[str, dict[str, Any]]]:
     """Return the results of each run in `releases` whose times count, with the run's name."""
-    runs = ((name, found) for name, found in _of_releases() if not found.get("disturbed"))
+    runs = ((name, found) for name, found in _of_releases() if not found.get("untimed"))
     return [(name, result) for name, found in runs for result in found["results"]]
 
 

@@ -160,8 +160,8 @@ class _File(msgspec.Struct):
     machine: _Machine
     trees: list[_Tree]
     results: list[_Result]
-    # What else ran on the host, if its times do not count.
-    disturbed: str | None = None
+    # Why the times do not count, if they do not.
+    untimed: str | None = None
 
 
 def outcomes(folder: Path) -> list[Outcome]:
@@ -220,8 +220,8 @@ def _opt_in() -> frozenset[str]:
 
 def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | None) -> Outcome:
     end, said = _ending(result, reference)
-    # Tokens do not depend on what else ran.
-    ratio = result.ratio if file.disturbed is None else None
+    # Tokens count all the same.
+    ratio = result.ratio if file.untimed is None else None
     place = result.place(tree.version or "")
     if not _opt_in().isdisjoint(tree.patches or ()):
         # A run with opt-in patches does not count for a tree with only the default patches.

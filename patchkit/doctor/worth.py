@@ -65,8 +65,7 @@ def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[tuple[str, bool]
     """Yield a run's cases of one backend, each with its rank among those of the same case."""
     gpu, date = str(run.get("machine", {}).get("gpu", "")), str(run.get("date", ""))
     versions = {tree.get("name"): tree.get("version") for tree in run.get("trees", ())}
-    # The times of a run beside other work do not count.
-    for result in () if run.get("disturbed") else run.get("results", ()):
+    for result in () if run.get("untimed") else run.get("results", ()):
         scenario, ratio, tree = str(result.get("scenario")), result.get("ratio"), str(result.get("tree"))
         own = result.get("backend") or next(name for start, name in _BACKENDS if scenario.startswith(start))
         kind, release = tree.rpartition("/")[2], versions.get(tree)

@@ -238,7 +238,7 @@ def test_the_latest_run_counts_and_its_ratios_are_by_batch(benchmarks: Path) -> 
 def test_of_a_run_beside_other_work_the_tokens_count_and_the_times_do_not(benchmarks: Path) -> None:
     results = plain(batch=1, ratio=timed(1)), ours(batch=1, ratio=timed(0.8))
     save(benchmarks, *results, day=24)
-    save(benchmarks, *results, day=25, disturbed="other engines started meanwhile")
+    save(benchmarks, *results, day=25, untimed="other engines started meanwhile")
     (run,) = known(benchmarks).where("26128") or ()
     assert (run.date, run.ratios) == ("2026-11-25", {})
     assert section()[0][0][2] == "tokens identical, 0.800 / -, 2026-11-24, H200"
