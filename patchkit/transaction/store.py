@@ -158,8 +158,9 @@ class Store:
 
     def get(self, digest: str) -> bytes:
         """Return the content with this digest. Raise TreeError if it is missing, unreadable or damaged."""
-        with self._refusing(self.where(digest)), self._here() as folder, folder.below(_OBJECTS) as objects:
-            content = objects.read(digest)
+        content = self._stored(digest)
+        if content is None and not self.pending and digest not in self.read().contents:
+            raise TreeError(f"{self.path} was changed while patchkit was running", advice="try again")
         if content is None:
             raise TreeError(
                 f"{self.where(digest)} is missing",
@@ -172,10 +173,23 @@ class Store:
     def holds(self, digest: str) -> bool:
         """Return whether the content with this digest is stored and readable."""
         try:
-            self.get(digest)
+            content = self._stored(digest)
         except TreeError:
             return False
-        return True
+        return content is not None and digest_of(content) == digest
+
+    def _stored(self, digest: str) -> bytes | None:
+        try:
+            with (
+                self._refusing(self.where(digest)),
+                self._here() as folder,
+                folder.below(_OBJECTS) as objects,
+            ):
+                return objects.read(digest)
+        except TreeError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
 
     @contextmanager
     def _here(self) -> Iterator[Folder]:

@@ -176,9 +176,22 @@ def test_damaged_content_is_refused_by_name(store: Store) -> None:
         store.get(digest)
 
 
-def test_missing_content_is_refused_by_name(store: Store) -> None:
+def test_missing_content_of_a_record_is_refused_by_name(store: Store) -> None:
+    store.stage(Ledger((applied(Record(), "one", x=(A, B)),)))
+    store.publish()
     with pytest.raises(TreeError, match=rf"{A} is missing"):
         store.get(A)
+
+
+def test_content_whose_record_another_patchkit_removed_is_read_again(store: Store) -> None:
+    digest = store.put(b"x = 1\n")
+    store.stage(Ledger((applied(Record(), "one", x=(digest, digest)),)))
+    store.publish()
+    store.stage(Ledger())
+    store.publish()
+    store.tidy()
+    with pytest.raises(TreeError, match=r"was changed while patchkit was running"):
+        store.get(digest)
 
 
 def test_content_that_cannot_be_read_is_refused_by_name(store: Store) -> None:
