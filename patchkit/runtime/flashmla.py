@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 
@@ -15,9 +15,16 @@ if TYPE_CHECKING:
 _CLASS = "FlashMLABackend"
 # FlashMLA has pages of one size.
 _PAGE = 64
-_PREFIX = "patchkit_prefix_lens"
+_PLANNED = "patchkit_planned_verify"
 
 _Batch = TypeVar("_Batch", bound="FlashMLABatch")
+
+
+class _Planned(NamedTuple):
+    """The verify that a draft-extend was planned as: its backend, and the lengths before its tokens."""
+
+    backend: FlashMLA
+    lens: torch.Tensor
 
 
 def flashmla_needs_mirror(backend: object) -> bool:
@@ -58,18 +65,24 @@ def plan_flashmla_draft_extend(backend: FlashMLA, batch: FlashMLABatch) -> None:
     Each of its requests has as many tokens as a verify's, and their lengths, ``batch.seq_lens``, include these.
     Source: pull request 31090.
     """
-    setattr(batch, _PREFIX, batch.seq_lens - backend.num_draft_tokens)
+    # A request that pads the batch is shorter than its tokens.
+    lens = (batch.seq_lens - backend.num_draft_tokens).clamp(min=0)
+    setattr(batch, _PLANNED, _Planned(backend, lens))
     backend.init_forward_metadata(as_flashmla_verify(batch))
 
 
 def as_flashmla_verify(batch: _Batch) -> _Batch:
     """Return the verify that stands for a v2 draft-extend planned as one.
 
-    Source: pull request 31090.
+    With attention data parallelism requests may pad the batch since it was planned; then it is planned again. Source:
+    pull request 31090.
     """
+    planned: _Planned = getattr(batch, _PLANNED)
+    if planned.lens.shape != batch.seq_lens.shape:
+        plan_flashmla_draft_extend(planned.backend, batch)
     verify = copy.copy(batch)
     verify.forward_mode = type(batch.forward_mode).TARGET_VERIFY  # type: ignore[attr-defined]
-    verify.seq_lens = getattr(batch, _PREFIX)
+    verify.seq_lens = getattr(batch, _PLANNED).lens
     # The context bounds the table; the host's lengths, where there are any, are those behind the batch's tokens.
     verify.seq_lens_cpu = None
     return verify

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from .streams import current_stream, order_behind
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -18,11 +19,13 @@ _NAMES = {"output_tokens": "bonus_tokens"}
 
 
 class _Lens(NamedTuple):
+    stream: torch.Stream
     rows: torch.Tensor
     lens: torch.Tensor
 
 
 class _Kept(NamedTuple):
+    stream: torch.Stream
     at: torch.Tensor | Located
     rows: torch.Tensor
     results: object
@@ -66,7 +69,7 @@ def keep_results(
         return False
     if not _same_as_stored(future_map, results):
         return False
-    setattr(future_map, _KEPT, _Kept(at, rows, results))
+    setattr(future_map, _KEPT, _Kept(current_stream(rows.device), at, rows, results))
     return True
 
 
@@ -90,10 +93,15 @@ def kept_results(future_map: FutureMap, results: object, rows: torch.Tensor) -> 
 
 
 def store_kept_results(future_map: FutureMap) -> None:
-    """Store kept results, before later ones are stored or a row is read. Source: pk-step-relay."""
+    """Store kept results, before later ones are stored or a row is read.
+
+    A decode server stores requests that arrive on the scheduler's stream, which then waits for the results. Source:
+    pk-step-relay.
+    """
     kept: _Kept | None = getattr(future_map, _KEPT, None)
     if kept is not None:
         setattr(future_map, _KEPT, None)
+        order_behind(kept.stream, kept.rows.device)
         store = getattr(future_map, "stash", None) or future_map.store_to_map_for_new_batch
         store(kept.at, kept.results)
 
@@ -112,7 +120,7 @@ def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> No
     ):
         buffer[rows] = lens.to(buffer.dtype)
     else:
-        setattr(future_map, _KEPT_LENS, _Lens(rows, lens))
+        setattr(future_map, _KEPT_LENS, _Lens(current_stream(rows.device), rows, lens))
 
 
 def kept_lens(future_map: LensMap, rows: torch.Tensor) -> torch.Tensor:
@@ -133,4 +141,5 @@ def _store_lens(future_map: LensMap) -> None:
     kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
     if kept is not None:
         setattr(future_map, _KEPT_LENS, None)
+        order_behind(kept.stream, kept.rows.device)
         future_map.new_seq_lens_buf[kept.rows] = kept.lens

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -25,6 +25,19 @@ def lens_to_device(lens: torch.Tensor, device: torch.device | str) -> torch.Tens
     on the host while the GPU was busy.
     """
     return lens.to(device=device, non_blocking=True)
+
+
+def current_stream(device: torch.device) -> torch.Stream:
+    """Return the stream of ``device`` that operations are queued on now."""
+    stream: torch.Stream = torch.get_device_module(device).current_stream(device)
+    return stream
+
+
+def order_behind(stream: torch.Stream, device: torch.device) -> None:
+    """Make the current stream of ``device`` wait for what is queued on ``stream``, if that is another one."""
+    current: Any = current_stream(device)
+    if current != stream:
+        current.wait_stream(stream)
 
 
 def order_plan_stream(plan_stream: PlanStream | None) -> None:

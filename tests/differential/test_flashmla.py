@@ -74,6 +74,20 @@ def test_a_draft_extend_is_the_verify_of_the_tokens_before_it(before_and_after: 
     assert told["mode"] == "DRAFT_EXTEND_V2"
 
 
+@pytest.mark.parametrize("padded", [4, 6])
+def test_a_draft_extend_that_the_tree_pads_is_planned_for_all_its_requests(
+    before_and_after: Both, padded: int
+) -> None:
+    _, after = before_and_after
+    lens = [length + TOKENS for length in (66, 1, 125)]
+    extend = {**BATCH, "lens": lens, "accepted": [TOKENS] * 3}
+    alone = after.ask("flashmla.draft_extend", SERVER, extend)
+    told = after.ask("flashmla.draft_extend", SERVER, extend, padded=padded)
+    assert told["queries"][:2] == [padded, TOKENS]
+    assert told["lens"] == lens + [TOKENS] * (padded - 3)
+    assert told["table"][:3] == alone["table"]
+
+
 def test_a_draft_extend_that_is_switched_off_is_what_it_was(before_and_after: Both) -> None:
     before, after = before_and_after
     extend: dict[str, Any] = {**BATCH, "lens": [70, 5, 129], "accepted": [TOKENS] * 3}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.driven.fixtures import without_and_with_each
@@ -19,17 +20,17 @@ before_and_after = without_and_with_each("pk-step-relay", ["0.5.11", "0.5.12.pos
 
 @st.composite
 def lives(draw: st.DrawFn) -> Acts:
-    """What becomes of a batch of three requests: steps, some finish, others join, and prefills of others between."""
+    """What becomes of a batch of three requests: steps, some finish, others join or arrive, and prefills between."""
     acts: Acts = []
     rows = 3
     for _ in range(draw(st.integers(1, 12))):
-        act = draw(st.sampled_from(["step", "step", "filter", "merge", "prefill"]))
+        act = draw(st.sampled_from(["step", "step", "filter", "merge", "arrive", "prefill"]))
         if act == "filter":
             some = st.lists(st.integers(0, rows - 1), min_size=1, max_size=rows, unique=True)
             kept = draw(some.map(sorted))
             acts.append([act, kept])
             rows = len(kept)
-        elif act == "merge" and rows < MOST:
+        elif act in {"merge", "arrive"} and rows < MOST:
             joined = draw(st.integers(1, MOST - rows))
             acts.append([act, joined])
             rows += joined
@@ -49,6 +50,16 @@ def test_a_step_finds_what_the_last_one_left(
     expected = before.ask_many("relays.steps", [(acts,) for acts in drawn])
     told = after.ask_many("relays.steps", [(acts,) for acts in drawn])
     assert [each["found"] for each in told] == [each["found"] for each in expected]
+
+
+@pytest.mark.parametrize("gone", [[0, 1, 2], [0, 2], [1]])
+def test_requests_that_arrive_at_a_decode_server_take_no_unfinished_results_along(
+    before_and_after: tuple[DrivenTree, DrivenTree], gone: list[int]
+) -> None:
+    # They are made on the scheduler's stream, while the forward's results are not there yet.
+    before, after = before_and_after
+    acts = [["step", None], ["step", None], ["filter", gone], ["arrive", 1], ["step", None], ["step", None]]
+    assert after.ask("relays.steps", acts)["found"] == before.ask("relays.steps", acts)["found"]
 
 
 def test_a_batch_that_stays_as_it_is_moves_no_row(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:

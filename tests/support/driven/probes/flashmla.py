@@ -108,14 +108,18 @@ def replayed(server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: b
 
 
 def draft_extend(
-    server: dict[str, Any], batch: dict[str, Any], disable: str = "", *, mirror: bool = False
+    server: dict[str, Any], batch: dict[str, Any], disable: str = "", *, mirror: bool = False, padded: int = 0
 ) -> dict[str, Any]:
-    """Plan and compute a v2 draft-extend; return the plan, what the kernel is given, and who computed."""
+    """Plan and compute a v2 draft-extend; return the plan, what the kernel is given, and who computed.
+
+    The tree pads the planned batch to ``padded`` requests, if that is more, as it does for data-parallel attention.
+    """
     backend = _backend(server, disable, 1)
     planned = backends.eager_batch(backend, server, "extend v2", batch, mirror=mirror)
     given: dict[str, Any] = {}
 
     def kernel(**named: Any) -> tuple[Any, None]:
+        assert len(named["q"]) == len(named["block_table"]) == len(named["cache_seqlens"])
         given.update(
             lens=named["cache_seqlens"].tolist(),
             queries=list(named["q"].shape),
@@ -137,11 +141,17 @@ def draft_extend(
     layer = SimpleNamespace(
         layer_id=0, tp_q_head_num=HEADS, head_dim=DIM, v_head_dim=DIM, scaling=1.0, k_scale=None
     )
-    tokens = torch.zeros(len(planned.input_ids), HEADS * DIM)
     reads = backends.HostReads()
     with reads, backends.OnCpu():
         backend.init_forward_metadata(planned)
         read = reads.count
+    if padded > planned.batch_size:
+        planned.batch_size, planned.lora_ids = padded, []
+        planned.spec_info.hidden_states = torch.zeros(len(planned.input_ids), 1)
+        planned._pad_inputs_to_size(
+            SimpleNamespace(attn_backend=backend), padded * server["draft_tokens"], padded
+        )
+    tokens = torch.zeros(len(planned.input_ids), HEADS * DIM)
     with backends.OnCpu():
         backend.forward_extend(tokens, tokens, tokens, layer, planned)
     if "by" not in given:

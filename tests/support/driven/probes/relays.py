@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from sglang.srt.disaggregation import decode_schedule_batch_mixin
 from sglang.srt.managers import overlap_utils
 from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.speculative.eagle_info import EagleDraftInput
@@ -25,6 +25,39 @@ _SLOTS = 12
 _MOVED = {"index", "index_put", "index_put_", "copy_"}
 
 
+class _ForwardStream(torch.cpu.Stream):
+    """A stream whose results are there only for itself, and for a stream that has waited for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.results: list[torch.Tensor] = []
+        self.late: list[tuple[torch.Tensor, Any]] = []
+        self.context: list[Any] = []
+
+    def arrive(self) -> None:
+        # Through NumPy, so that no operator is seen.
+        for result, value in self.late:
+            result.numpy()[...] = value
+        self.late = []
+
+    def __enter__(self) -> None:
+        self.arrive()
+        self.context.append(torch.cpu.stream(self))
+        self.context[-1].__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        self.context.pop().__exit__(*raised)
+        self.late = [(result, result.numpy().copy()) for result in self.results]
+        for result in self.results:
+            result.numpy()[...] = 0
+        self.results = []
+
+
+def _wait_stream(_: torch.cpu.Stream, other: object) -> None:
+    if isinstance(other, _ForwardStream):
+        other.arrive()
+
+
 class _Mode:
     def is_prebuilt(self) -> bool:
         return False
@@ -32,12 +65,18 @@ class _Mode:
     def is_decode(self) -> bool:
         return True
 
+    def is_idle(self) -> bool:
+        return False
+
 
 @dataclass
 class _Batch:
     rows: list[int]
     spec_info: Any
     prefill: bool = False
+    device: str = "cpu"
+    tree_cache: Any = None
+    extend_lens: Any = ()
     enable_overlap: bool = True
     is_spec_v2: bool = True
     return_logprob: bool = False
@@ -68,7 +107,8 @@ class _Batch:
 class _Worker:
     """Each step's results are numbers that nothing else has; its draft changes the input, as eager ones do."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: _ForwardStream) -> None:
+        self.stream = stream
         self.made = 0
         self.found: list[dict[str, Any]] = []
 
@@ -92,6 +132,12 @@ class _Worker:
             hidden_states=numbers[:, None] + torch.arange(HIDDEN) / 4,
             **{_TOKENS: numbers.int() + 200},
         )
+        self.stream.results = [
+            results.topk_p,
+            results.topk_index,
+            results.hidden_states,
+            getattr(results, _TOKENS),
+        ]
         if not _HAS_POOL:
             results.new_seq_lens = lens
         return SimpleNamespace(
@@ -104,8 +150,31 @@ class _Worker:
         )
 
 
+def _arrived(rows: list[int], future_map: Any) -> Any:
+    """Return a batch whose prefill another server did, as a decode server makes it on the scheduler's stream."""
+    decode_schedule_batch_mixin.maybe_cache_unfinished_req = lambda *_: None
+    batch = _Batch(rows, None)
+    batch.reqs = [
+        SimpleNamespace(
+            output_ids=[900 + row],
+            grammar=None,
+            output_topk_p=torch.tensor([row / 16]),
+            output_topk_index=torch.tensor([700 + row]),
+            hidden_states_tensor=torch.full((HIDDEN,), row / 2),
+        )
+        for row in rows
+    ]
+    batch.seq_lens = batch.req_pool_indices + 50
+    server_args = SimpleNamespace(speculative_eagle_topk=1, enable_multi_layer_eagle=False)
+    decode_schedule_batch_mixin.ScheduleBatchDisaggregationDecodeMixin.process_prebuilt(
+        batch, server_args, future_map
+    )
+    return batch
+
+
 def _scheduler(worker: _Worker) -> Any:
     torch.Tensor.record_stream = lambda *_: None  # type: ignore[method-assign]
+    torch.cpu.Stream.wait_stream = _wait_stream  # type: ignore[method-assign]
     overlap_utils.spec_need_hidden_states = lambda: True
     algorithm = SpeculativeAlgorithm.from_string("EAGLE")
     if _HAS_POOL:
@@ -127,9 +196,9 @@ def _scheduler(worker: _Worker) -> Any:
         enable_pdmux=False,
         spec_algorithm=algorithm,
         future_map=future_map,
-        forward_stream_ctx=nullcontext(),
-        forward_stream=SimpleNamespace(wait_stream=lambda _: None),
-        schedule_stream=None,
+        forward_stream_ctx=worker.stream,
+        forward_stream=worker.stream,
+        schedule_stream=torch.cpu.current_stream(),
         batch_record_ct=0,
         batch_record_buf=[[], []],
         record_batch_in_overlap=lambda _: None,
@@ -142,12 +211,13 @@ def _scheduler(worker: _Worker) -> Any:
 
 
 def steps(acts: list[list[Any]], disable: str = "") -> dict[str, Any]:
-    """Do the acts with one batch (``step``, ``filter`` to rows, ``merge`` with a prefill of more, ``prefill`` apart).
+    """Do the acts with one batch.
 
-    Returns what each step found, and the operators that moved rows in each.
+    They are ``step``, ``filter`` to rows, ``merge`` with a prefill of more, ``arrive`` of as many that another server
+    prefilled, and ``prefill`` apart. Returns what each step found, and the operators that moved rows in each.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
-    worker = _Worker()
+    worker = _Worker(_ForwardStream())
     scheduler = _scheduler(worker)
     free = list(range(1, _SLOTS))
 
@@ -165,8 +235,11 @@ def steps(acts: list[list[Any]], disable: str = "") -> dict[str, Any]:
             batch.rows = [batch.rows[at] for at in argument]
             batch.req_pool_indices, batch.seq_lens = batch.req_pool_indices[kept], batch.seq_lens[kept]
             batch.spec_info.filter_batch(kept)
-        elif name == "merge":
-            other = prefill(argument)
+        elif name in {"merge", "arrive"}:
+            if name == "merge":
+                other = prefill(argument)
+            else:
+                other = _arrived([free.pop(0) for _ in range(argument)], scheduler.future_map)
             batch.rows += other.rows
             batch.req_pool_indices = torch.cat([batch.req_pool_indices, other.req_pool_indices])
             batch.seq_lens = torch.cat([batch.seq_lens, other.seq_lens])
