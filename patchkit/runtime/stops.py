@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from inspect import signature
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,17 +70,28 @@ def meets_stop(request: GeneratedRequest, tokens: int) -> bool:
 def stops_by_limit(request: LimitedRequest, tokens: int) -> bool:
     """Tell whether a stop within ``max_new_tokens`` ends ``request``, whose step accepted the last ``tokens`` tokens.
 
-    The request then has its reason and length. Source: pull request 33758.
+    The request then has the reason and length of the first of its stops. Source: pull request 33758.
     """
-    mark_accepted(request, tokens)
-    accepted, size = request.output_ids[-tokens:], request.vocab_size
-    if size is None or not all(0 <= token < size for token in accepted):
+    told, limit, size = request.output_ids, request.sampling_params.max_new_tokens, request.vocab_size
+    within = tokens - (len(told) - limit)
+    accepted = told[max(limit - within, 0) : limit]
+    if within < 1 or size is None or not all(0 <= token < size for token in accepted):
         return False  # What a model computes no text with, or what a tokenizer may refuse.
     by_text = request._check_str_based_finish
-    told = (tokens,) if signature(by_text).parameters else ()
-    for check, given in ((by_text, told), (request._check_token_based_finish, (accepted,))):
-        length = request.finished_len if check(*given) else None
-        if length is not None and length <= request.sampling_params.max_new_tokens:
-            return True
-        request.finished_reason = request.finished_len = None
-    return False
+    ends = []
+    # The checks return one stop, which may be one behind the limit.
+    request.output_ids = told[:limit]
+    mark_accepted(request, within)
+    try:
+        for check, given in (
+            (by_text, (within,) if signature(by_text).parameters else ()),
+            (request._check_token_based_finish, (accepted,)),
+        ):
+            if check(*given) and request.finished_len is not None:
+                ends.append((request.finished_len, request.finished_reason))
+            request.finished_reason = request.finished_len = None
+    finally:
+        request.output_ids = told
+    if ends:
+        request.finished_len, request.finished_reason = min(ends, key=itemgetter(0))
+    return bool(ends)

@@ -173,8 +173,13 @@ def limited(request: pytest.FixtureRequest, releases: Releases) -> tuple[DrivenT
         ({}, [11, EOS, 12, 13, 14], [10, 11, EOS]),
         # The stop string is behind the limit, the stop token is not.
         (STOP, [11, EOS, 15, 12, 13], [10, 11, EOS]),
+        ({"stop": ["END", "two"]}, [11, 14, 15, 12, 13], [10, 11]),
+        ({"stop_regex": ["E.?D", "t.o"]}, [11, 14, 15, 12, 13], [10, 11]),
+        (STOP, [EOS, 12, 13, 14], [10, EOS]),
+        # The scheduler replaces a token of no text only if the answer has it.
+        (STOP | {"vocabulary": 30}, [12, 13, 14, 14, 99], [10, 12, 13]),
     ],
-    ids=["string", "regex", "token", "both"],
+    ids=["string", "regex", "token", "both", "strings", "regexes", "token-first", "invalid-beyond"],
 )
 def test_a_stop_within_the_limit_ends_the_answer_in_a_step_that_goes_beyond_it(
     limited: tuple[DrivenTree, DrivenTree], stop: dict[str, Any], step: list[int], expected: list[int]
