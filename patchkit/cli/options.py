@@ -149,15 +149,18 @@ def loaded_patches(
 
 
 def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = False) -> PatchSet:
-    """Return the patches of a command with those that only the ledger of its tree names, as of a port."""
+    """Return the patches of a command with those that only its tree's ledger or git's history names, as of a port."""
     from patchkit.patchset.select import PatchSet
-    from patchkit.transaction.revert import recorded
+    from patchkit.transaction.revert import ported, recorded
     from patchkit.transaction.unfinished import placeholder
 
     tree = next((word for word in words if word not in patches and Path(word).exists()), None)
     names: tuple[str, ...] = ()
     with suppress(TreeError, UsageError):
-        names = recorded(Words(tree, installed).open())
+        there = Words(tree, installed).open()
+        names = recorded(there)
+        if any(word not in patches and word not in names and not Path(word).exists() for word in words):
+            names = tuple(dict.fromkeys((*names, *ported(there))))
     others = (placeholder(name) for name in names if name not in patches)
     return PatchSet((*patches, *others), patches.digest, patches.wishes)
 

@@ -9,6 +9,7 @@ from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.worktree import linked
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.ledger import PORTED
+from patchkit.transaction.ports import trailer
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -56,26 +57,25 @@ def committed(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Pla
             Transaction(there.tree, PORTED, allow_dirty=True, committed=True).commit(plan)
             files = sorted({change.file for change in plan.changes})
             there.add(files)
-            author, date, message = _told(origin)
+            changed = {change.file: (change.before, change.after) for change in plan.changes}
+            author, date, message = _told(origin, trailer(origin.facts.id, changed))
             who = [f"--author={author}", f"--date={date}"] if author else []
             words = ("commit", "--quiet", "--cleanup=whitespace", *who, "--message", message)
             made.append(there.accepted(*words))
     return tuple(made)
 
 
-def _told(origin: Origin) -> tuple[str, str, str]:
-    """Return author, date and message of a change, with where it came from as ``git cherry-pick -x`` says it."""
+def _told(origin: Origin, named: str) -> tuple[str, str, str]:
+    """Return author, date and message of a change.
+
+    The message ends with the trailer ``named`` and where the change came from, as ``git cherry-pick -x`` says it.
+    """
     facts = origin.facts
     if not origin.commit:
         said = f"{facts.title or facts.id}\n"
         if facts.why and facts.why != facts.title:
             said += f"\n{facts.why}\n"
-        return (
-            "",
-            "",
-            said
-            + (f"\n(cherry picked from commit {facts.upstream_commit})\n" if facts.upstream_commit else ""),
-        )
+        return "", "", f"{said}\n{_trailers(named, facts.upstream_commit)}"
     form = "--format=%an <%ae>%x00%ad%x00%B"
     shown = git(origin.repository, "log", "-1", "--date=raw", form, origin.commit, "--")
     words = shown.stdout.decode(errors="replace").split("\0")
@@ -84,4 +84,8 @@ def _told(origin: Origin) -> tuple[str, str, str]:
             f"git cannot read the author of {origin.commit} in {origin.repository}: run git fsck there."
         )
     author, date, message = words
-    return author, date, f"{message.rstrip()}\n\n(cherry picked from commit {origin.commit})\n"
+    return author, date, f"{message.rstrip()}\n\n{_trailers(named, origin.commit)}"
+
+
+def _trailers(named: str, commit: str) -> str:
+    return f"{named}\n" + (f"(cherry picked from commit {commit})\n" if commit else "")

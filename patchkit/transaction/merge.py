@@ -138,7 +138,9 @@ class _Merge:
     def _undo_in(self, name: Name, units: list[Unit], wanted: list[Unit]) -> None:
         keys, wanted_keys = _keys(units), _keys(wanted)
         codes = SequenceMatcher(None, keys, wanted_keys, autojunk=False).get_opcodes()
-        changes = [_Change(name, *code[1:]) for code in codes if code[0] != "equal"]
+        changes = [
+            _begun_at_sign(name, codes, at, units) for at, code in enumerate(codes) if code[0] != "equal"
+        ]
         mine = self._ours.scopes.get(name)
         if mine is None or self._ours.times(name) != self._base.times(name):
             if changes:
@@ -287,7 +289,8 @@ class _Merge:
                 for own, was in ((before, was_before), (behind, was_behind))
                 if not self._settle(own)
             )
-            least = 0 if same else max(len(before), len(behind))
+            is_last = behind.stop == len(self._ours.lines)
+            least = 0 if same or is_last else max(len(before), len(behind))
             self._stretch(before, max(by, least - len(before) - len(behind)), behind)
         self._edits.dropped.update(range(first.start, last.end))
         stay = {name for unit in wanted for name in self._theirs.imported(unit)}
@@ -402,6 +405,32 @@ class _Merge:
 
     def _conflict(self, line: int, what: str, advice: str) -> ConflictError:
         return ConflictError(what, where=f"{self._file}:{line + 1}", advice=f"{advice} and revert again")
+
+
+def _begun_at_sign(
+    name: Name, codes: Sequence[tuple[str, int, int, int, int]], at: int, units: list[Unit]
+) -> _Change:
+    """Return a change, moved to where it begins with a patch's comment.
+
+    Of code that is there twice, a comparison may take the first, which the patch found, for what the patch added.
+    """
+    _, start, end, first, behind = codes[at]
+    change = _Change(name, start, end, first, behind)
+    if first != behind:
+        return change
+    keys = _keys(units)
+    least = codes[at - 1][1] if at else start
+    most = codes[at + 1][2] if at + 1 < len(codes) else end
+    for step in (-1, 1):
+        by = 0
+        while least <= start + by and end + by <= most:
+            if _is_sign(units[start + by]):
+                return _Change(name, start + by, end + by, first + by, behind + by)
+            left, right = (start + by - 1, end + by - 1) if step < 0 else (start + by, end + by)
+            if left < least or right >= most or keys[left] != keys[right]:
+                break
+            by += step
+    return change
 
 
 def _parts(change: _Change, found: Sequence[Unit]) -> list[_Change]:

@@ -21,6 +21,7 @@ from patchkit.transaction.apply import with_plan
 from patchkit.transaction.current import ranked, uncommented
 from patchkit.transaction.history import before_patches, checkout_of
 from patchkit.transaction.ledger import Record
+from patchkit.transaction.ports import layers_of, ports_in
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of, digest_or_none
 from patchkit.transaction.unfinished import before_markers, unfinished
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from patchkit.plan.planner import Planner
     from patchkit.plan.status import FileChange, PatchStatus
     from patchkit.transaction.ledger import Ledger
+    from patchkit.transaction.ports import Port
     from patchkit.tree.checkout import Checkout
     from patchkit.tree.tree import CheckoutTree
 
@@ -44,13 +46,15 @@ class Account:
     """A ledger's record of the tree's current state, or an equivalent one, and its contents by digest.
 
     It is ``sure`` unless only some lines of the code match the record. ``marked`` has the files with committed
-    conflict markers that the record does not contain: the content without them, and their patches.
+    conflict markers that the record does not contain: the content without them, and their patches. ``is_of_ports``
+    tells that the record is of ports in git's history.
     """
 
     record: Record
     content: Callable[[str], bytes]
     sure: bool = True
     marked: Mapping[str, tuple[bytes, frozenset[str]]] = field(default_factory=dict)
+    is_of_ports: bool = False
 
     @property
     def originals(self) -> dict[str, bytes | None]:
@@ -119,6 +123,32 @@ class Origins:
             return None if self._checkout is None else self._checkout.at("HEAD", file)
 
         return uncommented(self.ledger, self._tree.read, committed, self._store.get)
+
+    @property
+    def ported(self) -> frozenset[str]:
+        """The names of the ports in git's history or in a record of the ledger."""
+        return frozenset(port.name for port in self._ports).union(
+            *(record.ported for record, _ in self._ranked)
+        )
+
+    def committed_ports(self, names: frozenset[str]) -> frozenset[str]:
+        """Return those of ``names`` that are ports which git's history has, and no record of uncommitted ones."""
+        asked = names - self.in_code
+        return asked.intersection(port.name for port in self._ports) if asked else asked
+
+    @cached_property
+    def _ports(self) -> tuple[Port, ...]:
+        return () if self._checkout is None else ports_in(self._tree.package)
+
+    def of_ports(self, names: frozenset[str]) -> Account:
+        """Return the account of ports in git's history.
+
+        Raise ConflictError if one cannot be told from other changes.
+        """
+        if self._checkout is None:
+            return Account(Record(), self._store.get)
+        layers, contents = layers_of(self._checkout, self._tree.package, self._ports, names)
+        return Account(Record(layers), contents.__getitem__, is_of_ports=True)
 
     @cached_property
     def originals(self) -> Contents:

@@ -9,13 +9,17 @@ from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.marks import signers
 from patchkit.plan.status import State, noted_in
 from patchkit.transaction.current import current_record
+from patchkit.transaction.history import checkout_of
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.origins import Origins
+from patchkit.transaction.ports import ports_in
 from patchkit.transaction.store import Store
 from patchkit.transaction.unwind import RevertPlan, StuckError, made_by_hand, reverted_with, unwind
 from patchkit.transaction.write import check_targets, locked, require_settled, write_all
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from patchkit.plan.planner import Planner
     from patchkit.transaction.origins import Account
     from patchkit.tree.tree import CheckoutTree
@@ -34,6 +38,12 @@ def recorded(tree: CheckoutTree) -> tuple[str, ...]:
     store = Store(tree.package)
     record = current_record(store.read(), tree.read, store.get) or Record()
     return tuple(record.patches)
+
+
+def ported(tree: CheckoutTree) -> tuple[str, ...]:
+    """Return the names of the ports in git's history, oldest first."""
+    checkout = checkout_of(tree.package)
+    return () if checkout is None else tuple(dict.fromkeys(port.name for port in ports_in(tree.package)))
 
 
 def in_code(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
@@ -69,13 +79,18 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
             planned = _planned(tree, Origins(tree, planner), named, planner)
         account, gone, unwound = planned
         changed = {file: change for file, change in unwound.changes.items() if change[0] != change[1]}
+        if account.is_of_ports and not changed:
+            return Reverted((), ())
         held = current_record(ledger, tree.read, store.get) or Record()
         write_all(
             tree,
             store,
             check_targets(tree, changed),
             before=ledger,
-            after=ledger.with_record(
+            # A port in git's history is in no record, so the one of other patches stays.
+            after=ledger
+            if account.is_of_ports
+            else ledger.with_record(
                 account.record if account.record in ledger.records else held, unwound.record
             ),
             kept=unwound.kept,
@@ -91,6 +106,8 @@ def _ordered(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:
 def _in_place(origins: Origins, patches: frozenset[str] | None) -> frozenset[str] | None:
     """Return which of the patches patchkit put into the tree, None for all; upstream's own code is a ConflictError."""
     ours = origins.in_code
+    if patches is not None and not patches <= ours:
+        ours |= origins.ported
     if ours and (patches is None or patches <= ours):
         return patches
     asked = [s for s in origins.statuses if patches is None or s.patch.id in patches]
@@ -118,7 +135,7 @@ def _planned(
     """Return the first account with which the revert is possible, the reverted patches, and the plan."""
     refusals: list[tuple[bool, PatchkitError]] = []
     try:
-        for account in origins:
+        for account in _accounts(origins, named):
             try:
                 record = account.record
                 gone = frozenset(record.patches) if named is None else reverted_with(record, named)
@@ -140,6 +157,20 @@ def _planned(
             raise
         refusals.append((True, error))
     raise next((error for sure, error in refusals if sure), refusals[0][1])
+
+
+def _accounts(origins: Origins, named: frozenset[str] | None) -> Iterable[Account]:
+    """Return the accounts to try. Raise ConflictError for patches and for ports that only git's history has."""
+    committed = origins.committed_ports(named) if named else frozenset[str]()
+    if not named or not committed:
+        return origins
+    others = named - committed
+    if others:
+        raise ConflictError(
+            f"{', '.join(sorted(committed))} was ported in an earlier commit, {', '.join(sorted(others))} was not",
+            advice=f"revert them one after the other: patchkit revert {' '.join(sorted(committed))}",
+        )
+    return (origins.of_ports(committed),)
 
 
 def _unwound(tree: CheckoutTree, account: Account, gone: frozenset[str], planner: Planner) -> RevertPlan:

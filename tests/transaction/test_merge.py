@@ -34,6 +34,7 @@ from support.toys import (
 from patchkit.errors import ConflictError
 from patchkit.plan.rehearse import MemoryTree
 from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Record
+from patchkit.transaction.merge import merge
 from patchkit.transaction.revert import Reverted, recorded, revert
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.unwind import unwind
@@ -52,6 +53,23 @@ def test_revert_gives_the_old_bytes_and_leaves_no_trace(tree: CheckoutTree) -> N
     apply(tree)
     assert take_back(tree) == Reverted(tuple(patch.id for patch in TOYS), tuple(sorted(APPLIED)))
     assert everything(tree.root) == before
+
+
+def test_patched_block_that_ends_as_the_code_before_it_leaves_that_code_with_its_blank_line() -> None:
+    guard = b"    # patchkit guard: toy\n    if depth > 2:\n        return\n"
+    behind = b"    if depth > 3:\n        a()\n    b()\n    c()\n    d()\n"
+    before = b"def f(depth):\n    if depth:\n        return\n\n" + behind
+    after = before.replace(b"    if depth > 3", guard + b"    if depth > 3")
+    mine = b"\n\nmine_1 = 1\n"
+    assert merge("f.py", after, after + mine, before).text == before + mine
+
+
+@pytest.mark.parametrize("gap", [b"\n", b"\n\n\n"])
+def test_last_code_of_a_file_goes_with_the_blank_lines_above_it(gap: bytes) -> None:
+    before = b"class A:\n    def f(self):\n        pass\n"
+    after = before + gap + b"    # patchkit guard: toy\n    def g(self):\n        pass\n"
+    renamed = after.replace(b"def f", b"def mine_1")
+    assert merge("f.py", after, renamed, before).text == before.replace(b"def f", b"def mine_1")
 
 
 def test_revert_after_several_applies_gives_the_first_bytes(tree: CheckoutTree) -> None:

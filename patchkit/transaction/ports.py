@@ -1,0 +1,130 @@
+"""Find ported changes in git's history, where the commit of each names it and what it changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from patchkit.errors import ConflictError
+from patchkit.transaction.ledger import PORTED, AppliedFile, AppliedPatch, Layer, is_file
+from patchkit.transaction.swap import digest_of, digest_or_none
+from patchkit.tree.git import git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from patchkit.tree.checkout import Checkout
+
+    Changes = Mapping[str, tuple[bytes | None, bytes | None]]
+
+TRAILER = "Patchkit-Port"
+_TOLD = re.compile(rf"^{TRAILER}: (\S+) ([0-9a-f]{{32}})$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Port:
+    """A commit that says that it is a port; ``parent`` is empty if this clone lacks it."""
+
+    name: str
+    mark: str
+    commit: str
+    parent: str
+
+
+def trailer(name: str, changes: Changes) -> str:
+    """Return the line of a commit's message that names a port and identifies its changes, by file."""
+    return f"{TRAILER}: {name} {_mark(changes)}"
+
+
+def ports_in(package: Path) -> tuple[Port, ...]:
+    """Return the ports that HEAD contains, oldest first; none if there is no git history."""
+    told = (
+        "--reverse",
+        "--topo-order",
+        "--no-merges",
+        "--encoding=UTF-8",
+        "--fixed-strings",
+        f"--grep={TRAILER}: ",
+    )
+    listed = git(package, "log", *told, "--format=%x00%H%x00%P%x00%B", "HEAD", "--")
+    words = iter(listed.stdout.decode(errors="replace").split("\0")[1:])
+    return tuple(
+        Port(*named, commit, parents.partition(" ")[0])
+        for commit, parents, message in zip(words, words, words, strict=False)
+        for named in _TOLD.findall(message)
+    )
+
+
+def layers_of(
+    checkout: Checkout, package: Path, ports: Sequence[Port], names: frozenset[str]
+) -> tuple[tuple[Layer, ...], dict[str, bytes]]:
+    """Return a layer for each port in ``names`` and for later ones of the same files, and the contents by digest.
+
+    Raise ConflictError if a commit has other changes than the port made, or if git lacks the code before it.
+    """
+    layers: list[Layer] = []
+    contents: dict[str, bytes] = {}
+    files: set[str] = set()
+    for port in ports:
+        if port.name not in names and not files:
+            continue
+        if not port.parent:
+            raise ConflictError(
+                f"{port.name}: this clone has no code from before its commit {port.commit[:12]}",
+                advice="run git fetch --unshallow",
+            )
+        changes = _changes(checkout, package, port)
+        if port.name not in names and files.isdisjoint(changes):
+            continue
+        if port.name in names and _mark(changes) != port.mark:
+            raise ConflictError(
+                f"{port.name}: its commit {port.commit[:12]} has other changes too, or not all of its own",
+                advice=f"use git revert {port.commit[:12]}",
+            )
+        files.update(changes)
+        contents |= {digest_of(text): text for pair in changes.values() for text in pair if text is not None}
+        layers.append(_layer(port, changes))
+    return tuple(layers), contents
+
+
+def _layer(port: Port, changes: Changes) -> Layer:
+    files = {
+        file: AppliedFile(digest_or_none(before), digest_or_none(after), (port.name,))
+        for file, (before, after) in changes.items()
+    }
+    return Layer((AppliedPatch(port.name, port.name, (), (), ()),), files, PORTED, "", "")
+
+
+def _changes(checkout: Checkout, package: Path, port: Port) -> Changes:
+    told = ("-r", "-z", "--no-renames", "--name-only", "--relative", port.parent, port.commit)
+    listed = os.fsdecode(git(package, "diff-tree", *told, "--").stdout).split("\0")
+    return {
+        file: (checkout.at(port.parent, file), checkout.at(port.commit, file))
+        for file in listed
+        if is_file(file)
+    }
+
+
+def _mark(changes: Changes) -> str:
+    """Return a digest of the lines that changes remove and add, which a rebase does not change."""
+    said = [
+        [file, before is None, after is None, *_counted(before, after)]
+        for file, (before, after) in sorted(changes.items())
+    ]
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:32]
+
+
+def _counted(before: bytes | None, after: bytes | None) -> Iterable[list[tuple[bytes, int]]]:
+    old, new = (text.splitlines() if text is not None else [] for text in (before, after))
+    removed, added = Counter[bytes](), Counter[bytes]()
+    for tag, start, end, first, behind in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            removed.update(old[start:end])
+            added.update(new[first:behind])
+    return sorted(removed.items()), sorted(added.items())

@@ -1,0 +1,270 @@
+"""A port that was committed is reverted by its name wherever git's history has it, exactly or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.releases import run
+from support.repositories import committing, hook
+from support.toys import (
+    MIRROR,
+    SOURCES,
+    add_patch,
+    attribute,
+    edit,
+    everything,
+    git,
+    patch_text,
+    statement,
+    write_package,
+)
+
+from patchkit.tree.tree import CheckoutTree, open_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FRESH = "srt/managers/fresh.py"
+LATER = (b"        return self.copies\n", b"        self.asked = True\n        return self.copies\n")
+BESIDE = (b"        self.asked = True\n", b"        self.asked = True\n        self.told = True\n")
+OVER = (b"        self.asked = True\n", b"        self.asked = None\n")
+FAR = (b"depth = 1\n", b"depth = 1\nheight = 2\n")
+OWN = (b"    copies = 0\n", b"    copies = 0\n    mine_1 = 1\n")
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> CheckoutTree:
+    root = tmp_path / "theirs"
+    write_package(root / "python" / "sglang")
+    git(tmp_path, "init", "-q", "theirs")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "As it was")
+    return committing(open_tree(root))
+
+
+@pytest.fixture
+def fork(checkout: CheckoutTree) -> CheckoutTree:
+    return committing(checkout)
+
+
+def port(theirs: CheckoutTree, fork: CheckoutTree, number: int, *changes: tuple[bytes, bytes]) -> str:
+    """Let others change the mirror in a pull request, port that, and return its commit."""
+    for change in changes:
+        edit(theirs, MIRROR, *change)
+    git(theirs.root, "add", ".")
+    git(theirs.root, "commit", "-qm", f"Something of theirs (#{number})")
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root, "--commit")
+    return git(fork.root, "rev-parse", "HEAD").strip()
+
+
+def clone_of(fork: CheckoutTree, folder: Path, *options: str) -> CheckoutTree:
+    git(folder, "clone", "-q", *options, fork.root.as_uri(), "clone")
+    return committing(open_tree(folder / "clone"))
+
+
+def commit_own(fork: CheckoutTree, *changes: tuple[bytes, bytes], how: str = "-qam") -> None:
+    for change in changes:
+        edit(fork, MIRROR, *change)
+    git(fork.root, "commit", how, "Own")
+
+
+def mirror(*changes: tuple[bytes, bytes]) -> bytes:
+    text = SOURCES[MIRROR]
+    for change in changes:
+        text = text.replace(*change)
+    return text
+
+
+def refused(tree: CheckoutTree, *words: str, code: int = 3) -> str:
+    before = everything(tree.root)
+    said = " ".join(run("revert", tree.root, *words, code=code).output.split())
+    assert everything(tree.root) == before
+    return said
+
+
+def test_a_clone_reverts_a_port_by_its_name(theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path) -> None:
+    before = everything(fork.root)
+    (theirs.package / FRESH).write_bytes(b"fresh = 1\n")
+    port(theirs, fork, 77, LATER)
+    clone = clone_of(fork, tmp_path)
+    assert (clone.package / FRESH).exists()
+    assert run("revert", clone.root, "77").output.startswith("< 77\n")
+    assert everything(clone.root) == before
+
+
+def test_edits_and_ports_of_later_commits_stay(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    port(theirs, fork, 77, LATER)
+    commit_own(fork, OWN)
+    port(theirs, fork, 78, FAR)
+    clone = clone_of(fork, tmp_path)
+    edit(clone, MIRROR, b"height = 2\n", b"height = 2\nmine_2 = 2\n")
+    run("revert", clone.root, "77")
+    assert clone.read(MIRROR) == mirror(OWN, FAR, (b"height = 2\n", b"height = 2\nmine_2 = 2\n"))
+    run("revert", clone.root, "78")
+    assert clone.read(MIRROR) == mirror(OWN, (b"depth = 1\n", b"depth = 1\nmine_2 = 2\n"))
+
+
+def test_it_is_found_after_a_rebase_and_in_the_checkout_without_its_ledger(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    git(fork.root, "branch", "moved-on")
+    port(theirs, fork, 77, LATER)
+    ported = git(fork.root, "branch", "--show-current").strip()
+    git(fork.root, "switch", "-q", "moved-on")
+    commit_own(fork, OWN)
+    git(fork.root, "switch", "-q", ported)
+    git(fork.root, "rebase", "-q", "moved-on")
+    run("revert", fork.root, "77")
+    assert fork.read(MIRROR) == mirror(OWN)
+
+
+def test_two_ports_of_one_pull_request_go_together(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    port(theirs, fork, 77, LATER)
+    port(theirs, fork, 77, OVER)
+    clone = clone_of(fork, tmp_path)
+    run("revert", clone.root, "77")
+    assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_a_port_that_a_later_one_changed_names_both(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    port(theirs, fork, 77, LATER)
+    port(theirs, fork, 78, OVER)
+    clone = clone_of(fork, tmp_path)
+    assert "patchkit revert 77 78" in refused(clone, "77")
+    run("revert", clone.root, "77", "78")
+    assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_a_commit_to_which_a_person_added_code_is_refused(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    port(theirs, fork, 77, LATER)
+    edit(fork, MIRROR, *OWN)
+    git(fork.root, "commit", "-qa", "--amend", "--no-edit")
+    commit = git(fork.root, "rev-parse", "--short=12", "HEAD").strip()
+    clone = clone_of(fork, tmp_path)
+    assert f"git revert {commit}" in refused(clone, "77")
+
+
+def test_ports_squashed_into_one_commit_are_refused(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    base = git(fork.root, "rev-parse", "HEAD").strip()
+    port(theirs, fork, 77, LATER)
+    port(theirs, fork, 78, FAR)
+    said = git(fork.root, "log", "--format=%B", f"{base}..HEAD")
+    git(fork.root, "reset", "-q", "--soft", base)
+    git(fork.root, "commit", "-qm", said)
+    clone = clone_of(fork, tmp_path)
+    assert "other changes too" in refused(clone, "77")
+    assert "other changes too" in refused(clone, "77", "78")
+
+
+def test_code_inside_a_port_that_a_person_edited_is_refused(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    port(theirs, fork, 77, LATER)
+    commit_own(fork, OVER)
+    clone = clone_of(fork, tmp_path)
+    assert "edited since" in refused(clone, "77")
+
+
+def test_a_port_that_git_reverted_is_nothing_to_revert(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    git(fork.root, "revert", "--no-edit", port(theirs, fork, 77, LATER))
+    clone = clone_of(fork, tmp_path)
+    before = everything(clone.root)
+    assert "Nothing to revert" in run("revert", clone.root, "77").output
+    assert everything(clone.root) == before
+
+
+def test_a_shallow_clone_names_what_to_fetch(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    port(theirs, fork, 77, LATER)
+    clone = clone_of(fork, tmp_path, "--depth", "1")
+    assert "git fetch --unshallow" in refused(clone, "77")
+
+
+def test_a_name_that_no_port_has_is_refused(theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path) -> None:
+    port(theirs, fork, 77, LATER)
+    clone = clone_of(fork, tmp_path)
+    assert "no patch is called '79'" in refused(clone, "79", code=2)
+
+
+def test_a_formatter_that_rewrites_the_commit_makes_it_another_change(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    hook(fork, "pre-commit", f"sed -i 's/asked = True/asked = (True)/' python/sglang/{MIRROR}")
+    port(theirs, fork, 77, LATER)
+    clone = clone_of(fork, tmp_path)
+    assert b"asked = (True)" in (clone.read(MIRROR) or b"")
+    assert "git revert" in refused(clone, "77")
+
+
+@pytest.mark.parametrize("first", ["port", "patch"])
+def test_beside_a_committed_patch_one_that_a_person_committed_goes_where_the_ledger_is(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, first: str
+) -> None:
+    toys = tmp_path / "toys"
+    add_patch(toys, "t-limit", attribute(MIRROR, "Mirror", "limit = 8"))
+    for name in sorted(("port", "patch"), key=lambda each: each != first):
+        if name == "patch":
+            run("apply", fork.root, "t-limit", "--commit", "--patches", toys)
+            continue
+        port(theirs, fork, 77, LATER)
+        git(fork.root, "commit", "-q", "--amend", "-m", "Something of theirs")
+    assert run("revert", fork.root, "77", "--patches", toys).output.startswith("< 77\n")
+    assert b"asked" not in (fork.read(MIRROR) or b"")
+    assert b"patchkit t-limit" in (fork.read(MIRROR) or b"")
+
+
+@pytest.mark.parametrize("place", ["here", "clone"])
+@pytest.mark.parametrize("first", ["port", "patch"])
+def test_beside_a_committed_patch_each_goes_by_its_name(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str, first: str
+) -> None:
+    toys = tmp_path / "toys"
+    add_patch(toys, "t-limit", attribute(MIRROR, "Mirror", "limit = 8"))
+    steps = {
+        "port": lambda: port(theirs, fork, 77, LATER),
+        "patch": lambda: run("apply", fork.root, "t-limit", "--commit", "--patches", toys),
+    }
+    for name in sorted(steps, key=lambda each: each != first):
+        steps[name]()
+    tree = fork if place == "here" else clone_of(fork, tmp_path)
+    both = tree.read(MIRROR)
+    run("revert", tree.root, "77", "--patches", toys)
+    assert b"asked" not in (tree.read(MIRROR) or b"")
+    assert b"patchkit t-limit" in (tree.read(MIRROR) or b"")
+    git(tree.root, "checkout", "-q", ".")
+    assert tree.read(MIRROR) == both
+    run("revert", tree.root, "t-limit", "--patches", toys)
+    assert tree.read(MIRROR) == mirror(LATER)
+    run("revert", tree.root, "77", "--patches", toys)
+    assert tree.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_what_a_record_knows_of_uncommitted_patches_stays_known(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    toys = tmp_path / "toys"
+    code = statement("rewrite", "depth", MIRROR, "depth = 1", "depth = 2")
+    (toys / "t-depth").mkdir(parents=True)
+    (toys / "t-depth" / "patch.toml").write_text(patch_text("t-depth", code))
+    port(theirs, fork, 77, LATER)
+    clone = clone_of(fork, tmp_path)
+    run("apply", clone.root, "t-depth", "--patches", toys)
+    assert "one after the other" in refused(clone, "77", "t-depth", "--patches", str(toys))
+    run("revert", clone.root, "77", "--patches", toys)
+    assert b"depth = 2" in (clone.read(MIRROR) or b"")
+    run("revert", clone.root, "t-depth", "--patches", toys)
+    assert clone.read(MIRROR) == SOURCES[MIRROR]
