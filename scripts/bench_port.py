@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures what becomes of changes that other people wrote, on trees that drifted, with patchkit and with text tools.
 
-usage: python scripts/bench_port.py backwards --repo CLONE [--commits N] [--distances N,N] [--seed N] [-o FILE]
+usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N] [-o FILE]
+       python scripts/bench_port.py backwards --repo CLONE [--commits N] [--distances N,N] [--seed N] [-o FILE]
        python scripts/bench_port.py picks --repo CLONE [-o FILE]
        python scripts/bench_port.py humans --repo CLONE_OF_THE_PROJECT_WITH_PATCHES [-o FILE]
 
@@ -45,7 +46,8 @@ from support.releases import unpack  # noqa: E402
 
 from patchkit import collector  # noqa: E402
 from patchkit.drafting import difference  # noqa: E402
-from patchkit.drafting.change import FileDiff  # noqa: E402
+from patchkit.drafting.change import Facts, FileDiff  # noqa: E402
+from patchkit.drafting.whole import drafted  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.plan.undefined import undefined_names  # noqa: E402
 from patchkit.porting.follow import Trees, decoded  # noqa: E402
@@ -296,26 +298,55 @@ def listed(clone: Path, *arguments: str) -> list[str]:
     return subprocess.run(told, capture_output=True, check=True, text=True).stdout.split()
 
 
-def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> dict[str, object]:
-    """Port commits of main to main as it was before."""
-    line = listed(clone, "log", "--first-parent", "--format=%H", "HEAD")
-    at = {commit: number for number, commit in enumerate(line)}
+def of_main(clone: Path, seed: int) -> Iterator[tuple[str, list[FileDiff]]]:
+    """Yield the commits of main to count, in random order, each with the files of the server that it changes."""
     found = listed(
         clone, "log", "--first-parent", f"--since={SINCE}", f"--until={UNTIL}", "--format=%H", "HEAD"
     )
     random.Random(seed).shuffle(found)
+    for commit in found:
+        names = listed(clone, "diff-tree", "-r", "--name-only", f"{commit}^", commit, "--", SERVER)
+        if len(names) in FILES:
+            changes = difference.of_commit(clone, commit).files
+            yield (
+                commit,
+                [each for each in changes if f"{SERVER.removesuffix('srt')}{each.file}" in names],
+            )
+
+
+def drafts(clone: Path, number: int, seed: int) -> dict[str, object]:
+    """Draft commits of main on the trees that they were made on."""
+    kinds = Counter[str]()
+    left: list[str] = []
+    files = taken = whole = 0
+    seconds = 0.0
+    with GitRepository(clone) as repository:
+        for commit, inside in itertools.islice(of_main(clone, seed), number):
+            taken += 1
+            files += len(inside)
+            started = time.process_time()
+            draft = drafted(GitTree(repository, f"{commit}^"), inside, Facts("a-draft", commit[:12]))
+            seconds += time.process_time() - started
+            whole += draft.is_whole
+            left += [f"{commit[:12]}: {each}" for each in draft.left]
+            kinds.update(edit.kind for edit in draft.edits.values())
+            for edit in draft.edits.values():
+                if edit.kind == "hunk":
+                    print(f"{commit[:12]}: {edit.at}", edit.keys["diff"], sep="\n", file=sys.stderr)
+            collector.forget_much()
+    counted = {"commits": taken, "seed": seed, "files": files, "whole": whole, "left": left}
+    return {**counted, "edits": kinds.total(), "kinds": dict(kinds.most_common()), "seconds": seconds}
+
+
+def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> dict[str, object]:
+    """Port commits of main to main as it was before."""
+    line = listed(clone, "log", "--first-parent", "--format=%H", "HEAD")
+    at = {commit: number for number, commit in enumerate(line)}
     figures = {distance: Figures() for distance in distances}
     taken = 0
     with GitRepository(clone) as repository, tempfile.TemporaryDirectory() as scratch:
-        for commit in found:
-            if taken == number:
-                break
-            names = listed(clone, "diff-tree", "-r", "--name-only", f"{commit}^", commit, "--", SERVER)
-            if len(names) not in FILES:
-                continue
+        for commit, inside in itertools.islice(of_main(clone, seed), number):
             taken += 1
-            changes = difference.of_commit(clone, commit).files
-            inside = [each for each in changes if f"{SERVER.removesuffix('srt')}{each.file}" in names]
             for distance in distances:
                 place = at[commit] + 1 + distance
                 if place >= len(line):
@@ -471,7 +502,7 @@ def code(lines: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("source", choices=("backwards", "picks", "humans"))
+    parser.add_argument("source", choices=("drafts", "backwards", "picks", "humans"))
     parser.add_argument("--repo", type=Path, required=True)
     parser.add_argument("--commits", type=int, default=200)
     parser.add_argument("--distances", default="50,150,400,1000")
@@ -479,7 +510,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("-o", "--output", type=Path)
     asked = parser.parse_args(arguments)
     try:
-        if asked.source == "backwards":
+        if asked.source == "drafts":
+            found = drafts(asked.repo, asked.commits, asked.seed)
+        elif asked.source == "backwards":
             distances = [int(each) for each in asked.distances.split(",")]
             found = backwards(asked.repo, asked.commits, distances, asked.seed)
         else:

@@ -13,6 +13,7 @@ from patchkit.drafting.change import FileDiff
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
+from patchkit.porting.dependencies import dependencies_of
 from patchkit.porting.findings import findings_of
 from patchkit.porting.follow import Trees
 from patchkit.porting.land import NOT_MADE, land
@@ -280,6 +281,9 @@ class _Made:
         plan = _plan(tree, change, landing.files, contents)
         in_place = [(status.patch, edit) for status in plan.patches for edit in status.edits]
         found = findings_of(tree, landing.contents, in_place)
+        known = {(each.rule, each.file, each.line) for each in found}
+        used = dependencies_of(tree, sources, landing)
+        found += tuple(each for each in used if (each.rule, each.file, each.line) not in known)
         return _Step(PortedChange(change, tuple(landing.files), found), tree, plan)
 
     def plan(self, steps: Sequence[_Step]) -> Plan:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.drafting import parts
 from patchkit.drafting.change import Drafted
 from patchkit.drafting.draft import LONG, first_line, is_named, meaning, source
-from patchkit.drafting.hunks import parsed
+from patchkit.drafting.hunks import at_the_margin, parsed
 from patchkit.drafting.lines import count
 
 if TYPE_CHECKING:
@@ -150,7 +150,22 @@ def _have_the_same_blocks(old: ast.stmt, new: ast.stmt) -> bool:
         + [_dumped(each) for each in getattr(node, "handlers", ())]
         for node in (old, new)
     ]
-    return counts[0] == counts[1] and not isinstance(old, ast.Match)
+    return counts[0] == counts[1] and _elifs(old) == _elifs(new) and not isinstance(old, ast.Match)
+
+
+def _elifs(node: ast.stmt) -> list[str | bool]:
+    """Return the tests of the ``elif`` branches of a statement, and whether it has an ``else`` branch."""
+    branch = _elif(node)
+    if branch is None:
+        return [bool(getattr(node, "orelse", ()))]
+    return [meaning(branch.test), *_elifs(branch)]
+
+
+def _elif(node: ast.stmt) -> ast.If | None:
+    """Return the first ``elif`` branch of a statement, which the syntax tree has as an ``if`` in its ``else``."""
+    branch = node.orelse[0] if isinstance(node, ast.If) and len(node.orelse) == 1 else None
+    is_elif = isinstance(branch, ast.If) and branch.col_offset == node.col_offset
+    return branch if is_elif else None  # type: ignore[return-value]
 
 
 def _is_alike(old: ast.stmt, new: ast.stmt) -> bool:
@@ -184,11 +199,16 @@ def _kept(
         keys: dict[str, str] = {"find": old.head(at[0]), "code": come, "gone": gone}
         edit = Drafted("comment", _at(file, path), keys)
         yield _placed(edit, old, (at[0], at[0] + 1), within)
-    texts = (source(side.lines, node) for side, node in ((old, before), (new, after)))
-    if next(texts) == next(texts):
+    one, other = (source(side.lines, node) for side, node in ((old, before), (new, after)))
+    if one == other:
         return
     if isinstance(before, ast.ImportFrom):
-        yield from parts.changed(_at(file, path), (old.lines, new.lines), before, after) or ()
+        # No edit of names puts an import of several lines on one line, or the reverse.
+        is_laid_out_alike = ("\n" in one) == ("\n" in other)
+        finder = _at(file, path), (old.lines, new.lines), before, after
+        edits = (parts.changed(*finder) or []) if is_laid_out_alike else []
+        whole = _exchanged(file, path, sides, (at[0], at[0] + 1, at[1], at[1] + 1), within)
+        yield from _or_else(edits, whole) if len(edits) < 2 else edits
         return
     if is_named(before):
         inner = f"{path}.{before.name}".lstrip(".")  # type: ignore[attr-defined]
@@ -199,8 +219,15 @@ def _kept(
         yield from _blocks(file, inner, bodies, "")
         return
     head = old.head(at[0])
-    for one, other in _inner(before, after):
-        yield from _blocks(file, path, (_under(old, *one), _under(new, *other)), head)
+    for inside_old, inside_new in _inner(before, after):
+        yield from _blocks(file, path, (_under(old, *inside_old), _under(new, *inside_new)), head)
+
+
+def _or_else(edits: Sequence[Drafted], others: Iterator[Drafted]) -> Iterator[Drafted]:
+    """Yield the edit, if there is one, with the others as its alternatives."""
+    ways = [way for edit in (*edits, *others) for way in (edit, *edit.others)]
+    if ways:
+        yield Drafted(ways[0].kind, ways[0].at, ways[0].keys, (), tuple(ways[1:]))
 
 
 def _inner(before: ast.stmt, after: ast.stmt) -> Iterator[tuple[tuple[_Body, int], tuple[_Body, int]]]:
@@ -247,6 +274,11 @@ def _exchanged(
         keys["find"] = old.code(i1, i2, is_whole=False)
     if j1 < j2:
         keys["code"] = new.code(j1, j2, is_whole=True)
+    if i1 < i2 and j1 < j2:
+        around = _around_blocks(_at(file, path), sides, run)
+        if around is not None:
+            yield around
+            return
     gone = source(old.lines, *old.body[i1:i2]).split("\n") if i1 < i2 else []
     come = source(new.lines, *new.body[j1:j2]).split("\n") if j1 < j2 else []
     if gone and come and len(gone) > LONG and 2 * count(gone, come) < len(gone):
@@ -259,6 +291,57 @@ def _exchanged(
     if apart is not None and apart != old.apart(i2):
         keys["apart"] = apart
     yield _placed(Drafted("exchange", _at(file, path), keys), old, (i1, i2), within)
+
+
+def _around_blocks(at: str, sides: tuple[_Side, _Side], run: tuple[int, int, int, int]) -> Drafted | None:
+    """Return the rewriting of compound statements in which ``$$name`` stands for each block that stays.
+
+    None if no block stays, or if too much else would have to match.
+    """
+    old, new = sides
+    blocks = {
+        each.code(0, len(each.body), is_whole=True): each
+        for node in old.body[run[0] : run[1]]
+        for each in _blocks_in(old, node)
+    }
+    names: dict[str, str] = {}
+    come: list[tuple[_Side, str]] = []
+    for node in new.body[run[2] : run[3]]:
+        for each in _blocks_in(new, node):
+            text = each.code(0, len(each.body), is_whole=True)
+            if text in blocks and text not in names:
+                names[text] = f"$$block{len(names) + 1}"
+                come.append((each, names[text]))
+    find = _with_names(old, run[:2], [(blocks[text], name) for text, name in names.items()])
+    if not names or find.count("\n") >= LONG:
+        return None
+    return Drafted("rewrite", at, {"find": find, "code": _with_names(new, run[2:], come)})
+
+
+def _blocks_in(side: _Side, node: ast.stmt) -> Iterator[_Side]:
+    """Yield the blocks of a compound statement, and those of each of its branches."""
+    branch = _elif(node)
+    for name in _BODIES if not is_named(node) else ():
+        if name == "orelse" and branch is not None:
+            yield from _blocks_in(side, branch)
+        elif getattr(node, name, None):
+            yield _below(side, node, name)
+    for handler in getattr(node, "handlers", ()):
+        yield _under(side, handler.body, _top(handler, "body"))
+
+
+def _with_names(side: _Side, run: Sequence[int], blocks: Sequence[tuple[_Side, str]]) -> str:
+    """Return the source of a run of statements with names in place of blocks."""
+    lines = list(side.lines)
+    end = side.body[run[1] - 1].end_lineno or 0
+    for block, name in sorted(blocks, key=lambda each: -each[0].body[0].lineno):
+        first = first_line(block.body[0]) - 1
+        last = block.body[-1].end_lineno or first + 1
+        indent = " " * block.body[0].col_offset
+        start = first - len(block.lead(0))
+        lines[start:last] = [f"{indent}{name}"]
+        end -= last - start - 1
+    return "\n".join(at_the_margin(lines[first_line(side.body[run[0]]) - 1 : end]))
 
 
 def _is_text(node: ast.stmt) -> bool:

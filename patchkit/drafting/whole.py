@@ -147,8 +147,11 @@ def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[Dr
     while file.endswith(".py") and refused < len(trial.refused):
         refused = len(trial.refused)
         kept, middle = _structural(trial, file, before, after)
-        if kept:
-            yield [*kept, *hunks.hunks(file, middle, after)]
+        if not kept:
+            break
+        edits = [*kept, *hunks.hunks(file, middle, after)]
+        yield edits
+        trial.refuse_imports(edits)
     yield hunks.hunks(file, before, after)
     yield hunks.whole(file, before, after)
 
@@ -294,6 +297,15 @@ class _Trial:
             return _Result(None, (State.CONFLICT,) * len(edits), str(error))
         made = [change.after for change in plan.changes] or [content]
         return _Result(made[0], tuple(status.state for status in plan.patches[0].edits))
+
+    def refuse_imports(self, edits: Sequence[Drafted]) -> None:
+        """Reject edits of kind ``import`` if all edits together do not make the change.
+
+        Where such an edit puts its import depends on the imports around it, which a hunk may change as well. An edit of
+        the names that one statement imports does not.
+        """
+        if not self.run(edits).is_as(self._change.after):
+            self.refused.update(_told(edit) for edit in edits if edit.kind == "import")
 
     def refusal(self, edits: Sequence[Drafted], result: _Result) -> str:
         """Return why edits that make the change cannot be used: one is not recognised afterwards, or not needed."""

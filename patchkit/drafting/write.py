@@ -64,9 +64,13 @@ def toml(value: str | Sequence[str] | int) -> str:
     if isinstance(value, int):
         return str(value).lower()
     if not isinstance(value, str):
-        return f"[{', '.join(map(toml, value))}]"
+        return f"[{', '.join(_text(each, end='') for each in value)}]"
+    return _text(value, end="" if value.endswith("\n") else "\n")
+
+
+def _text(value: str, *, end: str) -> str:
+    """Return a text as TOML, followed by ``end`` if it has several lines."""
     is_plain = all(sign.isprintable() or sign in "\n\t" for sign in value)
     if "\n" in value and is_plain and "'''" not in value and not value.endswith("'"):
-        end = "" if value.endswith("\n") else "\n"
         return f"'''\n{value}{end}'''"
     return json.dumps(value, ensure_ascii=not is_plain)

@@ -248,6 +248,22 @@ def test_a_call_that_is_not_accepted_there_is_a_finding(main_line: Path, fork: P
     assert "takes no `row`" in finding["message"]
 
 
+def test_a_call_of_a_helper_whose_own_edit_was_not_made_is_a_finding(main_line: Path, fork: Path) -> None:
+    placing = b"def place(book, row=0):\n    return row\n"
+    path = main_line / "python" / "sglang" / SHELF
+    path.write_bytes(
+        path.read_bytes().replace(placing, b"def place(book, row=0, side=1):\n    return row * side\n")
+    )
+    commit = changed(main_line, (b"        book.out = False\n", b"        book.shelf.place(book, side=2)\n"))
+    drifted(fork, (placing, b"place = print\n"), file=SHELF)
+    answer = asked("port", commit, "--repo", main_line, "--onto", fork, "--keep-going", code=1)
+    outcomes = {(file, outcome) for file, _, outcome in edits(answer)}
+    assert {(SHELF, "no-site"), (DESK, "landed")} <= outcomes
+    (finding,) = answer["trees"][0]["changes"][0]["findings"]
+    assert (finding["file"], finding["function"]) == (DESK, "Desk.take")
+    assert "`side` of place is not in srt/shelf.py" in finding["message"]
+
+
 def test_a_commit_keeps_author_date_and_message_and_says_where_it_came_from(
     main_line: Path, fork: Path
 ) -> None:

@@ -331,6 +331,89 @@ def test_each_of_two_places_alike_is_told_by_its_neighbours(tree: CheckoutTree, 
     assert made(tree, draft) == after
 
 
+CHAIN = """\
+def plan(kind, batch):
+    if kind == "wide":
+        # The widest comes first.
+        total = batch.first
+        total += batch.second
+
+        log(total)
+    elif kind == "deep":
+        total = batch.depth
+        log(total)
+    else:
+        total = 0
+        log(kind)
+    for each in batch:
+        log(each)
+        log(each)
+        log(each)
+        log(each)
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    else:\n", '    elif kind == "flat":\n        total = 1\n    else:\n'),
+        ('    elif kind == "deep":\n        total = batch.depth\n        log(total)\n', ""),
+        ('    elif kind == "deep":\n', '    elif kind in ("deep", "far"):\n'),
+        ("    else:\n        total = 0\n        log(kind)\n", ""),
+        ("    for each in batch:\n", "    for each in sorted(batch):\n"),
+        (
+            "        total = 0\n        log(kind)\n",
+            "        total = 0\n        log(kind)\n    total = bound(total)\n",
+        ),
+    ],
+    ids=["branch-comes", "branch-goes", "test-of-a-branch", "else-goes", "loop", "statement-below"],
+)
+def test_a_branch_is_drafted_without_the_blocks_that_stay(
+    tree: CheckoutTree, tmp_path: Path, old: str, new: str
+) -> None:
+    after = CHAIN.replace(old, new, 1)
+    assert after != CHAIN
+    draft = drafted(tree, tmp_path, after, CHAIN)
+    assert (draft.exact, draft.hunks) == (True, 0)
+    assert made(tree, draft) == after
+
+
+def test_a_branch_lands_where_a_block_that_stays_differs(tree: CheckoutTree, tmp_path: Path) -> None:
+    branch = '    elif kind == "flat":\n        total = 1\n    else:\n'
+    draft = drafted(tree, tmp_path, CHAIN.replace("    else:\n", branch), CHAIN)
+    api.revert(tree, load.patches((draft.file.parent,)))
+    other = CHAIN.replace("        total += batch.second\n", "        total -= batch.third\n")
+    (tree.package / "srt" / "backend.py").write_text(other)
+    assert made(tree, draft) == other.replace("    else:\n", branch)
+
+
+def test_a_deletion_whose_nearest_statement_has_several_lines_is_no_hunk(
+    tree: CheckoutTree, tmp_path: Path
+) -> None:
+    before = BEFORE.replace(
+        "        return batch.total\n",
+        "        if batch:\n            self.log(\n                1,\n            )\n        self.go()\n",
+    )
+    draft = drafted(tree, tmp_path, before.replace("        self.go()\n", ""), before)
+    assert (draft.exact, draft.hunks, draft.edits) == (True, 0, 1)
+    assert made(tree, draft) == before.replace("        self.go()\n", "")
+
+
+def test_names_come_into_an_import_where_the_import_above_changes_in_another_way(
+    tree: CheckoutTree, tmp_path: Path
+) -> None:
+    before = "import os\n\nfrom sglang.first import (\n    one,\n    other_name,\n)\n"
+    before += "from sglang.second import (\n    three,\n    ways_to_go,\n)\n\n\ndef go():\n    return one\n"
+    after = before.replace("(\n    one,\n    other_name,\n)", "one").replace(
+        "    three,\n", "    three,\n    two,\n"
+    )
+    after = after.replace("return one", "return one + 1")
+    draft = drafted(tree, tmp_path, after, before)
+    assert (draft.exact, draft.hunks) == (True, 0)
+    assert made(tree, draft) == after
+
+
 def test_a_body_that_goes_whole_is_made_too(tree: CheckoutTree, tmp_path: Path) -> None:
     after = BEFORE.replace("        return batch.total\n", "        pass\n")
     draft = drafted(tree, tmp_path, after)

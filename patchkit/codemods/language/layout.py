@@ -290,10 +290,17 @@ def _sorted(
     kept: list[cst.SimpleStatementLine], run: list[cst.SimpleStatementLine], style: Style
 ) -> list[cst.SimpleStatementLine]:
     """Return ``run`` sorted; unchanged if ``kept``, the imports that were there before, are not sorted."""
+    known = set(map(id, kept))
+    new = [id(each) not in known for each in run]
     lead, first = _parted(run[0])
     run = [first, *run[1:]]
     before = [_parted(kept[0])[1], *kept[1:]] if kept else []
-    there, whole = ("".join(map(syntax.code_of, each)) for each in (before, run))
+    # A sorter puts a blank line above a comment, also above the comment of an edit.
+    above = {_code_alone(each): each.leading_lines for each, is_new in zip(run, new, strict=True) if is_new}
+    bare = [
+        each.with_changes(leading_lines=()) if is_new else each for each, is_new in zip(run, new, strict=True)
+    ]
+    there, whole = ("".join(map(syntax.code_of, each)) for each in (before, bare))
     made = sorted_imports(there + _BETWEEN + whole, style.width, style.first_party)
     if made is None or not made.startswith(there):
         return [_above(run[0], lead), *run[1:]]
@@ -304,9 +311,12 @@ def _sorted(
     # Unchanged imports stay the same nodes, so that they do not count as rewritten.
     nodes = {_code_alone(statement): statement for statement in run}
     found = [syntax.typed(statement, cst.SimpleStatementLine) for statement in statements[cut + 1 :]]
-    placed = [
-        nodes.get(_code_alone(each), each).with_changes(leading_lines=each.leading_lines) for each in found
-    ]
+    placed = []
+    for each in found:
+        code = _code_alone(each)
+        own = above.get(code, ())
+        lines = own if own and own[0].comment is None else (*each.leading_lines, *own)
+        placed.append(nodes.get(code, each).with_changes(leading_lines=lines))
     return [_above(placed[0], lead), *placed[1:]]
 
 

@@ -1,0 +1,330 @@
+"""Find uses of definitions that a port should have added but did not, or that it removed.
+
+A file of a change can use a definition that another file of the change adds. If the edit that adds it was not made, or
+if an edit that was made removes a definition that is still used, each such use is a finding. Definitions are compared
+by name: module-level names, attributes and methods of classes, and parameters of functions.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from patchkit import collector
+from patchkit.tree.index import index_module, last_name
+from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of
+from patchkit.tree.tree import OverlayTree
+from patchkit.verify.attributes import anyone_sets
+from patchkit.verify.check import broken
+from patchkit.verify.checks import imports, reads, signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+
+    from patchkit.findings.finding import Finding
+    from patchkit.porting.land import Landing, Sources
+    from patchkit.tree.tree import Tree
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BLOCKS = ("body", "orelse", "finalbody", "handlers")
+_RULES = {"name": imports.IMPORT, "attribute": reads.ATTRIBUTE, "parameter": signatures.SIGNATURE}
+_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
+_COMMON = frozenset(name for kind in vars(builtins).values() if isinstance(kind, type) for name in dir(kind))
+"""Attributes of built-in types: a use does not tell whose attribute it is."""
+
+
+class Definition(NamedTuple):
+    """A name that a file defines; ``owner`` is the class of an attribute, or the function of a parameter."""
+
+    kind: Literal["name", "attribute", "parameter"]
+    owner: str
+    name: str
+
+    @property
+    def label(self) -> str:
+        """The name as messages show it."""
+        return f"`{self.name}` of {self.owner}" if self.owner else f"`{self.name}`"
+
+
+class _Lacking(NamedTuple):
+    """A definition that is not there: its file, and the position of a parameter, -1 if it has none."""
+
+    definition: Definition
+    file: str
+    position: int
+    is_removed: bool
+
+
+@collector.paused()
+def dependencies_of(tree: Tree, sources: Sources, landing: Landing) -> tuple[Finding, ...]:
+    """Return the uses of definitions that the port did not add, or removed; ``tree`` is as it was before the port."""
+    return tuple(dict.fromkeys(_Uses(tree, landing).findings(sources)))
+
+
+def _definitions(file: str, content: bytes | None) -> dict[Definition, int]:
+    """Return what a file defines, with the positions of parameters; nothing if it is not Python."""
+    if content is None or not file.endswith(".py"):
+        return {}
+    try:
+        tree = index_module(file, content).tree
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    return dict(_defined(tree.body, ""))
+
+
+def _defined(body: Sequence[ast.AST], owner: str) -> Iterator[tuple[Definition, int]]:
+    """Yield what the statements of a module or class define; ``owner`` is the class."""
+    for node in body:
+        if isinstance(node, _FUNCTIONS):
+            yield _member(owner, node.name), -1
+            yield from _parameters(node, owner)
+            yield from _stored(node, owner)
+        elif isinstance(node, ast.ClassDef):
+            yield _member(owner, node.name), -1
+            yield from _defined(node.body, node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (
+                (_member(owner, each.asname or each.name.partition(".")[0]), -1) for each in node.names
+            )
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+            yield from ((_member(owner, name), -1) for name in names)
+            if owner and isinstance(
+                node, ast.AnnAssign
+            ):  # A field of a dataclass is a parameter of its class.
+                yield from ((Definition("parameter", owner, name), -1) for name in names)
+        else:
+            for block in _BLOCKS:
+                yield from _defined(getattr(node, block, ()), owner)
+
+
+def _member(owner: str, name: str) -> Definition:
+    return Definition("attribute" if owner else "name", owner, name)
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> Iterator[tuple[Definition, int]]:
+    function = owner if owner and node.name == "__init__" else node.name
+    arguments = node.args
+    is_bound = bool(owner) and not any(last_name(each) == "staticmethod" for each in node.decorator_list)
+    for position, each in enumerate([*arguments.posonlyargs, *arguments.args][is_bound:]):
+        yield Definition("parameter", function, each.arg), position
+    for each in arguments.kwonlyargs:
+        yield Definition("parameter", function, each.arg), -1
+
+
+def _stored(node: ast.AST, owner: str) -> Iterator[tuple[Definition, int]]:
+    """Yield the attributes that a function sets."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
+            is_own = isinstance(each.value, ast.Name) and each.value.id == "self"
+            yield Definition("attribute", owner if is_own else "", each.attr), -1
+
+
+class _Uses:
+    def __init__(self, tree: Tree, landing: Landing) -> None:
+        self._tree = tree
+        self._landing = landing
+        self._after = OverlayTree(tree, landing.contents)
+        self._there: dict[Definition, int] = {}
+        for file in {*(each.onto for each in landing.files), *landing.contents}:
+            self._there |= _definitions(file, self._after.read(file))
+
+    @cached_property
+    def _sources(self) -> dict[str, bytes]:
+        files = self._after.files(SERVING)
+        read = ((file, self._after.read(file)) for file in {*files, *self._landing.contents})
+        return {file: text for file, text in sorted(read) if text is not None and file.endswith(".py")}
+
+    def findings(self, sources: Sources) -> Iterator[Finding]:
+        missing = list(self._missing(sources))
+        for file, content in self._landing.contents.items() if missing else ():
+            if content is not None and file.endswith(".py"):
+                yield from self._in(file, content, missing, _new_lines(self._tree.read(file), content))
+        removed = list(self._removed())
+        names = {each.definition.name for each in removed}
+        word = re.compile(rb"\b(?:%s)\b" % b"|".join(re.escape(name.encode()) for name in sorted(names)))
+        for file, content in self._sources.items() if removed else ():
+            if word.search(content):
+                yield from self._in(file, content, removed, range(content.count(b"\n") + 2))
+
+    def _missing(self, sources: Sources) -> Iterator[_Lacking]:
+        """Yield what the edits that were not made would have defined."""
+        onto = {each.file: each.onto for each in self._landing.files if not each.is_whole}
+        for file, (before, after) in sources.items():
+            if file not in onto:
+                continue
+            known = _definitions(file, before)
+            names = {each.name for each in known if each.kind == "attribute"}
+            owners = {each.name for each in known if each.kind != "parameter"}
+            for each, position in _definitions(file, after).items():
+                if each.kind == "parameter" and each.owner not in owners:
+                    continue  # The function is new as well.
+                is_new = each not in known and (each.owner or each.kind == "name" or each.name not in names)
+                if is_new and not self._is_there(each):
+                    yield _Lacking(each, onto[file], position, is_removed=False)
+
+    def _is_there(self, wanted: Definition) -> bool:
+        """Return whether the port's files define it; a class or function may have another name in this tree."""
+        if wanted in self._there:
+            return True
+        owners = {each.name for each in self._there if each.kind != "parameter"}
+        return wanted.owner not in owners and any(
+            (each.kind, each.name) == (wanted.kind, wanted.name) for each in self._there
+        )
+
+    def _removed(self) -> Iterator[_Lacking]:
+        """Yield what a file of the tree defined and no longer does."""
+        for file, content in self._landing.contents.items():
+            now = _definitions(file, content)
+            if {Definition("name", "", "*"), Definition("name", "", "__getattr__")} & now.keys():
+                continue
+            for each in _definitions(file, self._tree.read(file)).keys() - now.keys():
+                if each.kind == "name" or (each.owner and each not in self._there):
+                    yield _Lacking(each, file, -1, is_removed=True)
+
+    def _in(
+        self, file: str, content: bytes, lacking: Sequence[_Lacking], lines: Container[int]
+    ) -> Iterator[Finding]:
+        """Yield the uses in lines of a file."""
+        try:
+            tree = index_module(file, content).tree
+        except (SyntaxError, ValueError, RecursionError):
+            return
+        wanted: dict[str, list[_Lacking]] = {}
+        for each in lacking:
+            key = each.definition.owner if each.definition.kind == "parameter" else each.definition.name
+            wanted.setdefault(key, []).append(each)
+        modules = _modules(file, tree)
+        caught = _caught(tree)
+        for function, owner, node in _nodes(tree, "", ""):
+            if getattr(node, "lineno", 0) not in lines and not isinstance(node, ast.Call):
+                continue
+            if isinstance(node, ast.ImportFrom) and node not in caught:
+                for name in node.names:
+                    home = files_of(imported_from(node.module, node.level, package_of(file)) or "")
+                    for each in wanted.get(name.name, ()):
+                        if each.definition.kind == "name" and each.file in home:
+                            yield _finding(each, file, node, function)
+            elif (read := _read(node)) is not None:
+                for each in wanted.get(read.attr, ()):
+                    if self._is_of(each, read, owner, modules):
+                        yield _finding(each, file, read, function)
+            elif isinstance(node, ast.Call):
+                for each in wanted.get(last_name(node.func), ()):
+                    if each.definition.kind == "parameter" and self._passes(each, node, lines):
+                        yield _finding(each, file, node, function)
+
+    def _is_of(
+        self, lacking: _Lacking, node: ast.Attribute, owner: str, modules: Mapping[str, tuple[str, ...]]
+    ) -> bool:
+        """Return whether an attribute may be what is lacking."""
+        definition = lacking.definition
+        receiver = last_name(node.value)
+        if definition.kind == "name":
+            return isinstance(node.value, ast.Name) and lacking.file in modules.get(receiver, ())
+        if definition.kind == "parameter":
+            return False
+        is_named = owner == definition.owner if receiver == "self" else _is_like(receiver, definition.owner)
+        if lacking.is_removed or definition.name in _COMMON:
+            return is_named and not anyone_sets(self._sources, definition.name)
+        return is_named or (receiver != "self" and not anyone_sets(self._sources, definition.name))
+
+    def _passes(self, lacking: _Lacking, node: ast.Call, lines: Container[int]) -> bool:
+        """Return whether a call passes the parameter, by name in one of the lines, or by position."""
+        definition, position = lacking.definition, lacking.position
+        named = any(each.arg == definition.name and each.lineno in lines for each in node.keywords)
+        if lacking.is_removed:
+            sign = re.compile(rb"\b(?:def|class) %s\b" % re.escape(definition.owner.encode()))
+            others = (
+                file
+                for file, text in self._sources.items()
+                if file not in self._landing.contents and sign.search(text)
+            )
+            return named and next(others, None) is None
+        if named or any(isinstance(each, ast.Starred) for each in node.args):
+            return named
+        return 0 <= position < len(node.args) and node.args[position].lineno in lines
+
+
+def _finding(
+    lacking: _Lacking, file: str, node: ast.ImportFrom | ast.Attribute | ast.Call, function: str
+) -> Finding:
+    definition = lacking.definition
+    if lacking.is_removed:
+        message = f"{definition.label} is no longer in {lacking.file}, since the change removes it"
+        remedy = "change this use, or restore the definition"
+    else:
+        message = f"{definition.label} is not in {lacking.file}, since the edit that adds it was not made"
+        remedy = f"make that edit of {lacking.file} by hand, or remove this use"
+    expression = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+    return broken(
+        _RULES[definition.kind], file, node.lineno, message, remedy, function=function, expression=expression
+    )
+
+
+def _nodes(node: ast.AST, function: str, owner: str) -> Iterator[tuple[str, str, ast.AST]]:
+    """Yield the nodes below a node, each with the name of its function and class."""
+    for child in ast.iter_child_nodes(node):
+        yield function, owner, child
+        if isinstance(child, ast.ClassDef):
+            yield from _nodes(child, f"{function}.{child.name}".lstrip("."), child.name)
+        elif isinstance(child, _FUNCTIONS):
+            yield from _nodes(child, f"{function}.{child.name}".lstrip("."), owner)
+        else:
+            yield from _nodes(child, function, owner)
+
+
+def _read(node: ast.AST) -> ast.Attribute | None:
+    """Return the attribute that a node reads; an assignment such as ``+=`` reads its target."""
+    target = node.target if isinstance(node, ast.AugAssign) else node
+    is_read = isinstance(target, ast.Attribute) and (target is not node or isinstance(target.ctx, ast.Load))
+    return target if is_read else None  # type: ignore[return-value]
+
+
+def _modules(file: str, tree: ast.Module) -> dict[str, tuple[str, ...]]:
+    """Return the files that each imported module may be, by the name under which it is imported."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            base = imported_from(node.module, node.level, package_of(file))
+            for each in node.names if base else ():
+                found[each.asname or each.name] = files_of(f"{base}.{each.name}")
+        elif isinstance(node, ast.Import):
+            for each in node.names:
+                found[each.asname or each.name.rpartition(".")[2]] = files_of(each.name)
+    return found
+
+
+def _caught(tree: ast.Module) -> set[ast.AST]:
+    """Return the nodes in a ``try`` that handles a failed import."""
+    return {
+        node
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Try)
+        and any(_handled(handler.type) & _CAUGHT or handler.type is None for handler in each.handlers)
+        for statement in each.body
+        for node in ast.walk(statement)
+    }
+
+
+def _handled(kind: ast.expr | None) -> set[str]:
+    kinds: Iterable[ast.expr] = kind.elts if isinstance(kind, ast.Tuple) else [kind] if kind else []
+    return {last_name(each) for each in kinds}
+
+
+def _is_like(receiver: str, owner: str) -> bool:
+    """Return whether a variable is named like a class: ``server_args`` like ``ServerArgs``."""
+    plain = receiver.replace("_", "").lower()
+    return bool(plain) and (owner.lower().endswith(plain) or plain.endswith(owner.lower()))
+
+
+def _new_lines(before: bytes | None, after: bytes) -> set[int]:
+    """Return the numbers of the lines, from 1, that were not there before."""
+    old, new = (before or b"").splitlines(), after.splitlines()
+    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return {line for tag, _, _, start, end in changes if tag != "equal" for line in range(start + 1, end + 1)}

@@ -1,0 +1,181 @@
+"""A file of a change that landed uses what the change has in another file, of which nothing or not all landed."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchkit.plan.rehearse import MemoryTree
+from patchkit.porting.dependencies import dependencies_of
+from patchkit.porting.follow import Trees
+from patchkit.porting.land import land
+
+DESK, SHELF, FORK = "srt/desk.py", "srt/shelf.py", "srt/own.py"
+USER = b"""\
+from sglang.srt import shelf
+from sglang.srt.shelf import Shelf, stamp
+
+
+class Desk:
+    def __init__(self):
+        self.shelf = Shelf()
+
+    def lend(self, book):
+        book.out = True
+        return book
+
+    def take(self, book, shelf: Shelf):
+        book.out = False
+        return stamp(book)
+"""
+HELPERS = b"""\
+class Shelf:
+    def __init__(self):
+        self.books = []
+
+    def place(self, book):
+        self.books.append(book)
+        return len(self.books)
+
+
+def stamp(book):
+    book.stamped = True
+    return book
+"""
+WAX = b"from sglang.srt.wax import melt\n\n\n"
+OTHERS = b"""\
+class Rack:
+    def place(self, book):
+        return book
+
+
+def stamp(book):
+    return book
+"""
+
+
+def found(
+    used: tuple[bytes, bytes], helpers: bytes, ours: dict[str, bytes] | None = None, base: bytes = HELPERS
+) -> list[tuple[str, str]]:
+    """Port a change of a file and of its helpers, and return the findings: files with messages."""
+    assert USER.count(used[0]) == 1, used
+    sources = {
+        DESK: (USER, USER.replace(*used)),
+        SHELF: (base, helpers),
+    }
+    before = {DESK: USER, SHELF: base, "srt/wax.py": b"def melt():\n    pass\n"}
+    tree = MemoryTree({DESK: USER, SHELF: HELPERS, **(ours or {})})
+    landing = land(sources, Trees(MemoryTree(before), tree))
+    return [(each.file, each.message) for each in dependencies_of(tree, sources, landing)]
+
+
+SEALED = HELPERS + b"\n\ndef seal(book):\n    return melt(book)\n"
+METHOD = HELPERS.replace(
+    b"\n\ndef stamp", b"\n    def seal(self, book):\n        return melt(book)\n\n\ndef stamp"
+)
+LEND = b"        book.out = True\n        return book\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "helpers", "said"),
+    [
+        (b"        shelf.seal(book)\n", WAX + SEALED, "`seal`"),
+        (
+            b"        if book:\n            from sglang.srt.shelf import seal\n\n            seal(book)\n",
+            WAX + SEALED,
+            "`seal`",
+        ),
+        (b"        self.shelf.seal(book)\n", WAX + METHOD, "`seal` of Shelf"),
+        (b"        book.near.seal(book)\n", WAX + METHOD, "`seal` of Shelf"),
+    ],
+    ids=["name-of-a-module", "import-under-a-condition", "method", "method-of-anything"],
+)
+def test_a_call_of_a_helper_that_did_not_land_is_a_finding(code: bytes, helpers: bytes, said: str) -> None:
+    ((file, message),) = found((LEND, code + LEND), helpers, base=WAX + HELPERS)
+    assert file == DESK
+    assert said in message
+    assert SHELF in message
+
+
+@pytest.mark.parametrize(
+    ("code", "old", "new", "said"),
+    [
+        (
+            b"        self.shelf.row += 1\n",
+            b"self.books = []\n",
+            b"self.books = []\n        self.row = 0\n",
+            "`row` of Shelf",
+        ),
+        (
+            b"        self.shelf.place(book, row=1)\n",
+            b"def place(self, book):",
+            b"def place(self, book, row=0):",
+            "`row` of place",
+        ),
+        (
+            b"        self.shelf.place(book, 1)\n",
+            b"def place(self, book):",
+            b"def place(self, book, row=0):",
+            "`row` of place",
+        ),
+        (
+            b"        self.shelf = Shelf(rows=3)\n",
+            b"def __init__(self):",
+            b"def __init__(self, rows=1):",
+            "`rows` of Shelf",
+        ),
+    ],
+    ids=["attribute", "parameter", "parameter-by-position", "parameter-of-a-constructor"],
+)
+def test_a_use_of_what_a_class_that_is_not_there_would_have_got_is_a_finding(
+    code: bytes, old: bytes, new: bytes, said: str
+) -> None:
+    ((file, message),) = found((LEND, code + LEND), HELPERS.replace(old, new), {SHELF: OTHERS})
+    assert file == DESK
+    assert said in message
+
+
+def test_where_all_of_a_change_landed_there_is_no_finding() -> None:
+    code = b"        self.shelf.seal(shelf.seal(book))\n"
+    helpers = (METHOD + SEALED.removeprefix(HELPERS)).replace(b"melt(book)", b"book")
+    assert found((LEND, code + LEND), helpers) == []
+
+
+def test_a_name_that_the_tree_has_by_itself_is_no_finding() -> None:
+    own = {SHELF: HELPERS + b"\n\ndef seal(wax):\n    return wax\n"}
+    assert found((LEND, b"        shelf.seal(book)\n" + LEND), WAX + SEALED, own, WAX + HELPERS) == []
+
+
+def test_lines_that_were_there_before_the_port_are_no_finding() -> None:
+    own = USER.replace(LEND, b"        book.far.seal(book)\n" + LEND)
+    assert found((b"book.out = False", b"book.out = None"), WAX + METHOD, {DESK: own}, WAX + HELPERS) == []
+
+
+GONE = HELPERS[: HELPERS.index(b"\n\ndef stamp")]
+OWN = b"from sglang.srt.shelf import stamp\n\n\ndef keep(book):\n    return stamp(book)\n"
+
+
+def test_a_file_of_the_fork_that_imports_what_the_port_removes_is_a_finding() -> None:
+    used = b"        return stamp(book)\n", b"        return book\n"
+    ours = {FORK: OWN, DESK: USER.replace(b"import Shelf, stamp", b"import Shelf").replace(*used)}
+    ((file, message),) = found(used, GONE, ours)
+    assert file == FORK
+    assert "`stamp`" in message
+
+
+def test_a_use_that_was_not_taken_away_of_what_the_port_removes_is_a_finding() -> None:
+    used = b"        return stamp(book)\n", b"        return book\n"
+    ours = {DESK: USER.replace(b"return stamp(book)", b"return stamp(book, True) or book")}
+    assert {file for file, _ in found(used, GONE, ours)} == {DESK}
+
+
+def test_a_method_that_the_port_removes_and_a_fork_calls_is_a_finding() -> None:
+    helpers = HELPERS.replace(b"def place(self, book)", b"def put(self, book)")
+    own = b"def keep(shelf, book):\n    return shelf.place(book)\n"
+    ((file, message),) = found((b"book.out = False", b"book.out = None"), helpers, {FORK: own})
+    assert (file, "`place` of Shelf" in message) == (FORK, True)
+
+
+def test_a_method_that_another_class_still_has_may_be_called() -> None:
+    helpers = HELPERS.replace(b"def place(self, book)", b"def put(self, book)")
+    own = OTHERS + b"\n\ndef keep(rack, book):\n    return rack.place(book)\n"
+    assert found((b"book.out = False", b"book.out = None"), helpers, {FORK: own}) == []
