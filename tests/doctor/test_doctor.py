@@ -746,6 +746,42 @@ def test_a_container_that_starts_no_server_is_a_sentence(fork: Path) -> None:
     assert "no server is started" in run(fork, "docker run --gpus all image", code=2).stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("no-such-folder", "--attention-backend", "free", *EAGLE), "no-such-folder"),
+        (("EAGLE3",), "EAGLE3"),
+        (("vllm serve model",), "vllm"),
+        (("--attention-backend", "free", *EAGLE, "FORK"), "FORK"),
+        (("--disable-overlap-schedule", "true", *EAGLE), "true"),
+        (("python -m sglang.launch_server model --attention-backend free",), "model"),
+    ],
+)
+def test_a_word_that_is_neither_a_tree_nor_the_servers_is_refused(
+    fork: Path, words: tuple[str, ...], named: str
+) -> None:
+    said = run(fork, *words, code=2).stderr
+    assert f"error: {named}: not a" in said
+    assert "TREE" in said
+
+
+def test_an_option_with_several_values_is_taken(fork: Path) -> None:
+    (fork / "srt" / "server_args.py").write_bytes(
+        b"""
+class ServerArgs:
+    sizes: A[list[int] | None, Arg(help="x")] = None
+    names: str | None = None
+    tp_size: A[int, Arg(help="x")] = 1
+
+    @staticmethod
+    def add_cli_args(parser):
+        parser.add_argument("--names", type=str, nargs="+")
+"""
+    )
+    words = "--sizes 1 2 4 --names a b --tp-size 2"
+    assert Arguments(open_tree(fork)).launch(words.split()).given["tp_size"] == 2
+
+
 def test_a_server_without_the_overlap_schedule_keeps_it_whatever_its_backends_say(fork: Path) -> None:
     words = ("--attention-backend", "free", "--disable-overlap-schedule", *EAGLE)
     answer: Any = json.loads(run(fork, *words, "--json").stdout)
