@@ -71,8 +71,8 @@ def _say_worth(worth: Sequence[Worth], version: str | None) -> None:
     if release != known:
         console.say(f"\nThe gain was not measured on {escaped(known or 'this tree')} with these backends.")
     console.say(
-        f"\nMeasured on {escaped(release)}: time per step of the patched release, with the mirror freed, divided by the "
-        "unpatched release's (median, lowest to highest):"
+        f"\nMeasured on {escaped(release)}: time per step of the patched release, with the mirror freed, divided by "
+        "the unpatched release's (median, lowest to highest):"
     )
     for case in worth:
         console.say(
@@ -95,7 +95,9 @@ def _say_fixes(fixes: Sequence[Fix], tail: str) -> None:
     from patchkit.findings.printable import escaped
 
     if fixes:
-        console.say("\nFixes for this server that this tree lacks, with the requests or models that need them:")
+        console.say(
+            "\nFixes for this server that this tree lacks, with the requests or models that need them:"
+        )
     for fix in fixes:
         concerned = "; ".join(filter(None, (fix.concerns, fix.where)))
         concerns = f" ({concerned})" if concerned else ""

@@ -302,7 +302,7 @@ def _by(keepers: Sequence[Keeper]) -> str:
     always = groups.pop("")
     some = [f"{where}, by {_listed(names)}" for where, names in groups.items()]
     said = f" by {_listed(always)}" if always else ""
-    return said + f"{' and' if always else ':'} {'; '.join(some)}" if some else said
+    return said + f"{', and' if always else ':'} {'; '.join(some)}" if some else said
 
 
 def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:
@@ -353,7 +353,7 @@ def _keepers(
         yield _without_overlap(server)
     if any(outcome.unnamed for outcome in kept):
         stream = launch.environment.get(PLAN_STREAM, "0").lower() in ("1", "true")
-        why = "the plan stream reads lengths that only the host's wait for the mirror orders"
+        why = "the plan stream reads lengths that are ordered only by the wait for the mirror"
         if stream:
             yield Keeper(PLAN_STREAM, why, (f"start without {PLAN_STREAM}",))
         else:

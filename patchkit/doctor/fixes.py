@@ -32,8 +32,8 @@ class Fix(msgspec.Struct, frozen=True):
     """A fix that the tree lacks, and what goes wrong without it.
 
     ``concerns`` names the affected requests or models if no option determines them, ``fixed_in`` upstream's first
-    release with the fix, ``where`` the models whose server needs it; each may be empty. ``conflict`` is True if the tree
-    has other code at its site.
+    release with the fix, ``where`` the models whose server needs it; each may be empty. ``conflict`` is True if the
+    tree has other code at its site.
     """
 
     patch: str
@@ -58,9 +58,7 @@ def needed(
         affects = status.patch.affects
         assert affects is not None
         models = [
-            model
-            for model, known in values
-            if not affects.when or condition.holds(affects.when, known.get)
+            model for model, known in values if not affects.when or condition.holds(affects.when, known.get)
         ]
         if models:
             is_conflict = status.state is State.CONFLICT

@@ -71,7 +71,14 @@ def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[tuple[str, bool]
         kind, release = tree.rpartition("/")[2], versions.get(tree)
         # Of other tokens the time says nothing.
         is_same = result.get("identical") is True
-        if kind in _PATCHED and scenario.endswith(_TIMED) and own == backend and release and ratio and is_same:
+        if (
+            kind in _PATCHED
+            and scenario.endswith(_TIMED)
+            and own == backend
+            and release
+            and ratio
+            and is_same
+        ):
             numbers = (ratio["median"], ratio["lowest"], ratio["highest"])
             case = Worth(release, scenario, result["layers"], result["batch"], gpu, *numbers)
             yield (date, kind == "opted"), case

@@ -858,7 +858,7 @@ def test_a_backend_that_keeps_the_mirror_of_some_models_is_not_said_to_keep_it_o
     stream = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
     said = " ".join(run(fork, f"{stream}=1", *words).stdout.split())
     where = "where the model (or its draft) has local attention"
-    assert f"is kept by {stream} and {where}, by FreeBackend." in said
+    assert f"is kept by {stream}, and {where}, by FreeBackend." in said
 
 
 def test_a_backend_that_frees_the_mirror_of_some_models_is_offered_without_the_others(fork: Path) -> None:
