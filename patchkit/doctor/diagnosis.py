@@ -204,12 +204,16 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     whole = launch.get("attention_backend") or ASSUMED
     sides = (str(launch.get(f"{side}_attention_backend") or whole) for side in ("prefill", "decode"))
     touched = tuple(_touched(found))
+    measured = worth(tree.version, *sides) if freed else ()
+    if not running:
+        # Upstream frees it here, so what patches gain on an older release is not to be had.
+        measured = tuple(case for case in measured if case.release == runs.release_of(tree.version))
     return Diagnosis(
         any(outcome.kept for _, outcome in found),
         verdict,
         touched,
         keepers,
-        worth(tree.version, *sides) if freed else (),
+        measured,
         tuple(notes),
         fixes=tuple(fixes.needed(found, statuses)),
     )

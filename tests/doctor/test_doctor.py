@@ -14,6 +14,7 @@ from patchkit.doctor.options import Arguments
 from patchkit.doctor.worth import Worth, worth
 from patchkit.errors import TreeError, UsageError
 from patchkit.patchset import runs
+from patchkit.plan.status import State
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
@@ -658,6 +659,9 @@ def test_a_gain_of_another_release_is_said_to_be_not_of_this_one(fork: Path) -> 
     with pytest.MonkeyPatch.context() as patch:
         case = Worth("0.5.12.post1", "straight", 8, 1, "GPU", 0.5, 0.4, 0.6)
         patch.setattr(diagnosis, "worth", lambda *_: (case,))
+        said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
+        assert "Measured" not in said, "upstream frees it there"
+        patch.setattr(diagnosis, "_freeing", lambda *_: {"26128": State.APPLIED})
         said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
         assert "The gain was not measured on this tree with these backends. Measured on 0.5.12.post1:" in said
         (fork / "version.py").write_text('__version__ = "0.5.12.post1"\n')
