@@ -13,9 +13,10 @@ from patchkit.cli import options
 from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from patchkit.patchset.select import PatchSet
     from patchkit.plan.markers import Block
     from patchkit.series.commit import Commit
     from patchkit.transaction.apply import Applied
@@ -80,9 +81,10 @@ def command(
 ) -> None:
     """Apply patches to TREE, with the patches that they require.
 
-    Patches that harden a PATCH are applied with it. PATCH can be a group, such as @speed. Without PATCH, every default
-    patch that fits is applied; patches that conflict, and patches that need them, are left out. If a named patch, a
-    patch that it requires or, with --all, any default patch conflicts, nothing is written and the exit code is 3.
+    Patches that harden a PATCH are applied with it. PATCH can be a group, such as @speed, without its opt-in patches.
+    Without PATCH, every default patch that fits is applied; patches that conflict, and patches that need them, are left
+    out. If a named patch, a patch that it requires or, with --all, any default patch conflicts, nothing is written and
+    the exit code is 3.
     """
     if continuing or aborting:
         _end(context, arguments, installed, aborting=aborting, as_json=as_json)
@@ -128,12 +130,44 @@ def command(
     except PlanConflictError as error:
         _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
         raise
-    _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits)
+    told = _of_opt_in(patches, words.ids)
+    again = "".join(f" {word}" for word in _again(context))
+    _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits, told=told, again=again)
     if (keep_going or markers) and describe_conflicts(applied.patches):
         context.exit(1)
 
 
 _ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
+_REPEATED = ("everything", "keep_going", "markers", "resolved", "only", "allow_dirty", "runtime")
+
+
+def _of_opt_in(patches: PatchSet, names: Sequence[str]) -> str:
+    """Return a sentence that names the opt-in patches of the named groups, empty if there are none."""
+    groups = [name for name in dict.fromkeys(names) if name in patches.groups]
+    off = [patch for name in groups for patch in patches.group(name) if not patch.default]
+    ids = [patch.id for patch in off if not patch.left_out and patch.id not in names]
+    if not ids:
+        return ""
+    does = "does" if len(groups) == 1 else "do"
+    return f"{' and '.join(groups)} {does} not include opt-in patches; to apply one, name it: {' '.join(ids)}"
+
+
+def _typed(context: click.Context) -> list[click.Parameter]:
+    """Return the parameters that were given on the command line."""
+    return [
+        param
+        for param in context.command.params
+        if context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    ]
+
+
+def _again(context: click.Context) -> Iterator[str]:
+    """Yield the given options that decide what is applied."""
+    for param in _typed(context):
+        if param.name in _REPEATED:
+            yield param.opts[0]
+            if param.name == "runtime":
+                yield context.params["runtime"]
 
 
 def _end(
@@ -146,12 +180,7 @@ def _end(
     from patchkit.transaction.unfinished import unfinished
 
     how = "--abort" if aborting else "--continue"
-    others = [
-        param.opts[0]
-        for param in context.command.params
-        if param.name not in _ENDING
-        and context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-    ]
+    others = [param.opts[0] for param in _typed(context) if param.name not in _ENDING]
     if context.params["continuing"] and aborting:
         others = ["--continue"]
     if others or len(arguments) > 1:
@@ -191,7 +220,10 @@ def _print(
     as_json: bool,
     dry_run: bool,
     commits: Sequence[Commit] = (),
+    told: str = "",
+    again: str = "",
 ) -> None:
+    """Print what was applied; ``told`` is a further sentence, ``again`` the options to repeat after a rehearsal."""
     from patchkit.cli import console
     from patchkit.cli.answers.apply import Apply
     from patchkit.findings.printable import escaped
@@ -209,6 +241,8 @@ def _print(
     for file, block in applied.marked:
         console.say(f"\n{escaped(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
     console.say_never_run(applied.patches, tree.version)
+    if told:
+        console.say(f"\n{escaped(told)}")
     if applied.left:
         console.say(f"\n{escaped(describe_left(applied.left))} patchkit diff{words.whole_tail} shows where.")
     if applied.resolved_elsewhere:
@@ -216,7 +250,7 @@ def _print(
         console.say(f"--resolved uses your earlier resolutions of {known} of the conflicts.")
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
-        console.say_next((f"apply{words.whole_tail}", "applies the patches"))
+        console.say_next((f"apply{words.whole_tail}{again}", "applies the patches"))
     elif commits:
         number = len({one.commit for one in commits})
         console.say(f"\nChanged {console.count(applied.files)} in {number} commit{'s' * (number != 1)}.")

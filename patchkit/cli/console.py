@@ -172,11 +172,11 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
 
 
 def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
-    """Print which of the applied and pending patches never ran on a GPU with the tree's release."""
+    """Print which patches that are applied, or that apply would apply, never ran on a GPU with the tree's release."""
     from patchkit.patchset import runs
 
     ours = {State.APPLIED, State.PENDING, State.PARTIAL}
-    meant = (s.patch.id for s in statuses if s.state in ours and group_of(s) != _LEFT_OUT)
+    meant = (s.patch.id for s in statuses if s.state in ours and group_of(s) not in {_LEFT_OUT, _OPT_IN})
     told = runs.never_run(meant, version)
     if told:
         say(f"\n{escaped(told)}")

@@ -49,7 +49,7 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     if as_json:
         console.emit(Doctor.of(tree, diagnosis))
     else:
-        _say(diagnosis, tree.root, tree.version)
+        _say(diagnosis, options.Words(str(tree.root), False, folders).tail, tree.version)
 
 
 def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> list[tuple[str, list[_Said]]]:
@@ -71,8 +71,8 @@ def _say_worth(worth: Sequence[Worth], version: str | None) -> None:
     if release != known:
         console.say(f"\nThe gain was not measured on {escaped(known or 'this tree')} with these backends.")
     console.say(
-        f"\nMeasured on {escaped(release)}: time per step where the mirror is freed, with every patch, divided by the "
-        "unpatched release's (median, lowest to highest):"
+        f"\nMeasured on {escaped(release)}: time per step of the patched release, with the mirror freed, divided by "
+        "the unpatched release's (median, lowest to highest):"
     )
     for case in worth:
         console.say(
@@ -82,30 +82,36 @@ def _say_worth(worth: Sequence[Worth], version: str | None) -> None:
         )
 
 
-def _command(way: str, tree: Path) -> str:
+def _command(way: str, tail: str) -> str:
     """Return a way to free the mirror as one types it: a patch by the command that applies it."""
     if not way.startswith("patch "):
         return way
     patches, bracket, unless = way.removeprefix("patch ").partition(" (")
-    return f"`patchkit apply {tree} {patches}`{bracket}{unless}"
+    return f"`patchkit apply{tail} {patches}`{bracket}{unless}"
 
 
-def _say_fixes(fixes: Sequence[Fix], tree: Path) -> None:
+def _say_fixes(fixes: Sequence[Fix], tail: str) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
     if fixes:
-        console.say("\nFixes that this tree lacks and this server needs:")
+        console.say(
+            "\nFixes for this server that this tree lacks, with the requests or models that need them:"
+        )
     for fix in fixes:
-        concerns = f" ({fix.concerns})" if fix.concerns else ""
+        concerned = "; ".join(filter(None, (fix.concerns, fix.where)))
+        concerns = f" ({concerned})" if concerned else ""
         console.say(f"  [yellow]![/] {escaped(fix.patch)}: {escaped(fix.symptom + concerns)}")
         released = f"; fixed upstream in {fix.fixed_in}" if fix.fixed_in else ""
-        conflict = f"conflicts with this tree: `patchkit diff {tree} {fix.patch}` shows where"
-        way = conflict if fix.conflict else f"`patchkit apply {tree} {fix.patch}`"
+        conflict = f"conflicts with this tree: `patchkit diff{tail} {fix.patch}` shows where"
+        way = conflict if fix.conflict else f"`patchkit apply{tail} {fix.patch}`"
         console.say(f"      {escaped(way + released)}")
+    fitting = [fix.patch for fix in fixes if not fix.conflict]
+    if len(fitting) > 1:
+        console.say(f"  All of them: {escaped(f'`patchkit apply{tail} ' + ' '.join(fitting))}`")
 
 
-def _say(diagnosis: Diagnosis, tree: Path, version: str | None) -> None:
+def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
@@ -128,9 +134,10 @@ def _say(diagnosis: Diagnosis, tree: Path, version: str | None) -> None:
             console.say(f" {escaped(where)}:")
         for keeper in keepers:
             console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
-            freed = "; or ".join(_command(way, tree) for way in keeper.remedies)
+            freed = "; or ".join(_command(way, tail) for way in keeper.remedies)
             console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
     width = max((len(one.role) for one in diagnosis.backends), default=0)
+    wide = max((len(one.backend) for one in diagnosis.backends), default=0)
     if diagnosis.backends:
         console.say("\nBackends in use:")
     for where, backends in _by_condition(diagnosis.backends, lambda one: one.reads):
@@ -140,8 +147,8 @@ def _say(diagnosis: Diagnosis, tree: Path, version: str | None) -> None:
             reads = "" if where else ": [yellow]reads the mirror[/]"
             mark = ": [green]without the mirror[/]" if one.opted_out else reads
             classes = escaped(" or ".join(one.classes) or "unknown class")
-            console.say(f"  {one.role:{width}} {escaped(one.backend):12} {classes}{mark}")
+            console.say(f"  {one.role:{width}}  {escaped(one.backend):{wide}}  {classes}{mark}")
     for note in diagnosis.notes:
         console.say(f"\n{escaped(note)}")
-    _say_fixes(diagnosis.fixes, tree)
+    _say_fixes(diagnosis.fixes, tail)
     _say_worth(diagnosis.worth, version)

@@ -14,6 +14,7 @@ from patchkit.audit.reach import Reach
 from patchkit.audit.runners import Audited
 from patchkit.doctor import fixes
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.models import named, unless_usual
 from patchkit.doctor.remedies import Trials
 from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, makers, outcomes, without_speculation
 from patchkit.doctor.worth import Worth, worth
@@ -167,7 +168,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         plain = without_speculation(Program(read_sources(tree)), launch)
         if plain.refused is not None:
             return _refusal(plain.refused.why, plain.refused.where)
-        return Diagnosis(False, _NOTHING, (), (), (), (), fixes=tuple(fixes.needed([plain], missing)))
+        return Diagnosis(False, _NOTHING, (), (), (), (), fixes=tuple(fixes.needed([({}, plain)], missing)))
     program = Audited(read_sources(tree))
     server = _Server(program, launch, {})
     found = server.found
@@ -203,14 +204,18 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     whole = launch.get("attention_backend") or ASSUMED
     sides = (str(launch.get(f"{side}_attention_backend") or whole) for side in ("prefill", "decode"))
     touched = tuple(_touched(found))
+    measured = worth(tree.version, *sides) if freed else ()
+    if not running:
+        # Upstream frees it here, so what patches gain on an older release is not to be had.
+        measured = tuple(case for case in measured if case.release == runs.release_of(tree.version))
     return Diagnosis(
         any(outcome.kept for _, outcome in found),
         verdict,
         touched,
         keepers,
-        worth(tree.version, *sides) if freed else (),
+        measured,
         tuple(notes),
-        fixes=tuple(fixes.needed([outcome for _, outcome in found], statuses)),
+        fixes=tuple(fixes.needed(found, statuses)),
     )
 
 
@@ -222,12 +227,12 @@ def _refusal(why: str, where: str, remedies: Iterable[str] = (), notes: Sequence
 def _blamed(server: _Server, refusal: Refusal) -> str:
     """Return the given options without which the tree raises no such error, with their values, in brackets."""
     launch = server.launch
-    named = [
+    blamed = [
         f"{_option(name)} {launch.given[name]}"
         for name in sorted(launch.given.keys() - _REQUIRED)
         if _refused_at(server, launch.without(name)) != refusal.where
     ]
-    return f" ({_listed(named)})" if named else ""
+    return f" ({_listed(blamed)})" if blamed else ""
 
 
 def _refused_at(server: _Server, launch: Launch) -> str:
@@ -257,16 +262,22 @@ def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
 
 def _instead(server: _Server) -> Iterator[str]:
     """Yield a sentence that names the backends with which the mirror is freed, if there are any."""
-    free = []
+    free: list[str] = []
+    partly: list[str] = []
     for name in sorted(makers(server.program)):
         launch = server.launch.with_settings({**dict.fromkeys(_NAMES_OF_BACKENDS), "attention_backend": name})
-        usual = outcomes(server.program, launch, server.memory)[0][1]
+        found = outcomes(server.program, launch, server.memory)
+        usual = found[0][1]
         if not usual.kept and usual.refused is None and usual.roles and all(one.cls for one in usual.roles):
-            free.append(name)
-    if free:
+            kept = [answers for answers, outcome in found if outcome.kept]
+            if kept:
+                partly.append(f"{name} (not {named(kept)})")
+            else:
+                free.append(name)
+    if free or partly:
         yield (
             "These backends free it on this server, if GPU and model support them: "
-            f"--attention-backend {' or '.join(free)}."
+            f"--attention-backend {' or '.join((*free, *partly))}."
         )
 
 
@@ -281,19 +292,21 @@ def _verdict(found: Found, keepers: Sequence[Keeper]) -> str:
     if not kept:
         return f"{_MIRROR} is freed: decode steps do not wait for a device-to-host copy."
     if len(kept) == len(found):
-        names = [keeper.who for keeper in keepers]
-        return f"{_MIRROR} is kept by {_listed(names)}." if names else f"{_MIRROR} is kept."
+        return f"{_MIRROR} is kept{_by(keepers)}."
     freed = [answers for answers, outcome in found if not outcome.kept]
     usual, other, those = ("kept", "freed", freed) if found[0][1].kept else ("freed", "kept", kept)
-    return f"{_MIRROR} depends on the model, not on the options: it is {usual}, but {other} {_where(those)}."
+    return f"{_MIRROR} depends on the model, not on the options: it is {usual}, but {other} {named(those)}."
 
 
-def _where(answers: Sequence[dict[str, bool]]) -> str:
-    """Return a clause that names the models: the smallest sets of facts among them."""
-    held = [frozenset(fact for fact, so in each.items() if so) for each in answers]
-    least = [each for each in held if not any(other < each for other in held)]
-    said = dict.fromkeys(" and ".join(sorted(each)) for each in least)
-    return f"where the model (or its draft) has {' or '.join(sorted(said))}"
+def _by(keepers: Sequence[Keeper]) -> str:
+    """Return the keepers as the end of a sentence, those of some models behind those of all."""
+    groups: dict[str, list[str]] = {"": []}
+    for keeper in keepers:
+        groups.setdefault(keeper.where, []).append(keeper.who)
+    always = groups.pop("")
+    some = [f"{where}, by {_listed(names)}" for where, names in groups.items()]
+    said = f" by {_listed(always)}" if always else ""
+    return said + f"{', and' if always else ':'} {'; '.join(some)}" if some else said
 
 
 def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:
@@ -324,12 +337,8 @@ def _touched(found: Found) -> Iterator[Touched]:
         classes = tuple(dict.fromkeys(one.cls for _, one in same if one.cls))
         reading = [answers for answers, one in same if one.reads]
         depends = bool(reading) and len(reading) < len(same)
-        where = _unless_usual(reading) if depends else ""
+        where = unless_usual(reading) if depends else ""
         yield Touched(role, name, classes, bool(classes) and not reading, where)
-
-
-def _is_usual(answers: dict[str, bool]) -> bool:
-    return not any(answers.values())
 
 
 def _keepers(
@@ -348,7 +357,7 @@ def _keepers(
         yield _without_overlap(server)
     if any(outcome.unnamed for outcome in kept):
         stream = launch.environment.get(PLAN_STREAM, "0").lower() in ("1", "true")
-        why = "the plan stream reads lengths that only the host's wait for the mirror orders"
+        why = "the plan stream reads lengths that are ordered only by the wait for the mirror"
         if stream:
             yield Keeper(PLAN_STREAM, why, (f"start without {PLAN_STREAM}",))
         else:
@@ -371,7 +380,7 @@ def _without_overlap(server: _Server) -> Keeper:
     single = server.freed_by_one_branch(lambda outcome: not outcome.overlap)
     if single:
         lacking = [answers for answers, outcome in server.found if not outcome.overlap]
-        return Keeper("speculative decoding v1", why, single, _unless_usual(lacking))
+        return Keeper("speculative decoding v1", why, single, unless_usual(lacking))
     if launch.environment.get(_V2, "1").lower() in ("0", "false"):
         return Keeper("speculative decoding v1", why, (f"start without {_V2}",))
     return Keeper(f"{algorithm.upper()}, which runs without the overlap schedule", why)
@@ -413,7 +422,7 @@ def _patches(
 ) -> Iterator[str]:
     """Yield the sets of patches that free the mirror, with the models for which each of them does not."""
     for remedy in trials.freeing(candidates, models, keeps) if trials is not None else ():
-        unless = f" (not {_where(remedy.kept)})" if remedy.kept else ""
+        unless = f" (not {named(remedy.kept)})" if remedy.kept else ""
         yield f"patch {' '.join(remedy.patches)}{unless}"
 
 
@@ -432,16 +441,11 @@ def _of_backends(server: _Server, found: Found, trials: Trials | None) -> Iterat
         remedies = (*_patches(trials, candidates, models, keeps), *server.freed_by_one_branch(keeps))
         roles = list(dict.fromkeys(role for _, role in played))
         why = f"it runs {_listed(roles)} and needs the mirror"
-        yield Keeper(cls, why, remedies, _unless_usual(models))
+        yield Keeper(cls, why, remedies, unless_usual(models))
 
 
 def _is_read(cls: str, outcome: Outcome) -> bool:
     return any(one.reads and (one.cls or one.name) == cls for one in outcome.roles)
-
-
-def _unless_usual(models: Sequence[dict[str, bool]]) -> str:
-    """Return a clause that names the models, an empty text if the usual model is among them."""
-    return "" if any(map(_is_usual, models)) else _where(models)
 
 
 def _of_linear_attention(program: Audited, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from patchkit.doctor.models import unless_usual
 from patchkit.patchset import condition
 from patchkit.plan.status import State
 
@@ -31,7 +32,8 @@ class Fix(msgspec.Struct, frozen=True):
     """A fix that the tree lacks, and what goes wrong without it.
 
     ``concerns`` names the affected requests or models if no option determines them, ``fixed_in`` upstream's first
-    release with the fix; both may be empty. ``conflict`` is True if the tree has other code at its site.
+    release with the fix, ``where`` the models whose server needs it; each may be empty. ``conflict`` is True if the
+    tree has other code at its site.
     """
 
     patch: str
@@ -39,6 +41,7 @@ class Fix(msgspec.Struct, frozen=True):
     concerns: str = ""
     fixed_in: str = ""
     conflict: bool = False
+    where: str = ""
 
 
 def lacking(statuses: Sequence[PatchStatus]) -> list[PatchStatus]:
@@ -46,20 +49,23 @@ def lacking(statuses: Sequence[PatchStatus]) -> list[PatchStatus]:
     return [status for status in statuses if status.patch.affects is not None and status.state in _LACKING]
 
 
-def needed(outcomes: Sequence[Outcome], statuses: Sequence[PatchStatus]) -> Iterator[Fix]:
-    """Yield the fixes that the tree lacks and that one of a server's outcomes needs or may need."""
-    values = [_values(outcome) for outcome in outcomes]
+def needed(
+    found: Sequence[tuple[Mapping[str, bool], Outcome]], statuses: Sequence[PatchStatus]
+) -> Iterator[Fix]:
+    """Yield the fixes that the tree lacks and that a server needs or may need with some kind of model."""
+    values = [(model, _values(outcome)) for model, outcome in found]
     for status in lacking(statuses):
         affects = status.patch.affects
-        if affects is not None and (
-            not affects.when
-            or any(
-                condition.holds(affects.when, lambda name, known=known: known.get(name))  # type: ignore[misc]
-                for known in values
-            )
-        ):
+        assert affects is not None
+        models = [
+            model for model, known in values if not affects.when or condition.holds(affects.when, known.get)
+        ]
+        if models:
             is_conflict = status.state is State.CONFLICT
-            yield Fix(status.patch.id, affects.symptom, affects.concerns, affects.fixed_in, is_conflict)
+            where = unless_usual(models)
+            yield Fix(
+                status.patch.id, affects.symptom, affects.concerns, affects.fixed_in, is_conflict, where
+            )
 
 
 def _values(outcome: Outcome) -> Mapping[str, Any]:

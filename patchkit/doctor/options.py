@@ -37,6 +37,8 @@ _SHELL = re.compile(r"[0-9]?>|[|&;]")
 _FLAGS = {"store_true": True, "store_false": False, "BooleanOptionalAction": True}
 _ANNOTATED = frozenset({"A", "Annotated"})
 _WRAPPERS = frozenset({"Optional", "Union", "List", "list"})
+_SEVERAL = frozenset({"List", "list", "Sequence", "Tuple", "tuple"})
+_PLAIN_ACTIONS = frozenset({*_FLAGS, "store", "store_const"})
 
 Value = str | bool | int | float | None
 
@@ -85,7 +87,7 @@ class _Option:
     """An option's setting, the value of a bare flag, and what the parser checks of a value.
 
     ``type`` is the name of the type that a value is converted to, empty if it is unknown; ``choices`` is None if any
-    value is accepted or if the accepted ones are unknown.
+    value is accepted or if the accepted ones are unknown. ``several`` is False if a second value is an error.
     """
 
     field: str
@@ -94,6 +96,7 @@ class _Option:
     type: str = ""
     choices: tuple[Value, ...] | None = None
     where: str = ""
+    several: bool = True
 
     def value(self, text: str) -> Value:
         """Return a value as the parser converts it. Raise _RefusedError with the parser's message for a wrong one."""
@@ -184,7 +187,9 @@ class Arguments:
     def _options(self) -> dict[str, _Option]:
         """The options of the command line, by each of their names."""
         found = {
-            _option(name): _Option(name, True if value is False else None, (_option(name),))
+            _option(name): _Option(
+                name, True if value is False else None, (_option(name),), several=value is not False
+            )
             for name, value in self.defaults.items()
         }
         for setting, one in self._declarations():
@@ -196,6 +201,7 @@ class Arguments:
                 "" if action else _type(one),
                 self._choices(one),
                 f"{one.module.file}:{one.line}",
+                _takes_several(one),
             )
             found |= dict.fromkeys(one.names, option)
             if action == "BooleanOptionalAction":
@@ -276,7 +282,7 @@ class Arguments:
 
         The words in front of the server's options (``docker run …``, ``python -m sglang.launch_server``) are ignored,
         except that ``NAME=value`` sets an environment variable. Raise UsageError for an option that the tree does not
-        have and for a ``--config`` that cannot be read.
+        have, for a word that is neither an option nor the value of one, and for a ``--config`` that cannot be read.
         """
         before, options = _split(words)
         environment = dict(_environment(before))
@@ -315,9 +321,15 @@ class Arguments:
         self, words: list[str], refused: list[Refusal], where: str = ""
     ) -> Iterator[tuple[str, Value]]:
         """Yield the settings of a command line; values that the parser refuses are added to ``refused``."""
+        option: _Option | None = None
         while words:
             name, equals, value = words.pop(0).partition("=")
             if not name.startswith("-"):
+                if name.strip() and not where and (option is None or not option.several):
+                    raise UsageError(
+                        f"{name}: not an option of the server or the value of one",
+                        advice="name the TREE before the server's options",
+                    )
                 continue  # A further value of an option that takes several.
             option = self._named_option(name)
             if option is None:
@@ -389,6 +401,13 @@ def _type(one: _Declaration) -> str:
     return name if name in _TYPES else ""
 
 
+def _takes_several(one: _Declaration) -> bool:
+    """Return whether an option may take several values."""
+    named = [last_name(node) for node in ast.walk(one.annotation)] if one.annotation is not None else []
+    is_own = "action" in one.keywords and last_name(one.keywords["action"]) not in _PLAIN_ACTIONS
+    return is_own or "nargs" in one.keywords or not _SEVERAL.isdisjoint(named)
+
+
 def _targets(statement: ast.stmt) -> list[ast.expr]:
     if isinstance(statement, ast.Assign):
         return statement.targets
@@ -438,13 +457,20 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
         if word.endswith(("sglang.launch_server", "launch_server.py")):
             return split[:place], split[place + 1 :]
         if word == "serve" and place and split[place - 1].rpartition("/")[2] == "sglang":
-            return split[:place], split[place + 1 :]
+            is_model = split[place + 1 : place + 2] and not split[place + 1].startswith("-")
+            return split[:place], split[place + 2 if is_model else place + 1 :]
     if any(word in _CONTAINERS for word in split):
         raise UsageError(
             f"{split[0]}: no server is started in this command: "
             "give it with its `python3 -m sglang.launch_server …` or `sglang serve …`."
         )
-    first = next((place for place, word in enumerate(split) if word.startswith("--")), len(split))
+    first = next((place for place, word in enumerate(split) if word.startswith("-")), len(split))
+    for word in split[:first]:
+        if word != "env" and not any(_environment([word])):
+            raise UsageError(
+                f"{word}: not a folder, an option of the server or its launch command",
+                advice="name a TREE that exists, or type `python -m sglang.launch_server …` or `sglang serve …`",
+            )
     return split[:first], split[first:]
 
 

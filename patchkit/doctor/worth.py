@@ -44,7 +44,7 @@ class Worth(msgspec.Struct, frozen=True):
 
 
 def worth(version: str | None, prefill: str, decode: str) -> tuple[Worth, ...]:
-    """Return the latest measurement of each case of a release's attention backends.
+    """Return the latest measurement of each case of a release's attention backends that gave the same tokens.
 
     If that release was not measured with these backends, return those of the closest release that was, an older one if
     there is any; ``release`` names it.
@@ -69,7 +69,16 @@ def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[tuple[str, bool]
         scenario, ratio, tree = str(result.get("scenario")), result.get("ratio"), str(result.get("tree"))
         own = result.get("backend") or next(name for start, name in _BACKENDS if scenario.startswith(start))
         kind, release = tree.rpartition("/")[2], versions.get(tree)
-        if kind in _PATCHED and scenario.endswith(_TIMED) and own == backend and release and ratio:
+        # Of other tokens the time says nothing.
+        is_same = result.get("identical") is True
+        if (
+            kind in _PATCHED
+            and scenario.endswith(_TIMED)
+            and own == backend
+            and release
+            and ratio
+            and is_same
+        ):
             numbers = (ratio["median"], ratio["lowest"], ratio["highest"])
             case = Worth(release, scenario, result["layers"], result["batch"], gpu, *numbers)
             yield (date, kind == "opted"), case

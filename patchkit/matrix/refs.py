@@ -38,7 +38,7 @@ def refs(repository: Path, patterns: Sequence[str]) -> tuple[Ref, ...]:
         if not named:
             more = "; ".join(left_out(repository, [pattern]))
             raise UsageError(
-                f"--refs {pattern} matches nothing in {repository}",
+                f"{repository}: --refs {pattern} matches nothing",
                 advice=more or f"run git -C {repository} for-each-ref to list its refs",
             )
         found |= {name: ref for name, ref in named.items() if name not in found}

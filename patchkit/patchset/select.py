@@ -130,5 +130,5 @@ class PatchSet:
 
 
 def _nearest(name: str, among: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, [*among], n=1, cutoff=0.0)
+    close = difflib.get_close_matches(name, [*among], n=1)
     return f"did you mean {close[0]}? " if close else ""

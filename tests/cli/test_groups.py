@@ -53,6 +53,19 @@ def test_a_group_is_applied_and_taken_back(tree: CheckoutTree) -> None:
     assert everything(tree.root) == before
 
 
+def test_a_group_names_the_opt_in_patches_that_it_does_not_include(tree: CheckoutTree) -> None:
+    told = "@speed does not include opt-in patches; to apply one, name it: t-risky\n"
+    assert told in run("apply", tree.root, "@speed", "--dry-run").stdout
+    assert told in run("apply", tree.root, "@speed").stdout
+    assert "opt-in patches" not in run("apply", tree.root, "@speed", "t-risky").stdout
+    assert "opt-in patches" not in run("apply", tree.root).stdout
+
+
+def test_a_rehearsal_names_the_command_that_does_the_same(tree: CheckoutTree) -> None:
+    said = run("apply", tree.root, "t-flag", "--only", "--runtime", "vendored", "--dry-run").stdout
+    assert f"Next: patchkit apply {tree.root} t-flag --only --runtime vendored applies" in said
+
+
 def test_a_group_is_taken_back_beside_upstreams_own(tree: CheckoutTree, toys: Path) -> None:
     add_patch(toys, "t-other", attribute(CRLF, "Backend", "other = 1"), group='"speed"')
     path = tree.package / CRLF

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from support.toys import MIRROR, add_patch, attribute, edit
+from support.toys import ABRUPT, MIRROR, add_patch, attribute, edit
 
 from patchkit.cli import main
 from patchkit.patchset import runs
@@ -69,6 +69,17 @@ def test_status_ends_with_the_patches_that_never_ran_on_the_release(tree: Checko
 def test_status_does_not_name_what_patchkit_neither_wrote_nor_would_write(tree: CheckoutTree) -> None:
     edit(tree, MIRROR, b"    copies = 0\n", b"    copies = 0\n    guard = 1\n")
     assert f"{NEVER}t-stop{HINT}\n" in said("status", tree.root)
+
+
+@pytest.mark.usefixtures("ran")
+def test_status_does_not_name_a_patch_that_apply_would_not_apply(
+    tree: CheckoutTree, patch_folder: Path, ran: Path
+) -> None:
+    add_patch(patch_folder, "t-risky", attribute(ABRUPT, "Worker", "risky = 1"), default="false")
+    known = msgspec.json.decode(ran.read_bytes(), type=runs.Known)
+    ran.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, patches=(*known.patches, "t-risky"))))
+    assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("status", tree.root)
+    assert f"{NEVER}t-risky{HINT}\n" in said("apply", tree.root, "t-risky")
 
 
 @pytest.mark.usefixtures("ran")

@@ -14,6 +14,7 @@ from patchkit.doctor.options import Arguments
 from patchkit.doctor.worth import Worth, worth
 from patchkit.errors import TreeError, UsageError
 from patchkit.patchset import runs
+from patchkit.plan.status import State
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
@@ -631,11 +632,36 @@ def test_what_was_measured_is_of_the_release_and_its_backends_or_names_another_r
     assert all(case.lowest <= case.ratio <= case.highest for case in cases)
 
 
+def test_a_time_of_other_tokens_is_no_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ratio = {"median": 0.5, "lowest": 0.4, "highest": 0.6}
+    results = [
+        {
+            "scenario": "straight",
+            "backend": "triton",
+            "tree": "1.0/patched",
+            "layers": layers,
+            "batch": 1,
+            "ratio": ratio,
+            "identical": identical,
+        }
+        for layers, identical in ((8, False), (16, None), (32, True))
+    ]
+    trees = [{"name": "1.0/patched", "version": "1.0"}]
+    found = {"command": "bench_decode.py", "trees": trees, "results": results}
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "one.json").write_text(json.dumps(found))
+    monkeypatch.setattr("patchkit.doctor.worth.BENCHMARKS", tmp_path)
+    assert [case.layers for case in worth("1.0", "triton", "triton")] == [32]
+
+
 def test_a_gain_of_another_release_is_said_to_be_not_of_this_one(fork: Path) -> None:
     words = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
     with pytest.MonkeyPatch.context() as patch:
         case = Worth("0.5.12.post1", "straight", 8, 1, "GPU", 0.5, 0.4, 0.6)
         patch.setattr(diagnosis, "worth", lambda *_: (case,))
+        said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
+        assert "Measured" not in said, "upstream frees it there"
+        patch.setattr(diagnosis, "_freeing", lambda *_: {"26128": State.APPLIED})
         said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
         assert "The gain was not measured on this tree with these backends. Measured on 0.5.12.post1:" in said
         (fork / "version.py").write_text('__version__ = "0.5.12.post1"\n')
@@ -746,6 +772,42 @@ def test_a_container_that_starts_no_server_is_a_sentence(fork: Path) -> None:
     assert "no server is started" in run(fork, "docker run --gpus all image", code=2).stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("no-such-folder", "--attention-backend", "free", *EAGLE), "no-such-folder"),
+        (("EAGLE3",), "EAGLE3"),
+        (("vllm serve model",), "vllm"),
+        (("--attention-backend", "free", *EAGLE, "FORK"), "FORK"),
+        (("--disable-overlap-schedule", "true", *EAGLE), "true"),
+        (("python -m sglang.launch_server model --attention-backend free",), "model"),
+    ],
+)
+def test_a_word_that_is_neither_a_tree_nor_the_servers_is_refused(
+    fork: Path, words: tuple[str, ...], named: str
+) -> None:
+    said = run(fork, *words, code=2).stderr
+    assert f"error: {named}: not a" in said
+    assert "TREE" in said
+
+
+def test_an_option_with_several_values_is_taken(fork: Path) -> None:
+    (fork / "srt" / "server_args.py").write_bytes(
+        b"""
+class ServerArgs:
+    sizes: A[list[int] | None, Arg(help="x")] = None
+    names: str | None = None
+    tp_size: A[int, Arg(help="x")] = 1
+
+    @staticmethod
+    def add_cli_args(parser):
+        parser.add_argument("--names", type=str, nargs="+")
+"""
+    )
+    words = "--sizes 1 2 4 --names a b --tp-size 2"
+    assert Arguments(open_tree(fork)).launch(words.split()).given["tp_size"] == 2
+
+
 def test_a_server_without_the_overlap_schedule_keeps_it_whatever_its_backends_say(fork: Path) -> None:
     words = ("--attention-backend", "free", "--disable-overlap-schedule", *EAGLE)
     answer: Any = json.loads(run(fork, *words, "--json").stdout)
@@ -753,7 +815,8 @@ def test_a_server_without_the_overlap_schedule_keeps_it_whatever_its_backends_sa
     assert {one["opted_out"] for one in answer["backends"]} == {True}
 
 
-def test_a_backend_that_depends_on_the_model_is_said_to(fork: Path) -> None:
+def _reading_local_attention(fork: Path) -> None:
+    """Let a backend read the mirror of models with local attention only."""
     file = fork / "srt" / "layers" / "attention" / "backends.py"
     flag = b"def needs_cpu_seq_lens(self):\n        mine = self.runner\n"
     flag += b"        return mine != 3 and mine.model_config.is_local_attention_model"
@@ -761,6 +824,10 @@ def test_a_backend_that_depends_on_the_model_is_said_to(fork: Path) -> None:
     kept = b"class FreeBackend(AttentionBackend):\n    needs_cpu_seq_lens: bool = False"
     assert kept in BACKENDS
     file.write_bytes(BACKENDS.replace(kept, b"class FreeBackend(AttentionBackend):\n    " + made))
+
+
+def test_a_backend_that_depends_on_the_model_is_said_to(fork: Path) -> None:
+    _reading_local_attention(fork)
     said = " ".join(run(fork, "--attention-backend", "free", *EAGLE).stdout.split())
     assert "depends on the model" in said
     assert (
@@ -787,6 +854,24 @@ def test_what_the_patches_come_to_is_said_with_who_still_keeps_the_mirror_and_wh
     known = runs.read()
     never = [note for note in freed["notes"] if note.startswith("Never run on a GPU with 0.5.12.post1")]
     assert bool(never) is not known.ran("26128", "0.5.12.post1")
+
+
+def test_a_backend_that_keeps_the_mirror_of_some_models_is_not_said_to_keep_it_of_all(fork: Path) -> None:
+    _reading_local_attention(fork)
+    words = ("--attention-backend", "free", *EAGLE)
+    stream = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
+    said = " ".join(run(fork, f"{stream}=1", *words).stdout.split())
+    where = "where the model (or its draft) has local attention"
+    assert f"is kept by {stream}, and {where}, by FreeBackend." in said
+
+
+def test_a_backend_that_frees_the_mirror_of_some_models_is_offered_without_the_others(fork: Path) -> None:
+    _reading_local_attention(fork)
+    answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
+    assert answer["notes"] == [
+        "These backends free it on this server, if GPU and model support them: --attention-backend free (not where "
+        "the model (or its draft) has local attention)."
+    ]
 
 
 def test_one_branch_is_named_where_several_keep_the_mirror(fork: Path) -> None:

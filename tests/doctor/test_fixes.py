@@ -13,7 +13,7 @@ from support.toys import add_patch, write_package
 from patchkit.cli import main
 from patchkit.doctor import fixes
 from patchkit.doctor.options import Arguments
-from patchkit.doctor.server import outcomes, without_speculation
+from patchkit.doctor.server import Outcome, outcomes, without_speculation
 from patchkit.patchset import condition
 from patchkit.plan.status import PatchStatus, State
 from patchkit.tree.index import Program, read_sources
@@ -90,6 +90,7 @@ def test_a_fix_is_named_if_its_condition_holds_or_may_hold(
         "concerns": "long prompts",
         "fixed_in": "0.5.14",
         "conflict": False,
+        "where": "",
     }
     assert [one for one in found if one["patch"].startswith("x-")] == [expected] * is_needed
 
@@ -101,7 +102,9 @@ def test_a_fix_is_printed_with_the_command_that_applies_it_and_not_named_once_it
     add_patch(tmp_path / "own", "x-fix", EDIT, affects=affects)
     folders = ["--patches", str(tmp_path / "own")]
     said = " ".join(CliRunner().invoke(main, ["doctor", str(fork), *folders]).stdout.split())
-    assert "Fixes that this tree lacks and this server needs: ! x-fix: It stops (long prompts)" in said
+    assert "with the requests or models that need them: ! x-fix: It stops (long prompts)" in said
+    # Built-in fixes conflict with a toy.
+    assert "All of them" not in said
     assert "x-fix`; fixed upstream in 0.5.14" in said
     shelf = fork / "srt" / "layers" / "shelf.py"
     shelf.write_bytes(b"class Shelf:\n    wide = 1\n")
@@ -109,6 +112,29 @@ def test_a_fix_is_printed_with_the_command_that_applies_it_and_not_named_once_it
     shelf.write_bytes(b"class Other:\n    pass\n")
     (conflict,) = answer(fork, tmp_path / "own")["fixes"]
     assert conflict["conflict"]
+
+
+def test_fixes_are_applied_by_one_command(fork: Path, tmp_path: Path) -> None:
+    for name, attribute in (("x-one", "wide"), ("x-two", "deep")):
+        edit = EDIT.replace("wide", attribute)
+        add_patch(tmp_path / "own", name, edit, affects='{ symptom = "It stops" }')
+    given = ["doctor", str(fork), "--patches", str(tmp_path / "own")]
+    said = CliRunner().invoke(main, given).stdout
+    assert f"All of them: `patchkit apply {fork.parent} --patches {tmp_path / 'own'} x-one x-two`" in said
+
+
+def test_a_fix_that_only_some_models_need_names_them() -> None:
+    (status,) = (PatchStatus(patch, State.PENDING, (), "") for patch in PATCHES if patch.id == "27360")
+    common = {"draft_backend": "fa3", "page_size": 64, "disable_cuda_graph": False}
+    llama = "the architecture LlamaForCausalLM"
+    found = [
+        ({llama: has}, Outcome(True, settled={**common, "speculative_eagle_topk": branches}))
+        for has, branches in ((False, 1), (True, 4))
+    ]
+    (fix,) = fixes.needed(found, [status])
+    assert fix.where == f"where the model (or its draft) has {llama}"
+    (fix,) = fixes.needed([({llama: False}, found[1][1])], [status])
+    assert fix.where == ""
 
 
 EAGLE = "--speculative-algorithm EAGLE3 --speculative-num-steps 3 --speculative-draft-model-path y"
@@ -138,10 +164,10 @@ def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(releases: R
         f"--attention-backend fa3 {TREE} --page-size 2": {"27360"},
     }.items():
         found = outcomes(program, arguments.launch(words.split()), memory)
-        named = {fix.patch for fix in fixes.needed([outcome for _, outcome in found], statuses)}
+        named = {fix.patch for fix in fixes.needed(found, statuses)}
         assert named == expected, words
     alone = without_speculation(program, arguments.launch(["--attention-backend", "flashinfer"]))
-    assert [fix.patch for fix in fixes.needed([alone], statuses)] == []
+    assert [fix.patch for fix in fixes.needed([({}, alone)], statuses)] == []
 
 
 def test_conditions_of_built_in_fixes_name_options_that_a_release_has(releases: Releases) -> None:

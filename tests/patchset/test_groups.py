@@ -62,6 +62,11 @@ def test_an_unknown_group_is_refused_with_the_nearest(built_in: Path) -> None:
         load.patches().select(["@sped"])
 
 
+def test_no_name_is_offered_that_is_not_near(built_in: Path) -> None:
+    with pytest.raises(UsageError, match=r"^no patch is called 'zzz': patchkit show lists them all"):
+        load.patches().get("zzz")
+
+
 def test_what_is_asked_for_is_what_is_named_and_what_that_requires(built_in: Path) -> None:
     assert load.patches().asked(["@speed"]) == {"fast", "seed"}
     assert load.patches().asked([]) == frozenset()
