@@ -67,7 +67,8 @@ def test_only_another_stream_waits_for_what_it_stores(same: bool) -> None:
         keep_lens(future_map, rows, torch.tensor([5, 7]))
     with torch.cpu.stream(forward if same else scheduler):
         store_kept_results(future_map)
-        assert kept_lens(future_map, rows.clone()).tolist() == [5, 7]
+        keep_lens(future_map, torch.tensor([2]), torch.tensor([9]))
+        assert kept_lens(future_map, torch.tensor([1, 2, 3])).tolist() == [5, 9, 7]
     assert future_map.topk_index_buf.tolist() == [0, 5, 0, 7]
     assert [forward.waited_for, scheduler.waited_for] == [[], [] if same else [forward] * 2]
 
