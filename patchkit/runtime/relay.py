@@ -111,7 +111,10 @@ def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> No
 
     They are also written if the host reads the rows, as it does in a tree without 26128. Source: pk-step-relay.
     """
-    _store_lens(future_map)
+    kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
+    if kept is not None:
+        order_behind(kept.stream, kept.rows.device)
+        _store_lens(future_map)
     buffer = future_map.new_seq_lens_buf
     if (
         getattr(future_map, "needs_cpu_seq_lens", True)
@@ -126,7 +129,7 @@ def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> No
 def kept_lens(future_map: LensMap, rows: torch.Tensor) -> torch.Tensor:
     """Return the lengths of ``rows``: those kept by the last step for exactly these, else the rows' content.
 
-    Source: pk-step-relay.
+    The current stream has waited for the event that the caller recorded behind them. Source: pk-step-relay.
     """
     kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
     if kept is not None and kept.rows is rows:
@@ -141,5 +144,4 @@ def _store_lens(future_map: LensMap) -> None:
     kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
     if kept is not None:
         setattr(future_map, _KEPT_LENS, None)
-        order_behind(kept.stream, kept.rows.device)
         future_map.new_seq_lens_buf[kept.rows] = kept.lens

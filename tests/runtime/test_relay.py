@@ -1,13 +1,76 @@
-"""Lengths that one step hands to the next without the future map's rows."""
+"""What one step hands to the next without the future map's rows."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
-from patchkit.runtime.relay import keep_lens, kept_lens
+from patchkit.runtime.relay import keep_lens, keep_results, kept_lens, kept_results, store_kept_results
+
+
+class FutureMap:
+    """A map of four rows."""
+
+    def __init__(self) -> None:
+        self.topk_index_buf = torch.zeros(4, dtype=torch.int64)
+
+    def stash(self, rows: torch.Tensor, results: Any) -> None:
+        self.topk_index_buf[rows] = results.topk_index
+
+
+class Stream(torch.cpu.Stream):
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited_for: list[object] = []
+
+    def wait_stream(self, stream: object) -> None:
+        self.waited_for.append(stream)
+
+
+def kept(future_map: Any) -> tuple[torch.Tensor, Any]:
+    """Return rows and results that the map keeps."""
+    rows, results = torch.tensor([1, 3]), SimpleNamespace(topk_index=torch.tensor([5, 7]))
+    assert keep_results(future_map, rows, results, torch.ones(2))
+    return rows, results
+
+
+def test_kept_results_are_given_once() -> None:
+    future_map: Any = FutureMap()
+    rows, results = kept(future_map)
+    assert kept_results(future_map, results, rows)
+    assert future_map.topk_index_buf.tolist() == [0, 0, 0, 0]
+    assert not kept_results(future_map, results, rows)
+
+
+@pytest.mark.parametrize("other", ["rows", "results"])
+def test_another_batchs_results_are_stored_for_it_to_read(other: str) -> None:
+    future_map: Any = FutureMap()
+    rows, results = kept(future_map)
+    if other == "rows":
+        rows = rows.clone()
+    else:
+        results = SimpleNamespace(topk_index=torch.tensor([8, 9]))
+    assert not kept_results(future_map, results, rows)
+    assert future_map.topk_index_buf.tolist() == [0, 5, 0, 7]
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_only_another_stream_waits_for_what_it_stores(same: bool) -> None:
+    future_map: Any = FutureMap()
+    future_map.new_seq_lens_buf, future_map.needs_cpu_seq_lens = future_map.topk_index_buf.clone(), False
+    forward, scheduler = Stream(), Stream()
+    with torch.cpu.stream(forward):
+        rows, _ = kept(future_map)
+        keep_lens(future_map, rows, torch.tensor([5, 7]))
+    with torch.cpu.stream(forward if same else scheduler):
+        store_kept_results(future_map)
+        keep_lens(future_map, torch.tensor([2]), torch.tensor([9]))
+        assert kept_lens(future_map, torch.tensor([1, 2, 3])).tolist() == [5, 9, 7]
+    assert future_map.topk_index_buf.tolist() == [0, 5, 0, 7]
+    assert [forward.waited_for, scheduler.waited_for] == [[], [] if same else [forward] * 2]
 
 
 def test_a_map_that_does_not_say_whether_the_host_reads_its_rows_has_them_written() -> None:

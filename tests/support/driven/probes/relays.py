@@ -53,9 +53,9 @@ class _ForwardStream(torch.cpu.Stream):
         self.results = []
 
 
-def _wait_stream(_: torch.cpu.Stream, other: object) -> None:
-    if isinstance(other, _ForwardStream):
-        other.arrive()
+def _wait_stream(_: torch.cpu.Stream, stream: object) -> None:
+    if isinstance(stream, _ForwardStream):
+        stream.arrive()
 
 
 class _Mode:
@@ -153,7 +153,7 @@ class _Worker:
 def _arrived(rows: list[int], future_map: Any) -> Any:
     """Return a batch whose prefill another server did, as a decode server makes it on the scheduler's stream."""
     decode_schedule_batch_mixin.maybe_cache_unfinished_req = lambda *_: None
-    batch = _Batch(rows, None)
+    batch: Any = _Batch(rows, None)
     batch.reqs = [
         SimpleNamespace(
             output_ids=[900 + row],
@@ -174,7 +174,7 @@ def _arrived(rows: list[int], future_map: Any) -> Any:
 
 def _scheduler(worker: _Worker) -> Any:
     torch.Tensor.record_stream = lambda *_: None  # type: ignore[method-assign]
-    torch.cpu.Stream.wait_stream = _wait_stream  # type: ignore[method-assign]
+    torch.cpu.Stream.wait_stream = _wait_stream  # type: ignore[assignment,method-assign]
     overlap_utils.spec_need_hidden_states = lambda: True
     algorithm = SpeculativeAlgorithm.from_string("EAGLE")
     if _HAS_POOL:
