@@ -44,9 +44,14 @@ def publish_shared_reads(runner: GraphRunner, batch: ReplayedBatch) -> None:
 def fence_shared_reads(scheduler: OverlapScheduler) -> None:
     """Make the scheduler's stream wait until the last forward has read the scheduler's buffers.
 
-    Only on CUDA. Source: pull requests 26380, 26646, 28363 and 31687.
+    A tree that has upstream's wait decides with it; one that says on which devices to wait is followed; others wait
+    on CUDA. Source: pull requests 26380, 26646, 27967, 28363 and 31687.
     """
-    if torch.version.cuda is None:
+    wait = getattr(scheduler, "_apply_war_barrier", None)
+    if wait is not None:
+        wait()
+        return
+    if not getattr(scheduler, "_war_barrier_enabled", torch.version.cuda is not None):
         return
     if _published:
         scheduler.schedule_stream.wait_event(_published.pop())

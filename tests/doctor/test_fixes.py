@@ -14,7 +14,7 @@ from patchkit.cli import main
 from patchkit.doctor import fixes
 from patchkit.doctor.options import Arguments
 from patchkit.doctor.server import Outcome, outcomes, without_speculation
-from patchkit.patchset import condition
+from patchkit.patchset import condition, load
 from patchkit.plan.status import PatchStatus, State
 from patchkit.tree.index import Program, read_sources
 
@@ -168,6 +168,65 @@ def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(releases: R
         assert named == expected, words
     alone = without_speculation(program, arguments.launch(["--attention-backend", "flashinfer"]))
     assert [fix.patch for fix in fixes.needed([({}, alone)], statuses)] == []
+
+
+def named_for(releases: Releases, version: str, words: str, known: set[str]) -> set[str]:
+    """Return which of these fixes doctor names for a server of a release that lacks all of them."""
+    tree = releases.tree(version)
+    program, arguments = Program(read_sources(tree)), Arguments(tree)
+    statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in load.patches() if patch.id in known]
+    assert {status.patch.id for status in statuses} == known
+    found = outcomes(program, arguments.launch(words.split()), {})
+    return {fix.patch for fix in fixes.needed(found, statuses)}
+
+
+LATER = {"26941", "27372", "27846", "28039", "28464", "28559", "33758", "34238"}
+# What multimodal and speculating servers miss whatever they are told.
+DRAFTS = {"27846", "28464", "33758"}
+OTHER_DRAFT = "--speculative-draft-attention-backend fa3"
+ALONE = CHAIN.replace("EAGLE3", "STANDALONE")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", set()),
+        (CHAIN, DRAFTS),
+        (f"{CHAIN} --tp-size 2", DRAFTS | {"34238"}),
+        (f"{CHAIN} --disable-overlap-schedule --tp-size 2", DRAFTS - {"28464"}),
+        (f"{CHAIN} {OTHER_DRAFT}", DRAFTS | {"28559"}),
+        (f"{CHAIN} --speculative-draft-attention-backend triton", DRAFTS),
+        (f"{ALONE} {OTHER_DRAFT}", {"28464", "28559", "33758"}),
+        ("--speculative-algorithm NGRAM --tp-size 2", {"33758"}),
+        ("--mamba-scheduler-strategy extra_buffer", {"26941"}),
+        ("--enable-streaming-session", {"26941"}),
+        ("--disaggregation-mode prefill", {"27372"}),
+        ("--disaggregation-mode decode", {"27372"}),
+        (f"{CHAIN} --disaggregation-mode prefill", DRAFTS | {"27372"}),
+        (f"{CHAIN} --disaggregation-mode decode", DRAFTS | {"27372", "28039"}),
+        (f"{CHAIN} --disaggregation-mode decode --grammar-backend none", DRAFTS | {"27372"}),
+        ("--disaggregation-mode decode --disaggregation-transfer-backend nixl", set()),
+    ],
+)
+def test_fixes_of_images_ranks_and_transfers_are_named_for_the_servers_that_need_them(
+    releases: Releases, words: str, expected: set[str]
+) -> None:
+    assert named_for(releases, "0.5.12.post1", f"--attention-backend triton {words}", LATER) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--mamba-radix-cache-strategy no_buffer", {"29354"}),
+        ("--mamba-radix-cache-strategy extra_buffer", {"29354", "29368"}),
+        ("--mamba-radix-cache-strategy extra_buffer --disable-radix-cache", {"29368"}),
+    ],
+)
+def test_fixes_of_cached_states_are_named_for_the_servers_that_need_them(
+    releases: Releases, words: str, expected: set[str]
+) -> None:
+    words = f"--attention-backend triton {words}"
+    assert named_for(releases, "0.5.14", words, {"29354", "29368"}) == expected
 
 
 def test_conditions_of_built_in_fixes_name_options_that_a_release_has(releases: Releases) -> None:

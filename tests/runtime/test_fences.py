@@ -61,3 +61,25 @@ def test_a_later_phase_takes_back_what_an_earlier_one_published(
 ) -> None:
     published(monkeypatch)
     assert published(monkeypatch, **named)() == "forward"
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ({"_war_barrier_enabled": True}, ["forward"]),
+        ({"_war_barrier_enabled": False}, []),
+        ({"_apply_war_barrier": lambda: None}, []),
+        ({}, []),
+    ],
+    ids=["on", "off", "its own", "unsaid"],
+)
+@pytest.mark.parametrize("cuda", ["12.0", None])
+def test_a_tree_that_says_on_which_devices_to_wait_is_followed(
+    monkeypatch: pytest.MonkeyPatch, named: dict[str, Any], expected: list[str], cuda: str | None
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    said: list[str] = []
+    stream = SimpleNamespace(wait_stream=lambda _: said.append("forward"))
+    scheduler: Any = SimpleNamespace(schedule_stream=stream, forward_stream=None, **named)
+    fence_shared_reads(scheduler)
+    assert said == (expected if named or cuda is None else ["forward"])

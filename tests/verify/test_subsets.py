@@ -20,9 +20,11 @@ def checks(reply: dict[str, Any]) -> dict[str, Any]:
     return {check["check"]: check for check in reply["checks"]}
 
 
-@pytest.mark.parametrize("picked", ["25002", "26824"])
-def test_a_picked_patch_verifies(releases: Releases, tmp_path: Path, picked: str) -> None:
-    tree = releases.copy(REFERENCE, tmp_path)
+@pytest.mark.parametrize(
+    ("version", "picked"), [(REFERENCE, "25002"), (REFERENCE, "26824"), ("0.5.13", "28039")]
+)
+def test_a_picked_patch_verifies(releases: Releases, tmp_path: Path, version: str, picked: str) -> None:
+    tree = releases.copy(version, tmp_path)
     run("apply", tree.root, picked)
     assert answer("verify", tree.root)["passed"]
 

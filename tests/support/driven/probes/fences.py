@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -11,7 +12,6 @@ import torch
 from sglang.srt.disaggregation.decode import SchedulerDisaggregationDecodeMixin
 from sglang.srt.disaggregation.prefill import SchedulerDisaggregationPrefillMixin
 from sglang.srt.managers.scheduler import Scheduler
-from sglang.srt.model_executor.cuda_graph_runner import CudaGraphRunner
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 
 from .accepted_rows import batch_of, worker_of
@@ -38,10 +38,17 @@ def loop(kind: str, published: list[bool], *, cuda: bool = True) -> list[list[An
     done: list[list[Any]] = []
     waiting = deque(enumerate(published))
     scheduler = MagicMock()
-    scheduler._engine_paused = scheduler.enable_staging = False
+    scheduler._engine_paused = scheduler.enable_staging = scheduler.gracefully_exit = False
     scheduler._war_barrier_enabled = cuda
     scheduler.last_batch = None
     scheduler.is_disable_overlap_for_batch.return_value = False
+    # Of a tree whose runners say themselves when they have read.
+    runner = SimpleNamespace(war_fastpath_read_done_event=None)
+    if hasattr(Scheduler, "_apply_war_barrier"):
+        scheduler.model_worker.war_fastpath_runner = runner
+        scheduler._apply_war_barrier = lambda: Scheduler._apply_war_barrier(scheduler)
+    else:
+        del scheduler._apply_war_barrier
 
     def prepare() -> Any:
         if not waiting:
@@ -54,7 +61,9 @@ def loop(kind: str, published: list[bool], *, cuda: bool = True) -> list[list[An
 
     def run(batch: Any) -> Any:
         done.append(["launch", batch.number])
-        if batch.publishes:
+        if batch.publishes and hasattr(scheduler, "_apply_war_barrier"):
+            runner.war_fastpath_read_done_event = SimpleNamespace(number=batch.number)
+        elif batch.publishes:
             _replayed(batch.number)
         return SimpleNamespace(number=batch.number)
 
@@ -85,7 +94,7 @@ def _replayed(
     """Replay a decode's graph; return what its runner did in turn."""
     done: list[str] = []
     torch.get_device_module = _events(done, number)
-    runner: Any = bare(CudaGraphRunner)
+    runner: Any = bare(import_module("sglang.srt.model_executor.cuda_graph_runner").CudaGraphRunner)
     pool = SimpleNamespace(full_to_swa_index_mapping=None) if windows else object()
     vars(runner).update(
         deepep_adapter=SimpleNamespace(replay=lambda: None),
