@@ -221,8 +221,12 @@ class _Merge:
                     "remove the copies",
                 )
             place = best[0]
-        named = any(unit.scope is not None or _is_sign(unit) for unit in units[change.start : change.end])
+        found = units[change.start : change.end]
+        named = any(unit.scope is not None or _is_sign(unit) for unit in found)
         if not named and self._context(units, change.start, size, mine, place) == (0, 0):
+            # A formatter sorts imports among others.
+            if self._are_imports(found):
+                return None
             raise self._edited(mine[place].start)
         return place
 

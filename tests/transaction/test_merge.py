@@ -64,6 +64,14 @@ def test_patched_block_that_ends_as_the_code_before_it_leaves_that_code_with_its
     assert merge("f.py", after, after + mine, before).text == before + mine
 
 
+def test_import_that_a_formatter_sorted_between_others_goes() -> None:
+    before = b"import torch\n\nfrom sglang.srt import d\nfrom a import b\n\nc = b(d)\n"
+    after = before.replace(b"torch\n", b"torch\nfrom patchkit.runtime import api_1\n")
+    left = b"from a import b\nfrom r import *\nfrom sglang.srt import d\n\nc = b(d)\n"
+    formatted = left.replace(b"from r", b"from patchkit.runtime import api_1\nfrom r")
+    assert merge("f.py", after, formatted, before).text == left
+
+
 @pytest.mark.parametrize("gap", [b"\n", b"\n\n\n"])
 def test_last_code_of_a_file_goes_with_the_blank_lines_above_it(gap: bytes) -> None:
     before = b"class A:\n    def f(self):\n        pass\n"
