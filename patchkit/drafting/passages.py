@@ -129,8 +129,9 @@ def _changed(
         bare = _without_blocks(before), _without_blocks(after)
         edits = parts.changed(_at(file, path), (old.lines, new.lines), *bare)
         if edits is not None and _have_the_same_blocks(before, after):
-            yield from _kept(file, path, sides, at, within)
             yield from edits
+            # The edits below come after those of the header, and are found by it.
+            yield from _kept(file, path, sides, at, within, head=new.head(at[1]))
             return
     yield from _exchanged(file, path, sides, (at[0], at[0] + 1, at[1], at[1] + 1), within)
 
@@ -187,16 +188,18 @@ def _kept(
     within: str,
     *,
     is_first: bool = False,
+    head: str = "",
 ) -> Iterator[Drafted]:
-    """Compare the comments above a statement that stays, and its blocks."""
+    """Compare the comments above a statement that stays, and its blocks; ``head`` is its header if that changes."""
     old, new = sides
     before, after = old.body[at[0]], new.body[at[1]]
+    head = head or old.head(at[0])
     leads = old.lead(at[0]), new.lead(at[1])
     # The edit of an exchange includes the blank lines after it.
     is_told = is_first and [line for line in leads[0] if line] == [line for line in leads[1] if line]
     if leads[0] != leads[1] and not is_told and (path or at[0]):
         gone, come = ("".join(f"{line}\n" for line in lead) for lead in leads)
-        keys: dict[str, str] = {"find": old.head(at[0]), "code": come, "gone": gone}
+        keys: dict[str, str] = {"find": head, "code": come, "gone": gone}
         edit = Drafted("comment", _at(file, path), keys)
         yield _placed(edit, old, (at[0], at[0] + 1), within)
     one, other = (source(side.lines, node) for side, node in ((old, before), (new, after)))
@@ -218,7 +221,6 @@ def _kept(
         bodies = (_below(old, before, "body"), _below(new, after, "body"))
         yield from _blocks(file, inner, bodies, "")
         return
-    head = old.head(at[0])
     for inside_old, inside_new in _inner(before, after):
         yield from _blocks(file, path, (_under(old, *inside_old), _under(new, *inside_new)), head)
 
