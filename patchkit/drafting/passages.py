@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import ast
 import copy
-import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting import parts
 from patchkit.drafting.change import Drafted
-from patchkit.drafting.draft import LONG, first_line, is_named, meaning, source
+from patchkit.drafting.draft import LONG, first_line, is_named, meaning, opcodes, source
 from patchkit.drafting.hunks import at_the_margin, parsed
 from patchkit.drafting.lines import count
 
@@ -82,7 +81,7 @@ def _blocks(file: str, path: str, sides: tuple[_Side, _Side], within: str) -> It
     """Compare two versions of a block in a scope; ``within`` is the statement that contains it."""
     old, new = sides
     keys = _keys(old.body, new.body)
-    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    for tag, i1, i2, j1, j2 in opcodes((old.body, new.body), keys):
         if tag == "equal":
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
                 yield from _kept(file, path, sides, (i, j), within, is_first=i == i1 > 0)
