@@ -357,8 +357,35 @@ def meaning(node: ast.AST) -> str:
 
 def _opcodes(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[tuple[str, _Body, _Body]]:
     before, after = ([meaning(node) for node in body] for body in (old, new))
-    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for tag, i1, i2, j1, j2 in opcodes((old, new), (before, after)):
         yield tag, list(old[i1:i2]), list(new[j1:j2])
+
+
+def opcodes(
+    bodies: tuple[Sequence[ast.stmt], Sequence[ast.stmt]], keys: tuple[Sequence[str], Sequence[str]]
+) -> Iterator[tuple[str, int, int, int, int]]:
+    """Yield the differences between two bodies, as difflib does.
+
+    Where more or fewer statements replace others, a statement that changes is paired with its new version.
+    """
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+        if tag != "replace" or i2 - i1 == j2 - j1:
+            yield tag, i1, i2, j1, j2
+            continue
+        forms = [_form(node) for node in bodies[0][i1:i2]], [_form(node) for node in bodies[1][j1:j2]]
+        for inner, a1, a2, b1, b2 in difflib.SequenceMatcher(None, *forms, autojunk=False).get_opcodes():
+            said = "replace" if inner == "equal" else inner
+            yield said, i1 + a1, i1 + a2, j1 + b1, j1 + b2
+
+
+def _form(node: ast.stmt) -> str:
+    """Return what two versions of a statement have in common: its type, and what it assigns, calls or tests."""
+    parts: list[object] = [
+        getattr(node, name, None) for name in ("name", "target", "targets", "test", "module")
+    ]
+    if isinstance(node, ast.Expr):
+        parts.append(node.value.func if isinstance(node.value, ast.Call) else node.value)
+    return f"{type(node).__name__} {' '.join(map(_dumped, parts))}"
 
 
 def _imported(node: ast.stmt) -> list[str]:

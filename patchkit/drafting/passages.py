@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import ast
 import copy
-import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting import parts
 from patchkit.drafting.change import Drafted
-from patchkit.drafting.draft import LONG, first_line, is_named, meaning, source
+from patchkit.drafting.draft import LONG, first_line, is_named, meaning, opcodes, source
 from patchkit.drafting.hunks import at_the_margin, parsed
 from patchkit.drafting.lines import count
 
@@ -82,7 +81,7 @@ def _blocks(file: str, path: str, sides: tuple[_Side, _Side], within: str) -> It
     """Compare two versions of a block in a scope; ``within`` is the statement that contains it."""
     old, new = sides
     keys = _keys(old.body, new.body)
-    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    for tag, i1, i2, j1, j2 in opcodes((old.body, new.body), keys):
         if tag == "equal":
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
                 yield from _kept(file, path, sides, (i, j), within, is_first=i == i1 > 0)
@@ -129,8 +128,9 @@ def _changed(
         bare = _without_blocks(before), _without_blocks(after)
         edits = parts.changed(_at(file, path), (old.lines, new.lines), *bare)
         if edits is not None and _have_the_same_blocks(before, after):
-            yield from _kept(file, path, sides, at, within)
             yield from edits
+            # The edits below come after those of the header, and are found by it.
+            yield from _kept(file, path, sides, at, within, head=new.head(at[1]))
             return
     yield from _exchanged(file, path, sides, (at[0], at[0] + 1, at[1], at[1] + 1), within)
 
@@ -187,16 +187,18 @@ def _kept(
     within: str,
     *,
     is_first: bool = False,
+    head: str = "",
 ) -> Iterator[Drafted]:
-    """Compare the comments above a statement that stays, and its blocks."""
+    """Compare the comments above a statement that stays, and its blocks; ``head`` is its header if that changes."""
     old, new = sides
     before, after = old.body[at[0]], new.body[at[1]]
+    head = head or old.head(at[0])
     leads = old.lead(at[0]), new.lead(at[1])
     # The edit of an exchange includes the blank lines after it.
     is_told = is_first and [line for line in leads[0] if line] == [line for line in leads[1] if line]
     if leads[0] != leads[1] and not is_told and (path or at[0]):
         gone, come = ("".join(f"{line}\n" for line in lead) for lead in leads)
-        keys: dict[str, str] = {"find": old.head(at[0]), "code": come, "gone": gone}
+        keys: dict[str, str] = {"find": head, "code": come, "gone": gone}
         edit = Drafted("comment", _at(file, path), keys)
         yield _placed(edit, old, (at[0], at[0] + 1), within)
     one, other = (source(side.lines, node) for side, node in ((old, before), (new, after)))
@@ -218,7 +220,6 @@ def _kept(
         bodies = (_below(old, before, "body"), _below(new, after, "body"))
         yield from _blocks(file, inner, bodies, "")
         return
-    head = old.head(at[0])
     for inside_old, inside_new in _inner(before, after):
         yield from _blocks(file, path, (_under(old, *inside_old), _under(new, *inside_new)), head)
 

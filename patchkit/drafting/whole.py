@@ -361,11 +361,13 @@ class _Part:
             return first
         alone = [next((way for way in each if self._is_right([way])), None) for each in ways]
         found = [way for way in alone if way is not None]
-        if self._is_right(found):
+        if len(found) == len(ways) and self._is_right(found):
             return found
         kept: list[Drafted] = []
-        for way in found:
-            kept += [way] if self._is_right([*kept, way]) else []
+        for single, each in zip(alone, ways, strict=True):
+            # An edit may be possible only after the ones before it.
+            tried = [single] if single is not None else each if kept else []
+            kept += [way for way in tried if self._is_right([*kept, way])][:1]
         return kept
 
     def _is_right(self, edits: Sequence[Drafted]) -> bool:

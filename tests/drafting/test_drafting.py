@@ -379,6 +379,32 @@ def test_a_branch_is_drafted_without_the_blocks_that_stay(
     assert made(tree, draft) == after
 
 
+def test_the_comment_above_a_statement_whose_header_changes_is_no_hunk(
+    tree: CheckoutTree, tmp_path: Path
+) -> None:
+    block = "".join(f"        log({number})\n" for number in range(10))
+    before = CHAIN.replace("    return", f"    while wide and batch.first:\n{block}    return")
+    after = before.replace(
+        f"    while wide and batch.first:\n{block}",
+        f"    # Until then.\n    while wide and batch.first and batch.deep:\n{block}        log(kind)\n",
+    )
+    draft = drafted(tree, tmp_path, after, before)
+    assert (draft.exact, draft.hunks) == (True, 0)
+    assert made(tree, draft) == after
+
+
+def test_a_statement_that_changes_is_told_from_the_new_one_above_it(
+    tree: CheckoutTree, tmp_path: Path
+) -> None:
+    lines = "".join(f"        size_{number}=batch.size_{number},\n" for number in range(12))
+    before = CHAIN.replace("    return total\n", f"    fill(\n{lines}    )\n    return total\n")
+    after = before.replace("    fill(\n", "    place = batch.place\n    fill(\n")
+    after = after.replace("size_11,\n", "size_11,\n        place=place,\n")
+    draft = drafted(tree, tmp_path, after, before)
+    assert (draft.exact, draft.hunks, draft.edits) == (True, 0, 2)
+    assert made(tree, draft) == after
+
+
 def test_a_branch_lands_where_a_block_that_stays_differs(tree: CheckoutTree, tmp_path: Path) -> None:
     branch = '    elif kind == "flat":\n        total = 1\n    else:\n'
     draft = drafted(tree, tmp_path, CHAIN.replace("    else:\n", branch), CHAIN)
