@@ -31,7 +31,7 @@ _Said = TypeVar("_Said")
 @options.folders
 @options.as_json
 def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Path], as_json: bool) -> None:
-    """Show why a server waits for sequence lengths, and which fixes it lacks.
+    """Show why a server waits for the GPU and which fixes it lacks.
 
     SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
     command in quotes. Prints the backends that the server uses, which of them need the CPU mirror (the host copy of a
