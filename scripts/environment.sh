@@ -1,6 +1,6 @@
-# Makes the virtual environments of scripts/test and scripts/quickstart; they source this file and name themselves in $0.
+# Functions of scripts/test and scripts/quickstart, which source this file, to create their virtual environments.
 
-# For every pip that they start, and those that pip itself starts.
+# These variables also reach the pip processes that pip itself starts.
 export PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_RETRIES=2
 
 fail() {
@@ -8,7 +8,7 @@ fail() {
     exit 1
 }
 
-# Prints the Python that $PYTHON names, otherwise the first of the usual ones that is new enough.
+# Prints $PYTHON if it is set, otherwise python3 or python: the first that is new enough.
 find_python() {
     local candidate
     for candidate in ${PYTHON:-python3 python}; do
@@ -20,7 +20,7 @@ find_python() {
     fail "${PYTHON:-python3} is not Python 3.10 or newer: name one that is, as in PYTHON=python3.12 bash $0."
 }
 
-# Usage: make_environment FOLDER WHAT_PIP_INSTALLS... An environment that is there and works is brought up to date.
+# Usage: make_environment FOLDER PIP_ARGUMENTS... Creates an environment, or updates one that works.
 make_environment() {
     local folder=$1 python
     shift

@@ -1,4 +1,4 @@
-"""``patchkit doctor``: show why a server configuration needs the CPU mirror, and how to do without it."""
+"""``patchkit doctor``: show why a server configuration needs the CPU mirror, and which fixes its tree lacks."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ _Said = TypeVar("_Said")
 @options.folders
 @options.as_json
 def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Path], as_json: bool) -> None:
-    """Show why a server waits for sequence lengths on the CPU.
+    """Show why a server waits for the GPU and which fixes it lacks.
 
     SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
     command in quotes. Prints the backends that the server uses, which of them need the CPU mirror (the host copy of a
-    batch's sequence lengths), and the patch or option with which they do not. TREE is only read; none of its code runs.
+    batch's sequence lengths), the patch or option with which they do not, and the fixes for this server that TREE
+    lacks. TREE is only read; none of its code runs.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.doctor import Doctor

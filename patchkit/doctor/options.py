@@ -403,7 +403,8 @@ def _type(one: _Declaration) -> str:
 
 def _takes_several(one: _Declaration) -> bool:
     """Return whether an option may take several values."""
-    named = [last_name(node) for node in ast.walk(one.annotation)] if one.annotation is not None else []
+    parts = ast.walk(one.annotation) if one.annotation is not None else ()
+    named = [last_name(part) for part in parts if isinstance(part, ast.expr)]
     is_own = "action" in one.keywords and last_name(one.keywords["action"]) not in _PLAIN_ACTIONS
     return is_own or "nargs" in one.keywords or not _SEVERAL.isdisjoint(named)
 

@@ -190,7 +190,7 @@ def test_a_star_that_leaves_names_with_a_slash_out_says_so(fork: CheckoutTree) -
     (note,) = found.notes
     assert "refs/heads/release/1" in note
     assert "--refs 'refs/heads/**'" in note
-    with pytest.raises(UsageError, match=r"matches nothing .*--refs 'refs/heads/r\*/\*\*'"):
+    with pytest.raises(UsageError, match=r"matches nothing.*--refs 'refs/heads/r\*/\*\*'"):
         surveyed(fork, "refs/heads/r*")
 
 
