@@ -215,8 +215,7 @@ def _kept(
     if is_named(before):
         inner = f"{path}.{before.name}".lstrip(".")  # type: ignore[attr-defined]
         if isinstance(before, _FUNCTIONS) and isinstance(after, _FUNCTIONS):
-            whole = old.lines, new.lines
-            yield from parts.parameters(_at(file, inner), whole, before.args, after.args)
+            yield from parts.parameters(_at(file, inner), (old.lines, new.lines), before.args, after.args)
         bodies = (_below(old, before, "body"), _below(new, after, "body"))
         yield from _blocks(file, inner, bodies, "")
         return
