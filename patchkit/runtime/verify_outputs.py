@@ -8,6 +8,7 @@ import torch
 
 from ..backends.chain import room_for, verify_chains
 from ..backends.step_buffers import Drafted, Verified
+from .streams import current_stream
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ class _Outcome(NamedTuple):
 
 
 class _Extend(NamedTuple):
-    """The inputs of a draft-extend of the verified tokens; stored on these tokens."""
+    """The inputs of a draft-extend of the verified tokens; stored on these tokens, for use on the verify's stream."""
 
+    stream: torch.Stream
     stride: int
     prefixes: torch.Tensor
     extends: torch.Tensor
@@ -108,7 +110,8 @@ def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
     )
     setattr(made.accepted, _OUTCOME, outcome)
     stride = made.tokens.shape[0] // drafts.shape[0]
-    extend = _Extend(stride, made.prefixes, made.extends, made.starts, made.extended, made.positions)
+    stream = current_stream(drafts.device)
+    extend = _Extend(stream, stride, made.prefixes, made.extends, made.starts, made.extended, made.positions)
     for tokens in (made.tokens, made.wide_tokens):
         setattr(tokens, _OUTCOME, extend)
     return made.accepted
@@ -154,7 +157,8 @@ def _extend_of(tokens: torch.Tensor, requests: int, stride: int) -> _Extend | No
     extend: _Extend | None = getattr(tokens, _OUTCOME, None)
     if extend is None or (extend.stride, extend.prefixes.shape[0]) != (stride, requests):
         return None
-    return extend
+    # A plan stream may not be behind the verify.
+    return extend if extend.stream == current_stream(tokens.device) else None
 
 
 def chain_extend_lens(

@@ -70,6 +70,21 @@ def test_a_draft_extend_of_the_tokens_knows_its_lengths(wide: bool) -> None:
     assert chain_extend_lens(written.clone(), lens, 2)[0].tolist() == [2, 2]
 
 
+def test_a_draft_extend_that_another_stream_prepares_is_counted_there() -> None:
+    # The plan stream of 0.5.11 and 0.5.12 is not behind the verify.
+    lens = torch.tensor([10, 20])
+    tokens, accepted = verified(lens)
+    for written in (tokens, wide_tokens(tokens, accepted)):
+        here = chain_extend_lens(written, lens, 3)
+        with torch.cpu.stream(torch.cpu.Stream()):
+            there = chain_extend_lens(written, lens, 3)
+            assert [each.tolist() for each in there] == [each.tolist() for each in here]
+            assert not any(a.data_ptr() == b.data_ptr() for a, b in zip(here, there, strict=True))
+            assert chain_extended_lens(written, lens, 3).tolist() == [13, 23]
+            assert chain_positions(forward(written)) is None
+        assert chain_positions(forward(written)) is not None
+
+
 def test_other_lengths_and_rows_are_counted_by_themselves() -> None:
     _, accepted = verified(torch.tensor([10, 20]))
     assert lens_after_verify(torch.tensor([1, 2]), accepted).tolist() == [4, 3]

@@ -80,7 +80,7 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     os.environ["PATCHKIT_DISABLE"] = disable
     torch.Tensor.record_stream = lambda *_: None  # type: ignore[method-assign]
     event = SimpleNamespace(record=lambda: None)
-    device = SimpleNamespace(Event=lambda: event, current_stream=lambda: None)
+    device = SimpleNamespace(Event=lambda: event, current_stream=lambda *_: None)
     setattr(torch, "get_device_module", lambda *_: device)  # noqa: B010
     _SAMPLES.verify_tree_greedy_func = _verify_tree
     _SAMPLES.SIMULATE_ACC_LEN = 0
