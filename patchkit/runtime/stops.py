@@ -70,7 +70,8 @@ def meets_stop(request: GeneratedRequest, tokens: int) -> bool:
 def stops_by_limit(request: LimitedRequest, tokens: int) -> bool:
     """Tell whether a stop within ``max_new_tokens`` ends ``request``, whose step accepted the last ``tokens`` tokens.
 
-    The request then has the reason and length of the first of its stops. Source: pull request 33758.
+    The request then has the stop's reason and length; if text and a token stop it, those of the first. Source: pull
+    request 33758.
     """
     told, limit, size = request.output_ids, request.sampling_params.max_new_tokens, request.vocab_size
     within = tokens - (len(told) - limit)
