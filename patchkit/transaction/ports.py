@@ -55,9 +55,9 @@ def ports_in(package: Path) -> tuple[Port, ...]:
     listed = git(package, "log", *told, "--format=%x00%H%x00%P%x00%B", "HEAD", "--")
     words = iter(listed.stdout.decode(errors="replace").split("\0")[1:])
     return tuple(
-        Port(*named, commit, parents.partition(" ")[0])
+        Port(name, mark, commit, parents.partition(" ")[0])
         for commit, parents, message in zip(words, words, words, strict=False)
-        for named in _TOLD.findall(message)
+        for name, mark in _TOLD.findall(message)
     )
 
 

@@ -23,6 +23,7 @@ from support.toys import (
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 FRESH = "srt/managers/fresh.py"
@@ -234,7 +235,7 @@ def test_beside_a_committed_patch_each_goes_by_its_name(
 ) -> None:
     toys = tmp_path / "toys"
     add_patch(toys, "t-limit", attribute(MIRROR, "Mirror", "limit = 8"))
-    steps = {
+    steps: dict[str, Callable[[], object]] = {
         "port": lambda: port(theirs, fork, 77, LATER),
         "patch": lambda: run("apply", fork.root, "t-limit", "--commit", "--patches", toys),
     }
