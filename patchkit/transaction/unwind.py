@@ -223,7 +223,12 @@ def _require_unsigned(
                     if by_hand[0] == name and by_hand not in noted_in(will[file] or b""):
                         raise made_by_hand(*by_hand)
                 pairs = list(zip_longest(now, now[1:], fillvalue=b""))
-                line = max((number for number, pair in enumerate(pairs, 1) if pair == signed[-1]), default=1)
+                # The code below a comment may be gone, and then only the comment tells its line.
+                places = (
+                    [number for number, pair in enumerate(pairs, 1) if pair[:size] == signed[-1][:size]]
+                    for size in (2, 1)
+                )
+                line = next((found[-1] for found in places if found), 1)
                 raise StuckError(
                     f"a comment of {name} would be left: its code was copied or edited since",
                     name,

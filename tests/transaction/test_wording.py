@@ -163,6 +163,16 @@ def test_other_code_of_a_patch_is_refused_in_a_clone_with_what_to_do(
     assert everything(clone.root) == before
 
 
+def test_comment_that_a_person_reworded_is_named_by_its_line_where_no_git_is(tree: CheckoutTree) -> None:
+    apply(tree)
+    edit(tree, MIRROR, b"# patchkit depth: toy", b"# patchkit depth: toy indeed")
+    line = (tree.read(MIRROR) or b"").splitlines().index(b"# patchkit depth: toy indeed") + 1
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=rf"mirror\.py:{line}: a comment of depth would be left"):
+        take_back(tree)
+    assert everything(tree.root) == before
+
+
 def test_patch_applied_later_goes_and_leaves_the_former_words(reworded: CheckoutTree) -> None:
     before = contents(reworded)
     apply(reworded, *TOYS, THRICE, allow_dirty=True)
