@@ -36,10 +36,11 @@ _COMMENTED = "applying it would delete a comment of this tree"
 
 
 class Outcome(str, enum.Enum):
-    """What became of an edit: it landed, also where its neighbourhood changed, or was there already, or is not made.
+    """The outcome of an edit.
 
-    That is so where its site is another, where there is none, or where its code needs what the tree does not have. Of
-    a comment it is so too where the tree has its own, which is kept.
+    It was made (``landed``), also where the code around it differs (``changed``), or the tree has it already. It was
+    not made if the tree has other code at its site (``conflict``), has no such site, or lacks a name that the new code
+    uses (``unmet``). An edit of a comment is not made either if the tree has a comment of its own, which is kept.
     """
 
     LANDED = "landed"
@@ -53,10 +54,10 @@ class Outcome(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit: where it was made, what became of it and why; ``was`` is its site as it was, ``stands`` as it is there.
+    """One edit: its site, outcome and reason; ``was`` is the site in its own tree, ``stands`` the one in this tree.
 
-    ``wanted`` is the code that a conflict leaves for a person, ``place`` what it is about in the other tree, and
-    ``region`` what of that it encloses.
+    ``wanted`` is the code of a conflict that is left to a person, ``place`` this tree's item, and ``region`` the extent
+    of the conflict in it.
     """
 
     site: str
@@ -92,9 +93,9 @@ class Same:
 
 @dataclass
 class Merge:
-    """The edits of a change, made in the outlines of another tree; ``elsewhere`` finds a definition that moved.
+    """Makes the edits of a change in the outlines of this tree; ``elsewhere`` finds a definition that moved.
 
-    What is ``refused`` is not made, for the reason that is given.
+    Edits that are ``refused`` are not made, for the given reasons.
     """
 
     elsewhere: Elsewhere

@@ -468,28 +468,28 @@ def _slot(
 
 
 def _last_in_front(between: Sequence[Element], *, is_signature: bool) -> int:
-    """Return behind how many elements one with a name goes: what counts by its place keeps that."""
+    """Return the index for a new element with a name; positional elements keep their positions."""
     if is_signature:
         return next((n for n, each in enumerate(between) if each.code[:1] == "*"), len(between))
     return max((n + 1 for n, each in enumerate(between) if not each.name), default=0)
 
 
 def _first_behind(new: Element, between: Sequence[Element], *, is_signature: bool) -> int:
-    """Return behind how many elements the last one without a name goes: ours may have more in front of it."""
+    """Return the index for a new last positional element; ours may have more elements before it."""
     keywords = [n for n, each in enumerate(between) if each.is_keyword]
     if keywords and is_signature:
-        raise ClashError(f"`{new.code}` comes, and `{between[keywords[0]].code}` is there")
+        raise ClashError(f"the change adds `{new.code}`, which cannot follow `{between[keywords[0]].code}`")
     return keywords[0] if keywords else len(between)
 
 
 def _is_part(code: str, of: str) -> bool:
-    """Tell whether a text has nothing that another has not, in this order."""
+    """Return whether all tokens of a text are in another one, in this order."""
     rest = iter(of.split(" "))
     return all(word in rest for word in code.split(" "))
 
 
 def is_part(ours: str, base: str) -> bool:
-    """Tell whether a statement has nothing that another has not, in this order; a message counts word by word."""
+    """Return whether all tokens of a statement are in another one, in order; messages are compared by words."""
     rest = iter(_spoken(base))
     return all(word in rest for word in _spoken(ours))
 
