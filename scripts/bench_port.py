@@ -6,8 +6,9 @@ usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N]
        python scripts/bench_port.py picks --repo CLONE [-o FILE]
        python scripts/bench_port.py humans --repo CLONE_OF_THE_PROJECT_WITH_PATCHES [-o FILE]
 
-backwards: commits of sglang's main of May to July 2026 that change one to six files of the server, each onto main as it
-was so many commits before. picks: commits that name the commit of which they are a pick, which is ported to what they
+drafts: commits of sglang's main of May to July 2026 that change one to six files of the server, each drafted as a patch
+on its parent, with the number of edits of each kind. backwards: the same commits, each onto main as it was so many
+commits before. picks: commits that name the commit of which they are a pick, which is ported to what they
 were made on. humans: a project that keeps a patch for each release, each ported to the next release that it has one
 for. Files count one by one. One has landed if a tool reports nothing left, and is wrong if it then does not compile,
 has a name that is not defined, or is not what `git apply` makes of it where that applies whole. Files count apart,

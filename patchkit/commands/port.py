@@ -1,4 +1,4 @@
-"""A change that somebody else wrote is made on a tree that drifted; what became of each of its edits is said."""
+"""Port a change to a tree that has drifted, with the outcome of each edit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """One change: what is known of it, the tree that it was made on, and its files; ``commit`` if it is one."""
+    """A change: facts about it, its base tree and its files; ``commit`` is empty for a diff."""
 
     facts: Facts
     base: Tree
@@ -52,7 +52,7 @@ class Change:
 
 @dataclass(frozen=True)
 class PortedChange:
-    """What became of a change on a tree; ``commit`` is the one that it was made in there."""
+    """The outcome of a change in a tree; ``commit`` is the commit made there, if any."""
 
     change: Change
     files: tuple[LandedFile, ...]
@@ -67,9 +67,9 @@ class PortedChange:
 
 @dataclass(frozen=True)
 class Ported:
-    """What became of changes on one tree; ``changed`` are the files that are others now, or would be.
+    """The outcome of changes in one tree; ``changed`` are the files that changed, or would change.
 
-    ``left`` are the changes behind one whose conflicts are marked, which nobody tried.
+    ``left`` are the changes that were not tried, since the conflicts of one before them are marked.
     """
 
     onto: str
@@ -86,7 +86,7 @@ class Ported:
 
 
 class PortConflictError(ConflictError):
-    """Some edits cannot be made, and nothing was written; ``ported`` is what would have become of each."""
+    """Some edits cannot be made, and nothing was written; ``ported`` has the outcome of each."""
 
     def __init__(self, message: str, ported: Ported) -> None:
         super().__init__(message)
@@ -94,7 +94,7 @@ class PortConflictError(ConflictError):
 
 
 class Source:
-    """A diff's file, a commit or a range of them, and where it was made."""
+    """A diff, a commit or a range of commits, and its base tree."""
 
     def __init__(self, said: str, base: str, repository: Path) -> None:
         """Read nothing yet; ``repository`` is where commits and refs are looked up."""
@@ -111,7 +111,7 @@ class Source:
         self._stack.close()
 
     def tree(self, said: str) -> Tree:
-        """Return the tree that a path or a ref names; TreeError if it is none."""
+        """Return the tree of a path or ref; TreeError if there is none."""
         if Path(said).exists():
             return open_tree(Path(said))
         if self._git is None:
@@ -119,7 +119,7 @@ class Source:
         return GitTree(self._git, said)
 
     def changes(self) -> tuple[Change, ...]:
-        """Return the changes, oldest first; UsageError for what is neither a diff nor a commit, or changes nothing."""
+        """Return the changes, oldest first; UsageError if it is neither a diff nor a commit, or changes nothing."""
         path = Path(self._said)
         found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
         if not any(change.files for change in found):
@@ -174,11 +174,11 @@ def port(
     folder: Path | None = None,
     watch: Watch | None = None,
 ) -> Ported:
-    """Make changes on a tree and write that, as ``apply`` does, or commit it as ``committing``.
+    """Make changes in a tree and write the result as ``apply`` does, or commit it if ``committing``.
 
-    PortConflictError, and nothing written, if an edit cannot be made; with ``keep_going`` the others are, with
-    ``markers`` conflict markers stand at what cannot, and no change behind that one is made. TreeError if the tree
-    refuses. A patch that makes the same of this tree is written to ``folder``.
+    PortConflictError, and nothing written, if an edit cannot be made. With ``keep_going`` the other edits are made;
+    with ``markers`` conflict markers are written as well, and later changes are not tried. TreeError if the tree cannot
+    be changed. The change is also written to ``folder``, as a patch for this tree.
     """
     require_whole(onto)
     if folder is not None and (folder / "patch.toml").exists():
@@ -213,7 +213,7 @@ def port(
 
 
 def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = None) -> tuple[Ported, ...]:
-    """Return what would become of changes on several trees; nothing is written, and one that is none has an error."""
+    """Return the outcome of changes in several trees, without writing; a ref without a tree has an ``error``."""
     changes = source.changes()
     found: list[Ported] = []
     for at, ref in enumerate(refs):
@@ -236,7 +236,7 @@ def _watched(changes: Sequence[Change], watch: Watch | None) -> Iterator[Change]
 
 
 def _stuck(ported: Ported) -> str:
-    """Say which edits cannot be made: how many, and where the first is."""
+    """Return how many edits cannot be made, and the site of the first, for a message."""
     stuck = [
         (file, edit)
         for change in ported.changes
@@ -251,7 +251,7 @@ def _stuck(ported: Ported) -> str:
 
 @dataclass(frozen=True)
 class _Step:
-    """A change made on what the ones before it left."""
+    """One change, made after the ones before it."""
 
     ported: PortedChange
     tree: Tree
@@ -259,7 +259,7 @@ class _Step:
 
 
 class _Made:
-    """A tree as changes leave it, one after the other."""
+    """A tree to which changes are made one after the other."""
 
     def __init__(self, onto: Tree, *, markers: bool) -> None:
         self._onto = onto
@@ -268,7 +268,7 @@ class _Made:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The files that are others than in the tree."""
+        """The files that differ from the original tree."""
         return tuple(file for file, text in sorted(self._contents.items()) if text != self._onto.read(file))
 
     def step(self, change: Change) -> _Step:
@@ -287,7 +287,7 @@ class _Made:
         return _Step(PortedChange(change, tuple(landing.files), found), tree, plan)
 
     def plan(self, steps: Sequence[_Step]) -> Plan:
-        """Return all of the steps as one."""
+        """Return the plan of all steps together."""
         makers: dict[str, list[str]] = {}
         for step in steps:
             for change in step.plan.changes:
@@ -300,7 +300,7 @@ class _Made:
 
 
 def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Contents) -> Plan:
-    """Return a change that was made as what a transaction writes."""
+    """Return the plan of one change, for a transaction."""
     facts = change.facts
     patch = Patch(id=facts.id, title=facts.title or facts.id, why=facts.why, risk="", verify="", edits=())
     edits = tuple(
@@ -317,7 +317,7 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
 
 
 def _kept(steps: Sequence[_Step], folder: Path) -> tuple[Path, ...]:
-    """Write a patch folder for each change as it is there: the folder itself of one, or one in it for each."""
+    """Write each change as a patch folder for this tree: to ``folder`` itself if it is one, else to a folder in it."""
     from patchkit.drafting.whole import (
         drafted,
     )  # It loads all kinds of edit, which nothing else of a port does.

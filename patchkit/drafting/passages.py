@@ -209,8 +209,8 @@ def _kept(
         is_laid_out_alike = ("\n" in one) == ("\n" in other)
         finder = _at(file, path), (old.lines, new.lines), before, after
         edits = (parts.changed(*finder) or []) if is_laid_out_alike else []
-        whole = _exchanged(file, path, sides, (at[0], at[0] + 1, at[1], at[1] + 1), within)
-        yield from _or_else(edits, whole) if len(edits) < 2 else edits
+        others = _exchanged(file, path, sides, (at[0], at[0] + 1, at[1], at[1] + 1), within)
+        yield from _or_else(edits, others) if len(edits) < 2 else edits
         return
     if is_named(before):
         inner = f"{path}.{before.name}".lstrip(".")  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
-"""What a change that landed may mean otherwise there: a check of ``verify`` finds what it did not find before.
+"""Run checks of ``verify`` on a tree before and after a port, and return the new findings.
 
-Names that are not there, imports that lead nowhere, calls that are not accepted, locals that are not bound on each way.
+These are undefined names, broken imports, calls with wrong arguments, and locals that are not bound on every path.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHECKS = (imports.check, signatures.check, reads.check)
 
 @collector.paused()
 def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPlace) -> tuple[Finding, ...]:
-    """Return what is wrong with ``tree`` with other ``contents``, and was not before; edits ``in_place`` are new."""
+    """Return the findings of ``tree`` with other ``contents`` that are new; edits ``in_place`` were made."""
     files = [file for file, text in contents.items() if text is not None and file.endswith(".py")]
     if not files:
         return ()
@@ -74,9 +74,9 @@ def _said(finding: Finding) -> tuple[str, ...]:
 def _subject(
     tree: Tree, stood: Mapping[str, bytes | None], in_place: InPlace, new: Iterable[bytes]
 ) -> Subject:
-    """Return what the checks look at in a tree, which need not be on disk: files as they ``stood`` and what is ``new``.
+    """Return the subject of the checks: a tree, which need not be on disk, with files as they ``stood`` before.
 
-    What the new lines name is looked up.
+    The names in the ``new`` lines are resolved in advance, since a check reads no further files.
     """
     subject = Subject(tree, (), Terms(Confidence.LIKELY))  # type: ignore[arg-type]
     read = ((file, tree.read(file)) for file in {*tree.files(SERVING), *stood})

@@ -1,4 +1,4 @@
-"""Where a file or a definition of one tree is in another: under its name, or moved and renamed."""
+"""Find a file or definition of one tree in another: under the same name, or moved or renamed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 LIKE = 0.5
-"""So like another, up to 1, is what may be the same under another name."""
+"""The least likeness, up to 1, of a file or definition that may have been renamed."""
 _COMMON = 20
-"""A name that so many files define tells nothing of where a definition went."""
+"""A name that more files define does not tell where a definition has moved."""
 _CLOSE = 0.1
-"""So much more like another than the next one is what has moved; two as like are not told apart."""
+"""The least difference in likeness between the best match and the next; closer ones are ambiguous."""
 
 
 class Trees:
-    """The tree that a change was made on and the one that it goes to, and what of one is what of the other.
+    """The tree of a change and the tree that it is ported to, and what corresponds in them.
 
     ``renamed`` returns the name that a file of the first has in the second, as far as somebody noted it.
     """
@@ -44,13 +44,13 @@ class Trees:
         self._undefined: dict[tuple[str, bytes], list[str]] = {}
 
     def file(self, name: str) -> str | None:
-        """Return the file of the second tree that a file of the first is there, None if none is."""
+        """Return the file of the second tree that corresponds to one of the first; None if none does."""
         if name not in self._files:
             self._files[name] = self._found(name)
         return self._files[name]
 
     def undefined(self, file: str, content: bytes) -> list[str]:
-        """Return the names that a file of the second tree would use undefined with this content, and does not now."""
+        """Return the names that only become undefined in a file of the second tree with this content."""
         if (file, content) not in self._undefined:
             found = undefined_names(self.onto.read(file) or b"", content)
             self._undefined[file, content] = [name for name, _ in found]
@@ -65,7 +65,7 @@ class Trees:
         return self._alike(name)
 
     def _alike(self, name: str) -> str | None:
-        """Return the one file of the second tree alone that has nearly the same lines."""
+        """Return the only file new in the second tree that has nearly the same lines."""
         text = self.base.read(name)
         if text is None or len(text) < 200:
             return None
@@ -82,7 +82,7 @@ class Trees:
         return scores[0][1]
 
     def outline(self, file: str, *, onto: bool) -> Item | None:
-        """Return a file of one of the trees as items, None if there is none or it is no Python."""
+        """Return a file of one of the trees as items; None if there is none or it is not Python."""
         if (onto, file) not in self._outlines:
             content = (self.onto if onto else self.base).read(file)
             try:
@@ -93,7 +93,7 @@ class Trees:
         return self._outlines[onto, file]
 
     def definition(self, file: str, base: Item) -> tuple[str, Item] | None:
-        """Return where a class or function of ``file`` is that is not where it was: the one place that came to be."""
+        """Return the one file and item to which a class or function of ``file`` has moved; None if unclear."""
         scores: list[tuple[float, str, Item]] = []
         for home, each in self._named(base.name):
             if each.kind == "ClassDef" and base.kind != "ClassDef":
@@ -110,7 +110,7 @@ class Trees:
         return scores[0][1:]
 
     def importing(self, line: str) -> str:
-        """Return an import of a name from where the second tree has it; nothing where no one place does."""
+        """Return an import of a name from the module that has it in the second tree; empty unless there is just one."""
         source, _, _ = line.removeprefix("from ").partition(" import ")
         files = files_of(source) if line.startswith("from ") else ()
         if not files or source.startswith("."):
@@ -157,7 +157,7 @@ class Trees:
 
 
 def alike(one: bytes, other: bytes) -> float:
-    """Return how much of the lines of two files is the same, up to 1; 0 where one is much longer."""
+    """Return the share of equal lines of two files; 0 if one is much longer."""
     if not 0.5 < (len(one) + 1) / (len(other) + 1) < 2:
         return 0.0
     left, right = set(one.splitlines()), set(other.splitlines())
@@ -175,12 +175,12 @@ def _likeness(one: Item, other: Item) -> float:
 
 
 def decoded(content: bytes) -> str:
-    """Return a file's text; line ends become plain, and a mark at its beginning goes."""
+    """Return a file's text with plain line ends and without a byte order mark."""
     return content.decode("utf-8-sig").replace("\r\n", "\n")
 
 
 def encoded(text: str, like: bytes) -> bytes:
-    """Return a text as bytes, with the line ends and the mark at the beginning of another."""
+    """Return a text as bytes, with the line ends and byte order mark of another."""
     content = text.encode()
     if like.partition(b"\n")[0].endswith(b"\r"):
         content = content.replace(b"\n", b"\r\n")

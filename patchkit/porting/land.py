@@ -1,4 +1,4 @@
-"""A change, as each file before and after it, is made in another tree: what becomes of each file and of each edit."""
+"""Make a change, given as files before and after it, in another tree, with the outcome of each file and edit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     """The files of a change, before and after it; None stands for no file."""
 
 NOT_MADE = frozenset({Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET})
-"""What became of edits that were not made."""
+"""The outcomes of edits that were not made."""
 _UNMARKED = "it has no conflict markers: make this edit by hand"
 
 
 @dataclass
 class LandedFile:
-    """One file of a change: where it went, if not to its own name, and what became of its edits."""
+    """One file of a change, its name in the tree (``onto``), and the outcomes of its edits."""
 
     file: str
     onto: str
@@ -40,12 +40,12 @@ class LandedFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of its edits are there now; a comment that the tree has otherwise is not missed."""
+        """Whether all of its edits are there now; edits of comments may be missing."""
         return not {edit.outcome for edit in self.edits} & NOT_MADE
 
     @property
     def outcome(self) -> Outcome:
-        """What became of the file: the worst that became of an edit."""
+        """The outcome of the file: the worst outcome of its edits."""
         outcomes = {edit.outcome for edit in self.edits}
         made = (Outcome.CHANGED, Outcome.LANDED, Outcome.KEPT)
         order = (Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET, *made)
@@ -54,9 +54,9 @@ class LandedFile:
 
 @dataclass
 class Landing:
-    """A change on another tree: its files, and the new contents; None stands for a file that goes.
+    """A change in another tree: its files, and the new contents; None for a file that is removed.
 
-    ``marked`` are the contents with conflict markers at what could not be made.
+    ``marked`` are the contents with conflict markers at edits that were not made.
     """
 
     files: list[LandedFile]
@@ -102,13 +102,13 @@ def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
 
 
 def _defined(item: Item) -> set[str]:
-    """Return what an item defines or imports: what is left without it when that goes."""
+    """Return the names that an item defines or imports."""
     names = {item.name} if item.is_definition else set[str]()
     return names | {line.split()[-1] for line in imported(item)}
 
 
 class Outlines:
-    """The versions of files that a change has, as items; each text is read once, and compared once."""
+    """The versions of a change's files as items; each text is parsed and compared once."""
 
     def __init__(self) -> None:
         self._found: dict[bytes, Item] = {}
@@ -134,7 +134,7 @@ class _Landing:
         self._marked: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
         self._from: dict[str, list[str]] = {}
-        """Of which files of the change the edits are that are made in a file."""
+        """The files of the change whose edits are made in a file."""
 
     def land(self, sources: Sources) -> Landing:
         files = [self._file(name, *versions) for name, versions in sources.items()]
@@ -150,7 +150,7 @@ class _Landing:
         return Landing(files, self._contents, self._contents | self._marked)
 
     def invalid(self, files: Sequence[LandedFile]) -> dict[Key, str]:
-        """Return the edits of functions that are no valid Python with them, or of the file where it is no function."""
+        """Return the edits that leave a function, or otherwise the file, invalid Python."""
         found: dict[Key, str] = {}
         for name, content in self._written():
             if not _is_valid(name, content):
@@ -175,7 +175,7 @@ class _Landing:
         return found
 
     def _written(self) -> Iterator[tuple[str, bytes]]:
-        """Yield each file that is merged and changes, by its name as it was there, and its new content."""
+        """Yield each merged file that changes, by its name before, and its new content."""
         for name in self._roots:
             content = self._contents.get(self._target(name))
             if content is not None:
@@ -209,7 +209,7 @@ class _Landing:
             self._contents[name] = None
 
     def _mark(self, files: Sequence[LandedFile]) -> None:
-        """Write markers at the conflicts, and say of which edits there are none."""
+        """Write markers at the conflicts, and note which edits have none."""
         every = [edit for file in files for edit in file.edits]
         numbers = {id(edit): number for number, edit in enumerate(every, 1)}
         marked: set[int] = set()
@@ -228,7 +228,7 @@ class _Landing:
             ]
 
     def _bring(self, name: str, sources: Sources) -> tuple[str, ...]:
-        """Import what the new code of a file has from an import that is not there; return the files to write anew."""
+        """Add imports that the new code of a file needs and the file lacks; return the files to write again."""
         content = self._contents[self._target(name)]
         after = [sources[file][1] for file in self._from[name]]
         imports: dict[str, str] = {}
@@ -249,7 +249,7 @@ class _Landing:
         return (name,) if lines else ()
 
     def _know_unchanged(self, file: LandedFile) -> None:
-        """Say of edits that make nothing new that they are there already."""
+        """Set the outcome of edits that change nothing to already applied."""
         names = {file.onto, *(name for name, there in self._from.items() if file.file in there)}
         if names & self._roots.keys() and not any(self._target(name) in self._contents for name in names):
             made = {Outcome.LANDED, Outcome.CHANGED}
@@ -262,7 +262,7 @@ class _Landing:
         return self._moves.get(name, name)
 
     def _rename(self, found: LandedFile) -> None:
-        """Take a file that the change renames to its new name, and say whether it was there before."""
+        """Rename a file as the change does, and note if it already has the new name."""
         target = self._target(found.file)
         if target == found.file:
             return
@@ -312,7 +312,7 @@ class _Landing:
         return found
 
     def _keep(self, found: LandedFile, ours: bytes) -> None:
-        """Note that a file has all that the change says of it, but for its name if the change renames it."""
+        """Record that a file already has the change's content, apart from a rename."""
         if self._target(found.onto) != found.onto:
             self._put(found.onto, ours)
         elif not found.edits:
@@ -368,7 +368,7 @@ class _Landing:
         found.edits = [told(edit, base) for edit in found.edits]
 
     def _made(self, found: LandedFile, make: Callable[[], None]) -> None:
-        """Make edits, and note which are those of a file."""
+        """Make edits, and record them for a file."""
         first = len(self._merging.edits)
         self._merging.elsewhere = lambda item: self._elsewhere(found, item)
         make()
@@ -388,12 +388,12 @@ class _Landing:
         return definition
 
     def _enter(self, name: str, root: Item, source: str) -> None:
-        """Note that edits of a file of the change are made in a file."""
+        """Record that edits of one of the change's files (``source``) are made in a file."""
         self._roots.setdefault(name, root)
         self._from.setdefault(name, []).append(source)
 
     def _scattered(self, found: LandedFile, before: bytes, after: bytes) -> bool:
-        """Make the edits of a file that is not there in its definitions, wherever they are."""
+        """Make the edits of a file that the tree lacks in its definitions elsewhere."""
         try:
             base, theirs = self._known.of(before), self._known.of(after)
         except (NoOutlineError, UnicodeDecodeError):
@@ -414,7 +414,7 @@ def _is_valid(name: str, content: bytes) -> bool:
 
 
 def _imports(module: Item) -> dict[str, str]:
-    """Return what a file's own imports bind, each as an import of that alone."""
+    """Return the names that a file's top-level imports bind, each as an import of that name alone."""
     lines = [line for each in module.parts if each.is_import for line in imported(each)]
     return {line.split()[-1].partition(".")[0]: line for line in lines}
 

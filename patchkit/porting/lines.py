@@ -1,4 +1,4 @@
-"""Three versions of a text that is no Python become one, line by line."""
+"""Merge three versions of a text that is not Python, line by line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def merged(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:
-    """Return ``ours`` with what ``theirs`` changes of ``base``, and what became of each change."""
+    """Return ``ours`` with the changes from ``base`` to ``theirs``, and the outcome of each change."""
     b, t, o = (text.splitlines(keepends=True) for text in (base, theirs, ours))
     to_ours = _pairs(b, o)
     found: list[Edit] = []

@@ -1,4 +1,4 @@
-"""What one version of a file changes of another is made in a third, edit by edit, where that has the same.
+"""Merge three versions of a Python file edit by edit: the changes between two of them are made in the third.
 
 An edit goes to the statement, branch, definition or element that it changes, wherever that stands by now; what comes
 new goes beside what it came beside. Where that is not there, or says something else, it is a conflict.
@@ -26,20 +26,21 @@ if TYPE_CHECKING:
 
     Elsewhere = Callable[[Item], Item | None]
     Key = tuple[Item, str]
-    """An edit by what it changes, or what goes or comes, and which part of that: all of it, or its header."""
+    """Identifies an edit: the item that it changes, removes or adds, and the part of it: all, or its header."""
 
 _STEP = "    "
 _WIDTH = 88
 _NEARLY = 0.8
-"""So much of its lines is the same of a definition that goes although it is another there."""
+"""The least share of equal lines with which a definition that differs is still removed."""
 _COMMENTED = "applying it would delete a comment of this tree"
 
 
 class Outcome(str, enum.Enum):
-    """What became of an edit: it landed, also where its neighbourhood changed, or was there already, or is not made.
+    """The outcome of an edit.
 
-    That is so where its site is another, where there is none, or where its code needs what the tree does not have. Of
-    a comment it is so too where the tree has its own, which is kept.
+    It was made (``landed``), also where the code around it differs (``changed``), or the tree has it already. It was
+    not made if the tree has other code at its site (``conflict``), has no such site, or lacks a name that the new code
+    uses (``unmet``). An edit of a comment is not made either if the tree has a comment of its own, which is kept.
     """
 
     LANDED = "landed"
@@ -53,10 +54,10 @@ class Outcome(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit: where it was made, what became of it and why; ``was`` is its site as it was, ``stands`` as it is there.
+    """One edit: its site, outcome and reason; ``was`` is the site in its own tree, ``stands`` the one in this tree.
 
-    ``wanted`` is the code that a conflict leaves for a person, ``place`` what it is about in the other tree, and
-    ``region`` what of that it encloses.
+    ``wanted`` is the code of a conflict that is left to a person, ``place`` this tree's item, and ``region`` the extent
+    of the conflict in it.
     """
 
     site: str
@@ -72,19 +73,19 @@ class Edit:
 
 @dataclass
 class Same:
-    """What is the same in which items, found once however often these are merged."""
+    """Pairs of equal items, cached across merges of the same items."""
 
     _pairs: dict[tuple[Item, Item], dict[Item, Item]] = field(default_factory=dict)
     _names: dict[tuple[Item, Item], dict[str, str]] = field(default_factory=dict)
 
     def parts(self, one: Item, other: Item) -> dict[Item, Item]:
-        """Return the parts of two items that are the same."""
+        """Return the pairs of parts of two items that correspond."""
         if (one, other) not in self._pairs:
             self._pairs[one, other] = paired(one.parts, other.parts)
         return self._pairs[one, other]
 
     def names(self, one: Item, other: Item) -> dict[str, str]:
-        """Return the names of a function that are others in another one."""
+        """Return the names of a function that were renamed in another one."""
         if (one, other) not in self._names:
             self._names[one, other] = _renamed_locals(one, other, self.parts(one, other))
         return self._names[one, other]
@@ -92,9 +93,9 @@ class Same:
 
 @dataclass
 class Merge:
-    """The edits of a change, made in the outlines of another tree; ``elsewhere`` finds a definition that moved.
+    """Makes the edits of a change in the outlines of this tree; ``elsewhere`` finds a definition that moved.
 
-    What is ``refused`` is not made, for the reason that is given.
+    Edits that are ``refused`` are not made, for the given reasons.
     """
 
     elsewhere: Elsewhere
@@ -102,7 +103,7 @@ class Merge:
     same: Same = field(default_factory=Same)
     edits: list[Edit] = field(default_factory=list)
     followed: set[str] = field(default_factory=set)
-    """Which names were taken for which, and where."""
+    """Notes on the renames that were followed."""
     _texts: dict[Item, str | None] = field(default_factory=dict)
     _heads: dict[Item, str] = field(default_factory=dict)
     _leads: dict[Item, str] = field(default_factory=dict)
@@ -111,13 +112,13 @@ class Merge:
     _names: dict[Item, dict[str, str]] = field(default_factory=dict)
 
     def make(self, base: Item, theirs: Item, ours: Item) -> None:
-        """Make in ``ours`` what ``theirs`` changes of ``base``; all three are files."""
+        """Make the changes from ``base`` to ``theirs`` in ``ours``; all three are files."""
         # What comes last may bring the comments with it that were at the end.
         self._tail(base, theirs, ours)
         self._rows(base, theirs, ours)
 
     def scatter(self, base: Item, theirs: Item) -> None:
-        """Make in definitions, wherever they are, what one file changes of another that is not there."""
+        """Make the changes between two versions of a file that the tree lacks, in its definitions elsewhere."""
         pairs = self.same.parts(base, theirs)
         for one, other in pairs.items():
             if one.plain != other.plain and one.is_definition:
@@ -128,7 +129,7 @@ class Merge:
             self._note(each, Outcome.NO_SITE, "the tree has no such file", theirs=each)
 
     def render(self, item: Item, blocks: Blocks = MappingProxyType({})) -> str:
-        """Return what an item of the other tree has become; ``blocks`` are the conflicts that are marked in it."""
+        """Return the text of an item after the edits; ``blocks`` are the conflicts that are marked in it."""
         if item in self._texts:
             return self._texts[item] or ""
         header, *inside = blocks.get(item) or [None]
@@ -152,13 +153,13 @@ class Merge:
         return "".join(found) + self._tails.get(item, item.tail)
 
     def _run(self, item: Item, start: int, end: int) -> Iterator[str]:
-        """Yield what a run of parts has become, with what comes between them."""
+        """Yield the texts of a run of parts after the edits, with what is inserted between them."""
         for at in range(start, end):
             yield from self._slots.get((item, at), ()) if at > start else ()
             yield self.render(item.parts[at])
 
     def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
-        """Return a file with markers at its conflicts, and the numbers of the edits that these are of.
+        """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
 
         ``name`` is what markers call the change, and ``numbers`` say which edit, by its identity, is which.
         """
@@ -174,7 +175,7 @@ class Merge:
     def _refuses(
         self, key: Key, *, base: Item | None = None, theirs: Item | None = None, region: Region | None = None
     ) -> bool:
-        """Tell whether an edit is refused, and note why."""
+        """Return whether an edit is refused, and record the reason."""
         reason = self.refused.get(key)
         if reason is not None:
             item, part = key
@@ -190,7 +191,7 @@ class Merge:
     def _stick(
         self, site: str, reason: str, sides: tuple[str, str], region: Region | None, *, unmet: bool = False
     ) -> None:
-        """Note an edit that is not made; ``sides`` are what was expected and what is wanted in its region."""
+        """Record an edit that is not made; ``sides`` are the expected and the wanted text of its region."""
         (was, wanted), outcome = sides, Outcome.UNMET if unmet else Outcome.CONFLICT
         stands = "" if region is None else region.text
         place = None if region is None else region.inside
@@ -221,12 +222,12 @@ class Merge:
         )
 
     def _clash(self, base: Item, theirs: Item | None, ours: Item, reason: str) -> None:
-        """Note that an item is another there than what changes or goes."""
+        """Record a conflict: the item differs from the one that the change edits or removes."""
         wanted = "" if theirs is None else theirs.plain
         self._stick(base.site, reason, (base.plain, wanted), Region.of(ours))
 
     def _item(self, base: Item, theirs: Item, ours: Item) -> None:
-        """Make in an item what another makes of its counterpart."""
+        """Make the changes between two versions of an item in the tree's version."""
         self._lead(base, theirs, ours)
         was, becomes = self._named(base.bare, ours), self._named(theirs.bare, ours)
         if was == becomes:
@@ -250,7 +251,7 @@ class Merge:
             self._merged(base, theirs, ours)
 
     def _there(self, base: Item, theirs: Item, ours: Item) -> None:
-        """Note that the code of an edit is there, and whether its comments are."""
+        """Record that the code of an edit is already there, and whether its comments are."""
         if tokens.loses_comments(theirs.bare, base.bare, ours.bare):
             reason = "this tree has the code, without the comment of the change"
             self._note(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
@@ -289,7 +290,7 @@ class Merge:
         self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
     def _keep(self, base: Item, theirs: Item, ours: Item, what: str) -> None:
-        """Note that what is no code of an item stays as it is, unless the comments of the change are there."""
+        """Record that the tree's comments and layout of an item are kept, unless the change's comments are there."""
         was, becomes, stands = (tokens.comments(each.bare) for each in (base, theirs, ours))
         if was != becomes and not (becomes - was - stands or (was - becomes) & stands):
             self._note(theirs, Outcome.ALREADY)
@@ -298,7 +299,7 @@ class Merge:
         self._note(base, Outcome.KEPT, f"{what}, so its {kept} was not changed", theirs=theirs, ours=ours)
 
     def _lead(self, base: Item, theirs: Item, ours: Item) -> None:
-        """Let comments above follow, unless they are others there."""
+        """Make the change of the comments above an item, unless the tree has other comments."""
         made = self._comments(base, theirs, ours, lambda item: item.lead)
         if made is not None:
             self._leads[ours] = made
@@ -306,13 +307,13 @@ class Merge:
                 self._texts[ours] = made + (self._texts[ours] or "")
 
     def _tail(self, base: Item, theirs: Item, ours: Item) -> None:
-        """Let comments at the end of the file follow, unless they are others there."""
+        """Make the change of the comments at the end of the file, unless the tree has other comments."""
         made = self._comments(base, theirs, ours, lambda item: item.tail)
         if made is not None:
             self._tails[ours] = made
 
     def _comments(self, base: Item, theirs: Item, ours: Item, of: Callable[[Item], str]) -> str | None:
-        """Return comments as the change has them; None if they stay as they are, which is noted."""
+        """Return the changed comments; None, and a record of it, if the tree's comments are kept."""
         was, becomes, stands = map(of, (base, theirs, ours))
         old, new, here = (_stripped(text) for text in (was, becomes, stands))
         if old == new:
@@ -361,7 +362,7 @@ class Merge:
         self._note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, "head"))
 
     def _named(self, text: str, ours: Item) -> str:
-        """Return a text with the names that locals and parameters have in the other tree's function."""
+        """Return a text with the names that locals and parameters have in this tree's function."""
         function = ours.function
         names = self._names.get(function, {}) if function is not None else {}
         made = tokens.renamed(text, names)
@@ -372,17 +373,17 @@ class Merge:
         return made
 
     def _is_same(self, base: Item, ours: Item) -> bool:
-        """Tell whether what is there is what goes, but for names."""
+        """Return whether the tree's item equals the one that is removed, apart from renames."""
         if base.code == ours.code:
             return True
         return tokens.words(self._named(base.bare, ours)) == tokens.words(ours.bare)
 
     def _is_earlier(self, base: Item, ours: Item) -> bool:
-        """Tell whether what is there has nothing that was not in what goes: that, or an earlier form of it."""
+        """Return whether the tree's item only has lines of the one that is removed: the same, or an earlier form."""
         return base.code == ours.code or tokens.is_part(ours.bare, self._named(base.bare, ours))
 
     def _rows(self, base: Item, theirs: Item, ours: Item) -> None:
-        """Make in the parts of an item what another makes of its counterpart's."""
+        """Make the changes between the parts of two versions of an item in the tree's version."""
         to_theirs = self.same.parts(base, theirs)
         to_ours = self.same.parts(base, ours)
         if ours.is_function and ours not in self._names:
@@ -418,7 +419,7 @@ class Merge:
                 self._replaced(row, gap)
 
     def _moved(self, row: _Row, base: Item, theirs: Item) -> None:
-        """Move a statement to its new place, as it is there."""
+        """Move a statement to its new place, with the tree's text."""
         ours = row.to_ours.get(base)
         if ours is None and any(theirs.code == each.code for each in row.fresh()):
             self._note(theirs, Outcome.ALREADY)
@@ -467,7 +468,7 @@ class Merge:
             self._stick(base.site, reason, (base.plain, theirs.plain), row.at(theirs))
 
     def _missing(self, base: Item, theirs: Item) -> None:
-        """Make the edits of a definition that is not where it was."""
+        """Make the edits of a definition that has moved."""
         place = self.elsewhere(base)
         if place is not None:
             self._item(base, theirs, place)
@@ -484,7 +485,7 @@ class Merge:
             self._note(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
 
     def _import(self, row: _Row, base: Item, theirs: Item) -> bool:
-        """Import what comes to an import that is not there."""
+        """Add the names of an import statement that the tree lacks."""
         had, has = imported(base), imported(theirs)
         here = {name for each in row.ours.parts if each.is_import for name in imported(each)}
         fresh = [name for name in has if name not in had and name not in here]
@@ -525,7 +526,7 @@ class Merge:
             self._clash(base, None, ours, "the deleted code differs in this tree")
 
     def _replaced(self, row: _Row, gap: _Gap) -> None:
-        """Put statements in the place of others."""
+        """Replace statements by others."""
         there = [row.to_ours.get(one) or _inside(one, row.ours) for one in gap.gone]
         found = [(one, each) for one, each in zip(gap.gone, there, strict=True) if each is not None]
         codes = {each.code for each in row.ours.parts}
@@ -571,12 +572,12 @@ class Merge:
         self.edits.append(edit)
 
     def _conflict(self, row: _Row, gap: _Gap, reason: str, *, unmet: bool = False) -> None:
-        """Note that what goes and comes between two items is left to a person, all of it together."""
+        """Record a conflict of all changes between two items together."""
         was, wanted = ("".join(each.plain for each in items) for items in (gap.gone, gap.come))
         self._stick(row.base.site, reason, (was, wanted), row.region(gap), unmet=unmet)
 
     def _documented(self, row: _Row, gap: _Gap) -> None:
-        """Put a docstring that comes where one has its meaning, and never beside another."""
+        """Insert a new docstring as the first statement; a conflict if the tree has another docstring."""
         first = _docstring_of(row.theirs)
         if first is None or gap.come[:1] != [first]:
             return
@@ -597,11 +598,11 @@ class Merge:
         gap.come = gap.come[1:]
 
     def bring(self, root: Item, line: str) -> None:
-        """Import something into a file, behind its other imports."""
+        """Add an import to a file, after its other imports."""
         self._slots.setdefault((root, _behind_imports(root)), []).append(f"{line}\n")
 
     def _come(self, row: _Row, gap: _Gap) -> None:
-        """Put what comes beside what it came beside."""
+        """Insert new items beside the neighbours that they have in the change."""
         fresh = row.fresh()
         codes = {each.code for each in fresh}
         names = {each.name: each for each in fresh if _is_unique(each)}
@@ -642,7 +643,7 @@ class Merge:
             )
 
     def _put_below(self, module: Item, each: Item) -> None:
-        """Put what comes to a file of comments alone below these."""
+        """Append new items to a file that contains only comments."""
         tail = self._tails.get(module, module.tail)
         known = _stripped(tail)
         lead = [line for line in each.lead.splitlines(keepends=True) if line.strip() not in known]
@@ -657,7 +658,7 @@ class Merge:
 
 @dataclass
 class _Gap:
-    """What goes and what comes between two items that stay: ``left`` and ``right`` are where that is in theirs."""
+    """The removed and added items between two that stay; ``left`` and ``right`` are their positions in theirs."""
 
     gone: list[Item]
     come: list[Item]
@@ -665,7 +666,7 @@ class _Gap:
     right: int
 
     def without(self, moves: Mapping[Item, Item]) -> _Gap:
-        """Return the gap without the statements that move."""
+        """Return the gap without the statements that only move."""
         come = set(moves.values())
         return _Gap(
             [each for each in self.gone if each not in moves],
@@ -676,7 +677,7 @@ class _Gap:
 
 
 def _moves(gaps: Sequence[_Gap]) -> dict[Item, Item]:
-    """Return the statements that go from one place and come, as they are, to another one of the same block."""
+    """Return the statements that move, unchanged, within the same block."""
     gone = [(each, gap) for gap in gaps for each in gap.gone if not each.parts]
     come = [(each, gap) for gap in gaps for each in gap.come]
     found: dict[Item, Item] = {}
@@ -690,7 +691,7 @@ def _moves(gaps: Sequence[_Gap]) -> dict[Item, Item]:
 
 @dataclass
 class _Slot:
-    """Where something goes; a ``reason`` says what is not as it was around it."""
+    """A position for an insertion; ``reason`` says how its surroundings differ."""
 
     container: Item
     at: int
@@ -702,7 +703,7 @@ class _Slot:
 
 @dataclass
 class _Row:
-    """The parts of an item in three versions, and which are the same."""
+    """The parts of an item in three versions, and the pairs that correspond."""
 
     base: Item
     theirs: Item
@@ -714,17 +715,17 @@ class _Row:
         self.from_theirs = {theirs: base for base, theirs in self.to_theirs.items()}
 
     def fresh(self) -> list[Item]:
-        """Return what is in ours and was not in base."""
+        """Return the parts of ours that base lacks."""
         taken = set(self.to_ours.values())
         return [each for each in self.ours.parts if each not in taken]
 
     def own_codes(self) -> set[str]:
-        """Return what stands in ours and is not, as it stands, what stood in base."""
+        """Return the parts of ours that differ from base, or that base lacks."""
         same = {ours for base, ours in self.to_ours.items() if base.code == ours.code}
         return {each.code for each in self.ours.parts if each not in same}
 
     def form_of(self, base: Item) -> Item | None:
-        """Return what stands in ours where something of base would, and may be another form of it."""
+        """Return the parts of ours at the position of a part of base, which may be other forms of it."""
         parts, places = self.base.parts, {each: at for at, each in enumerate(self.ours.parts)}
         at = parts.index(base)
         left = next((self.to_ours[each] for each in parts[:at][::-1] if each in self.to_ours), None)
@@ -738,12 +739,12 @@ class _Row:
         return next((each for each in inside if any(is_form(base, part) for part in each.walk())), None)
 
     def at(self, theirs: Item) -> Region:
-        """Return the place in ours where an item of theirs would stand."""
+        """Return the position in ours for an item of theirs."""
         at = self.theirs.parts.index(theirs)
         return self._near(at - 1, at + 1)
 
     def region(self, gap: _Gap) -> Region:
-        """Return what stands in ours where something goes and comes."""
+        """Return the parts of ours at the position of a gap."""
         found = [self.to_ours.get(one) or _inside(one, self.ours) for one in gap.gone]
         there = [each for each in found if each is not None]
         blocks = {each.above for each in there}
@@ -764,12 +765,12 @@ class _Row:
         return Region(self.ours, at, at)
 
     def isimported(self, item: Item) -> bool:
-        """Tell whether all that an import binds is bound by others there."""
+        """Return whether other imports of the tree bind all names of an import."""
         here = {name for each in self.ours.parts if each.is_import for name in imported(each)}
         return all(name in here for name in imported(item))
 
     def gaps(self) -> Iterator[_Gap]:
-        """Yield what goes and comes, between items that stay in order."""
+        """Yield the gaps: removed and added items between items that stay in order."""
         base, theirs = self.base.parts, self.theirs.parts
         places = {each: at for at, each in enumerate(theirs)}
         last_b = last_t = -1
@@ -791,7 +792,7 @@ class _Row:
             last_b, last_t = end_b, end_t
 
     def _is_jump(self, at: int, place: int, places: Mapping[Item, int]) -> bool:
-        """Tell whether a definition moved down over others, which then seem to have moved up."""
+        """Return whether a definition moved down past others, which then seem to have moved up."""
         if not self.base.parts[at].is_definition:
             return False
         behind = [
@@ -800,7 +801,7 @@ class _Row:
         return sum(other < place for other in behind) > 1
 
     def slot(self, come: Sequence[Item]) -> _Slot:
-        """Return where what comes goes, beside what it came beside, and never where nothing leads to it."""
+        """Return the position for an insertion, beside its neighbours, and never in unreachable code."""
         found = self._place(come)
         before = found.container.parts[: found.at]
         if before and before[-1].is_exit:
@@ -842,7 +843,7 @@ class _Row:
         )
 
     def _beside(self, order: Iterable[int], *, behind: bool) -> _Neighbour:
-        """Return the nearest item of ours on one side, also one under a condition by now; without one, the end."""
+        """Return the nearest item of ours on one side, also if it is in a branch now; the end if there is none."""
         places = {each: at for at, each in enumerate(self.ours.parts)}
         fresh = {each.code: each for each in self.fresh()}
         steps = 0
@@ -857,7 +858,7 @@ class _Row:
         return _Neighbour(None, steps, 0 if behind else len(self.ours.parts))
 
     def _apart(self, left: _Neighbour, right: _Neighbour) -> _Slot:
-        """Return where something goes that has a neighbour in another block by now."""
+        """Return the position of an insertion whose neighbour is in another block now."""
         if left.at is not None or right.at is not None:
             return _Slot(self.ours, left.at if left.at is not None else right.at or 0)
         item, behind = (left.item, 1) if left.steps <= right.steps else (right.item, 0)
@@ -869,7 +870,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Neighbour:
-    """What something stands beside, how near, and where that leaves it: None if that is in another block."""
+    """A neighbour, its distance, and the position that follows from it: None if it is in another block."""
 
     item: Item | None
     steps: int
@@ -877,7 +878,7 @@ class _Neighbour:
 
     @property
     def is_next(self) -> bool:
-        """Whether nothing that is not there stood between, up to it or to the end of the block."""
+        """Whether no item that the tree lacks was between the position and the neighbour, or the end of the block."""
         return self.steps <= (self.item is not None)
 
 
@@ -891,13 +892,13 @@ def _stripped(lead: str) -> list[str]:
 
 
 def _taken(old: Sequence[str], new: Sequence[str]) -> Counter[str] | None:
-    """Return the lines that go from one text to another; None if others come."""
+    """Return the lines that were removed from a text; None if lines were added."""
     rest = iter(old)
     return Counter(old) - Counter(new) if all(line in rest for line in new) else None
 
 
 def _without(text: str, gone: Counter[str]) -> str:
-    """Return a text without so many of some lines."""
+    """Return a text without given lines, each as often as counted."""
     left, found = Counter(gone), []
     for line in text.splitlines(keepends=True):
         if left[line.strip()] > 0:
@@ -908,7 +909,7 @@ def _without(text: str, gone: Counter[str]) -> str:
 
 
 def _merged_heads(was: str, becomes: str, stands: str) -> str:
-    """Merge headers; whether a condition is the first of its statement counts apart from what it asks."""
+    """Merge headers; the keyword of a branch, `if` or `elif`, is merged apart from its condition."""
     heads = [text.partition(" ") for text in (was, becomes, stands)]
     if {head[0] for head in heads} <= {"if", "elif"}:
         (old, _, asked), (new, _, asks), (here, _, asking) = heads
@@ -920,7 +921,7 @@ _AROUND = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}
 
 
 def _valid(made: str, kind: str = "") -> str:
-    """Return a statement, or the header of a ``kind``; ClashError where it is none."""
+    """Return the text if it parses as a statement, or as a header of a ``kind``; else raise ClashError."""
     try:
         ast.parse(f"{_AROUND.get(kind, '')}{made.rstrip()}\n    pass\n" if kind else made)
     except (SyntaxError, ValueError):
@@ -929,12 +930,12 @@ def _valid(made: str, kind: str = "") -> str:
 
 
 def _bare(item: Item) -> str:
-    """Return an item's header at no indent."""
+    """Return an item's header without indentation."""
     return tokens.shifted(item.head, item.indent, "")
 
 
 def _says_little(item: Item) -> bool:
-    """Tell whether a statement is a docstring, ``pass`` or an import, whose absence says nothing."""
+    """Return whether a statement is a docstring, ``pass`` or an import, whose absence is no conflict."""
     node = item.nodes[0] if len(item.nodes) == 1 else None
     return isinstance(node, (ast.Pass, ast.Import, ast.ImportFrom)) or (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -942,7 +943,7 @@ def _says_little(item: Item) -> bool:
 
 
 def _behind_imports(block: Item) -> int:
-    """Return where an import goes: behind the others above all definitions, or at the beginning."""
+    """Return the position of a new import: after those above all definitions, or at the beginning."""
     end = next((at for at, each in enumerate(block.parts) if each.is_definition), len(block.parts))
     at = [at for at, each in enumerate(block.parts[:end]) if each.is_import]
     return at[-1] + 1 if at else int(_docstring_of(block) is not None)
@@ -953,7 +954,7 @@ def _is_docstring(item: Item) -> bool:
 
 
 def _documentation(item: Item) -> str:
-    """Return the text of a statement that is a string alone, white space aside; nothing of any other."""
+    """Return the text, without white space, of a statement that is only a string; else an empty string."""
     node = item.nodes[0] if len(item.nodes) == 1 else None
     is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     value = node.value.value if is_text else None  # type: ignore[union-attr]
@@ -967,20 +968,20 @@ def _docstring_of(item: Item) -> Item | None:
 
 
 def _is_unique(item: Item) -> bool:
-    """Tell whether a scope has one of its name: a definition, or what a class or a file is given once."""
+    """Return whether names identify an item in its scope: a definition, or an assignment of a class or file."""
     is_value = item.kind in {"Assign", "AnnAssign"} and item.name.isidentifier()
     return item.is_definition or (is_value and item.above is not None and item.above.is_scope)
 
 
 def _inner(item: Item) -> str:
-    """Return the indent of what is in an item."""
+    """Return the indentation of an item's body."""
     if item.parts:
         return item.parts[0].indent
     return item.indent + _STEP if item.above is not None else ""
 
 
 def _inside(base: Item, ours: Item) -> Item | None:
-    """Return the statement of a function that stands in another of its blocks by now, None unless it is there once."""
+    """Return the statement of a function if it occurs once, in another block now; else None."""
     function, was = ours.function, base.function
     if function is None or was is None or len(base.words) < 4:
         return None
@@ -990,7 +991,7 @@ def _inside(base: Item, ours: Item) -> Item | None:
 
 
 def _moved_to(base: Item, ours: Item) -> str:
-    """Say in which other function of the file a statement stands, if it stands in one."""
+    """Return a note on the other function of the file that contains a statement; empty if none does."""
     if len(base.words) < 4:
         return ""
     root = ours.around[0] if ours.around else ours
@@ -999,7 +1000,7 @@ def _moved_to(base: Item, ours: Item) -> str:
 
 
 def imported(item: Item) -> list[str]:
-    """Return the imports of one name each that an import comes to."""
+    """Return an import statement as imports of one name each."""
     node = item.nodes[0]
     if isinstance(node, ast.ImportFrom):
         source = "." * node.level + (node.module or "")
@@ -1010,7 +1011,7 @@ def imported(item: Item) -> list[str]:
 
 
 def _joined(base: Item, theirs: Item | None, ours: Item) -> str:
-    """Return an import from one module with the names that come and without those that go; nothing of others."""
+    """Return a `from` import with names added and removed; an empty string for other statements."""
     kinds = {base.kind, ours.kind, "ImportFrom" if theirs is None else theirs.kind}
     if kinds != {"ImportFrom"}:
         return ""
@@ -1039,7 +1040,7 @@ def _bound(item: Item) -> set[str]:
 
 
 def _renamed_locals(base: Item, ours: Item, pairs: Mapping[Item, Item]) -> dict[str, str]:
-    """Return the locals and parameters that have another name in the other tree's function."""
+    """Return the locals and parameters that have another name in this tree's function."""
     known = dict(pairs)
     known[base] = ours
     found = renames(known, base, ours) | _renamed_parameters(base, ours)
@@ -1056,7 +1057,7 @@ def _renamed_locals(base: Item, ours: Item, pairs: Mapping[Item, Item]) -> dict[
 
 
 def _renamed_parameters(base: Item, ours: Item) -> dict[str, str]:
-    """Return the parameters that have another name at the same place, among as many."""
+    """Return the parameters that have another name at the same position, if their number is equal."""
     one, other = (_parameters(item) for item in (base, ours))
     if len(one) != len(other):
         return {}
@@ -1072,7 +1073,7 @@ def _parameters(item: Item) -> list[str]:
 
 
 def _depend(come: Sequence[Item], between: Sequence[Item]) -> bool:
-    """Tell whether the order of two runs of statements counts: one leaves, or binds what the other uses."""
+    """Return whether the order of two runs of statements matters: one leaves, or binds a name that the other uses."""
     bound, used = _effects(come)
     other_bound, other_used = _effects(between)
     if any(_leaves(each) for each in (*come, *between)):
@@ -1098,6 +1099,6 @@ def _effects(items: Sequence[Item]) -> tuple[set[str], set[str]]:
 
 
 def _leaves(item: Item) -> bool:
-    """Tell whether a statement may leave its block."""
+    """Return whether a statement may leave its block."""
     exits = (ast.Return, ast.Raise, ast.Continue, ast.Break)
     return any(isinstance(node, exits) for top in item.nodes for node in ast.walk(top))

@@ -1,4 +1,4 @@
-"""A Python file as nested items, whose texts put together are the file: definitions, statements, branches."""
+"""Parse a Python file into nested items (definitions, statements, branches) whose texts joined are the file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODULE = "module"
 
 
 class NoOutlineError(ValueError):
-    """A text is no Python that can be followed; the message says why."""
+    """A text is not Python, or is too long or nested too deep; the message says which."""
 
 
 @dataclass(eq=False)
@@ -50,7 +50,7 @@ class Item:
 
     @cached_property
     def own(self) -> str:
-        """The text without what stands above."""
+        """The text without the comments and blank lines above."""
         return self.head + "".join(part.text for part in self.parts) + self.tail
 
     @property
@@ -60,35 +60,35 @@ class Item:
 
     @cached_property
     def plain(self) -> str:
-        """The text at no indent."""
+        """The text without indentation."""
         return shifted(self.lead, self.indent, "") + self.bare
 
     @cached_property
     def bare(self) -> str:
-        """Its own text at no indent."""
+        """The item's own text without indentation."""
         return shifted(self.own, self.indent, "")
 
     @cached_property
     def code(self) -> str:
-        """What the item means, layout and comments aside."""
+        """The item's meaning, without layout and comments."""
         if self.nodes:
             return "\n".join(map(ast.dump, self.nodes))
         return "\n".join((" ".join(self.head.split()), *(part.code for part in self.parts)))
 
     @cached_property
     def words(self) -> Sequence[str]:
-        """The words and signs of its own text."""
+        """The tokens of its own text."""
         return words(self.own)
 
     @cached_property
     def inner(self) -> Counter[str]:
-        """The lines of its parts that say something, wherever they stand."""
+        """The lines of its parts that contain code, without indentation."""
         lines = (line.strip() for part in self.parts for line in part.own.splitlines())
         return Counter(line for line in lines if len(line) > 2 and not line.startswith("#"))
 
     @property
     def indent(self) -> str:
-        """The white space that the item's own lines begin with."""
+        """The indentation of the item's own lines."""
         own = self.head or self.own
         return own[: len(own) - len(own.lstrip(" \t"))]
 
@@ -109,32 +109,32 @@ class Item:
 
     @property
     def is_exit(self) -> bool:
-        """Whether nothing that stands behind it in its block is reached."""
+        """Whether the statements after it in its block are unreachable."""
         return self.kind in _EXITS
 
     @property
     def is_scope(self) -> bool:
-        """Whether order hardly counts among its parts: a class or a file."""
+        """Whether the order of its parts hardly matters: a class or a file."""
         return self.kind in {"ClassDef", MODULE}
 
     @property
     def site(self) -> str:
-        """The dotted name of the innermost definition that it is, or is in."""
+        """The dotted name of the innermost definition that it is or that contains it."""
         names = [each.name for each in (*self.around, self) if each.is_definition]
         return ".".join(names)
 
     @property
     def around(self) -> list[Item]:
-        """What it is in, outermost first."""
+        """The items that contain it, outermost first."""
         return [] if self.above is None else [*self.above.around, self.above]
 
     @property
     def function(self) -> Item | None:
-        """The outermost function that it is, or is in."""
+        """The outermost function that it is or that contains it."""
         return next((each for each in (*self.around, self) if each.is_function), None)
 
     def walk(self) -> Iterator[Item]:
-        """Yield the item and all inside it."""
+        """Yield the item and all items in it."""
         yield self
         for part in self.parts:
             yield from part.walk()
@@ -158,7 +158,7 @@ class Item:
         return found
 
     def flat(self) -> Iterator[Item]:
-        """Yield what stands in it, also under conditions, but not inside definitions."""
+        """Yield the items in it, also in branches, but not those in definitions."""
         for part in self.parts:
             yield part
             if not part.is_definition:
@@ -199,7 +199,7 @@ class _Reader:
         return "".join(self._lines[start:end])
 
     def block(self, body: Sequence[ast.stmt], first: int) -> list[Item]:
-        """Read the statements of a block that begins on line ``first``."""
+        """Return the statements of a block that begins on line ``first``."""
         self._at = first
         items: list[Item] = []
         for node in body:
@@ -237,7 +237,7 @@ class _Reader:
         return Item(type(node).__name__, _name(node), lead, text, nodes=(node,))
 
     def _clauses(self, node: ast.stmt, start: int) -> list[Item] | None:
-        """Read the branches of a statement; None if it has none, or one on a line with its header."""
+        """Return the branches of a statement; None if it has none, or one on the line of its header."""
         clauses: list[Item] = []
         for keyword, at, body, tests in _branches(node, self._lines):
             line = self._keyword(body, self._at, keyword) if at is None else at
@@ -315,7 +315,7 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def _name(node: ast.stmt) -> str:
-    """Return what names a statement among others: its target, what it calls, or the module that it imports from."""
+    """Return the name of a statement: its target, the function that it calls, or the module that it imports from."""
     if isinstance(node, ast.ImportFrom):
         return "." * node.level + (node.module or "")
     if isinstance(node, ast.Import):

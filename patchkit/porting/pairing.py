@@ -1,4 +1,4 @@
-"""Which items of two versions of a file are the same: by name, as they are, or because nothing else is as like."""
+"""Pair the items of two versions of a file: by name, by equal text, or by the greatest likeness."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HALF = 0.5
 _SAME_TARGET = 0.3
 _SAYING = re.compile(r"[\w\"']")
 _MANY = 40_000
-"""So many comparisons of two runs of statements are made, and no more."""
+"""The most comparisons for two runs of statements."""
 
 
 def paired(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
-    """Return the items of two rows that are the same, in order but for definitions."""
+    """Return the pairs of items of two rows; all but definitions are in order."""
     found = _named(one, other)
     rest = [item for item in one if item not in found]
     taken = set(found.values())
@@ -35,7 +35,7 @@ def paired(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
 
 
 def _named(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
-    """Pair definitions of one name, of several the first with the first."""
+    """Pair definitions by name; if there are several of a name, the first with the first."""
     known: dict[tuple[bool, str], list[Item]] = {}
     for item in other:
         if item.is_definition:
@@ -55,7 +55,7 @@ def _same(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
 
 
 def _like(one: Sequence[Item], other: Sequence[Item], found: Mapping[Item, Item]) -> dict[Item, Item]:
-    """Pair, between items that are paired, those that are most like one another, in order."""
+    """Pair, between paired items, the items with the greatest likeness, in order."""
     places = {item: at for at, item in enumerate(other)}
     more: dict[Item, Item] = {}
     taken = set(found.values())
@@ -98,7 +98,7 @@ def _best(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
 
 
 def _of_one_name(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
-    """Pair, in order, what assigns to the same."""
+    """Pair, in order, assignments to the same target."""
     one, other = ([item for item in row if item.name and "Assign" in item.kind] for row in (left, right))
     left_names, right_names = [item.name for item in one], [item.name for item in other]
     blocks = difflib.SequenceMatcher(None, left_names, right_names, autojunk=False).get_matching_blocks()
@@ -106,7 +106,7 @@ def _of_one_name(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item
 
 
 def likeness(one: Item, other: Item) -> float:
-    """Return how like two items are, up to 1; 0 for two that are not taken for the same."""
+    """Return the likeness of two items, from 0 (never paired) to 1."""
     if one.kind != other.kind and {one.kind, other.kind} not in (
         {"FunctionDef", "AsyncFunctionDef"},
         {"Assign", "AnnAssign"},
@@ -130,7 +130,7 @@ def likeness(one: Item, other: Item) -> float:
 
 
 def is_form(one: Item, other: Item) -> bool:
-    """Tell whether a statement that was not paired with another may say the same in another form."""
+    """Return whether an unpaired statement may be another form of a statement."""
     kinds = {one.kind, other.kind}
     if one.is_definition or one.is_import or (len(kinds) > 1 and kinds != {"Assign", "AnnAssign"}):
         return False
@@ -161,7 +161,7 @@ def _body(one: Item, other: Item) -> float:
 
 
 def _shared(one: Item, other: Item) -> float:
-    """Return how much of the lines of two bodies is the same, wherever it stands."""
+    """Return the share of equal lines of two bodies, in any order."""
     left, right = one.inner, other.inner
     total = left.total() + right.total()
     return 2 * _common(left, right) / total if total else 0.0
@@ -172,7 +172,7 @@ def _common(one: Counter[str], other: Counter[str]) -> int:
 
 
 def _ratio(one: Sequence[str], other: Sequence[str], least: float) -> float:
-    """Return how much of two rows is the same, in order, up to 1; 0 for less than ``least``."""
+    """Return the share of two rows that is equal, in order; 0 if it is less than ``least``."""
     total = len(one) + len(other)
     if not total:
         return 1.0
@@ -185,12 +185,12 @@ def _ratio(one: Sequence[str], other: Sequence[str], least: float) -> float:
 
 
 def alike(one: Item, other: Item) -> float:
-    """Return how much of the lines of two items is the same, in order, up to 1."""
+    """Return the share of equal lines of two items, in order."""
     return _ratio(one.bare.splitlines(), other.bare.splitlines(), _SAME_TARGET)
 
 
 def renames(pairs: Mapping[Item, Item], base: Item, ours: Item) -> dict[str, str]:
-    """Return the names of ``base`` that are others in ``ours``: each stands there wherever the first did.
+    """Return the names of ``base`` that are renamed in ``ours``: every occurrence has the other name.
 
     What speaks for it are paired statements that differ in nothing else.
     """

@@ -1,4 +1,4 @@
-"""Conflicts of a port as git writes them: what stands there, what was expected and what is wanted, of one extent."""
+"""Write conflict markers as git does: the tree's text, the expected text and the wanted text of one region."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Region:
-    """What a conflict encloses: parts ``start`` to ``end`` of an item, or its header where ``end`` is None."""
+    """The extent of a conflict: parts ``start`` to ``end`` of an item, or its header if ``end`` is None."""
 
     inside: Item
     start: int = 0
@@ -26,7 +26,7 @@ class Region:
 
     @classmethod
     def of(cls, item: Item) -> Region:
-        """Return the region of an item; of a file, its beginning."""
+        """Return the region of an item; for a file, its beginning."""
         if item.above is None:
             return cls(item, 0, 0)
         at = item.above.parts.index(item)
@@ -34,7 +34,7 @@ class Region:
 
     @property
     def text(self) -> str:
-        """What stands there, at no indent."""
+        """The tree's text of the region, without indentation."""
         if self.end is None:
             return tokens.shifted(self.inside.head, self.inside.indent, "")
         return "".join(each.plain for each in self.inside.parts[self.start : self.end])
@@ -42,7 +42,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Block:
-    """A conflict, with the numbers of its edits; a header's starts and ends nowhere among the parts."""
+    """A conflict, with the numbers of its edits; for a header, ``start`` and ``end`` are not parts."""
 
     name: str
     numbers: tuple[int, ...]
@@ -52,7 +52,7 @@ class Block:
     wanted: tuple[str, ...]
 
     def around(self, found: str, indent: str) -> str:
-        """Return what stands there between markers; blank lines above it stay above all three sides."""
+        """Return the tree's text between markers; blank lines above it stay above the markers."""
         was, wanted = _joined(self.was), _joined(self.wanted)
         blank = ""
         if found.strip():
@@ -95,7 +95,7 @@ def enclosed(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> Bl
 
 
 def said(text: str, blocks: Blocks) -> frozenset[int]:
-    """Return the numbers of the edits whose conflicts stand in a text."""
+    """Return the numbers of the edits whose conflicts are marked in a text."""
     known = (block for row in blocks.values() for block in row if block is not None)
     return frozenset(
         number

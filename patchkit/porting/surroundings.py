@@ -1,4 +1,4 @@
-"""What an edit that landed may mean otherwise there: a way out before it, or a name that stands for something else."""
+"""Find edits that may mean something else in this tree: after another exit, or with a name bound differently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def told(edit: Edit, base: Item) -> Edit:
-    """Return an edit, with a reason where its function of ``base`` differs from the other tree's in such a way."""
+    """Return an edit, with a reason if its function in ``base`` differs from this tree's in such a way."""
     if edit.outcome is not Outcome.LANDED or edit.key is None or edit.place is None:
         return edit
     function = edit.place.function
@@ -29,7 +29,7 @@ def told(edit: Edit, base: Item) -> Edit:
 
 
 def _exits(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, str]]:
-    """Yield a way out of the function that stands in front of the edit there alone."""
+    """Yield each exit of the function before the edit that only this tree has."""
     known = {_guarded(each).code for each in was.walk() if each.is_exit}
     theirs = edit.key[0].function if edit.key is not None else None
     known |= {_guarded(each).code for each in theirs.walk() if each.is_exit} if theirs else set()
@@ -45,14 +45,14 @@ def _exits(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, st
 
 
 def _guarded(item: Item) -> Item:
-    """Return the statement whose branch a statement is, or itself where it is in none."""
+    """Return the `if` statement whose branch contains a statement, or the statement itself."""
     branch = item.above
     is_guarded = branch is not None and branch.kind in {"if", "elif", "else"} and len(branch.parts) <= 2
     return branch.above if is_guarded and branch is not None and branch.above is not None else item
 
 
 def _rebound(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, str]]:
-    """Yield a local name of the new code that none of the statements binds that bound it."""
+    """Yield each local name of the new code that other statements bind in this tree."""
     item = edit.key[0] if edit.key is not None else function
     used = {
         node.id

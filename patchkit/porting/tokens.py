@@ -1,4 +1,4 @@
-"""Three versions of one statement or header become one: token by token, and between brackets by elements."""
+"""Merge three versions of a statement or header token by token, and element by element inside brackets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 class ClashError(ValueError):
-    """Two versions change the same of a third."""
+    """Two versions change the same part of a third."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Token:
 
     @property
     def text(self) -> str:
-        """The text as it stands."""
+        """The text, unchanged."""
         return self.space + self.word
 
     @property
     def key(self) -> str:
-        """What tells it from others in a row."""
+        """The key by which it is compared."""
         return self.word
 
     @property
@@ -54,14 +54,14 @@ class Token:
 
 @dataclass(frozen=True)
 class Element:
-    """What stands between two commas, and whether a comma follows it."""
+    """The tokens between two commas, and whether a comma follows."""
 
     nodes: tuple[Node, ...]
     comma: Token | None = None
 
     @property
     def text(self) -> str:
-        """The text as it stands, without the comma."""
+        """The text, unchanged, without the comma."""
         return "".join(node.text for node in self.nodes)
 
     @property
@@ -71,7 +71,7 @@ class Element:
 
     @property
     def name(self) -> str:
-        """The keyword, the key of a dictionary or the parameter that it is; nothing of one that counts by its place."""
+        """The name of the keyword, dictionary key or parameter; empty for a positional element."""
         words = [node.code for node in self.nodes]
         if len(words) > 1 and words[1] in {"=", ":"} and words[0] != "lambda":
             return words[0]
@@ -81,7 +81,7 @@ class Element:
 
     @property
     def is_keyword(self) -> bool:
-        """Whether nothing may follow it that counts by its place."""
+        """Whether no positional element may follow it."""
         return self.name == "**" or (bool(self.name) and "=" in {node.code for node in self.nodes})
 
 
@@ -95,13 +95,13 @@ class Group:
 
     @property
     def text(self) -> str:
-        """The text as it stands."""
+        """The text, unchanged."""
         inner = "".join(each.text + (each.comma.text if each.comma else "") for each in self.elements)
         return self.opening.text + inner + self.closing.text
 
     @property
     def key(self) -> str:
-        """What tells it from others in a row: whatever is between the brackets."""
+        """The key by which it is compared, without what is between the brackets."""
         return self.opening.word
 
     @property
@@ -114,7 +114,7 @@ Node = Token | Group
 
 
 def words(text: str) -> list[str]:
-    """Return the words and signs of a text, comments left out."""
+    """Return the words and signs of a text without its comments."""
     return [word for word in _WORDS.findall(text) if word]
 
 
@@ -130,7 +130,7 @@ def comments(text: str) -> Counter[str]:
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
-    """Return a text with names that are no attributes' in place of others."""
+    """Return a text in which names, but not attributes, are replaced by others."""
     if not names:
         return text
     tokens, end = _tokens(text)
@@ -146,7 +146,7 @@ def renamed(text: str, names: dict[str, str]) -> str:
 
 
 def shifted(text: str, old: str, new: str) -> str:
-    """Return lines at another indent; what is inside strings stays as it is, but for docstrings."""
+    """Return lines with another indentation; strings other than docstrings are unchanged."""
     if old == new:
         return text
     inside = _inside_strings(text) if '"""' in text or "'''" in text else frozenset()
@@ -158,7 +158,7 @@ def shifted(text: str, old: str, new: str) -> str:
 
 
 def _inside_strings(text: str) -> frozenset[int]:
-    """Return the lines that begin inside a string that is no docstring."""
+    """Return the lines that begin inside a string that is not a docstring."""
     found: set[int] = set()
     line, last = 0, ""
     for token in _tokens(text)[0]:
@@ -185,7 +185,7 @@ def _tokens(text: str) -> tuple[list[Token], str]:
 
 
 def parsed(text: str) -> tuple[tuple[Node, ...], str]:
-    """Return the tokens of a text, brackets as groups, and what follows the last; ClashError if brackets are open."""
+    """Return the tokens of a text, brackets as groups, and the text after the last; ClashError if a bracket is open."""
     tokens, end = _tokens(text)
     nodes, at = _row(tokens, 0, "")
     if at != len(tokens):
@@ -225,7 +225,7 @@ def _group(tokens: Sequence[Token], at: int) -> tuple[Group, int]:
 
 
 def merged(base: str, theirs: str, ours: str) -> str:
-    """Return ``ours`` with what ``theirs`` changes of ``base``; ClashError where both change the same."""
+    """Return ``ours`` with the changes from ``base`` to ``theirs``; ClashError if both change the same part."""
     (b, _), (t, _), (o, end) = parsed(base), parsed(theirs), parsed(ours)
     row = _rows(b, t, o)
     # Its first word may have gone, and the next one brings the space that was between them.
@@ -254,7 +254,7 @@ _NOT_IN_CHAINS = frozenset({"if", "else", "for", "lambda", ",", "=", ":", ":="})
 
 
 def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node] | None:
-    """Merge rows that are chains of one operator as the elements of such a chain; None of any others."""
+    """Merge rows that are chains of one operator by their elements; None for other rows."""
     chains = [_chain(row) for row in (base, theirs, ours)]
     known = [chain for chain in chains if chain is not None]
     words = {chain.word for chain in known} - {""}
@@ -282,7 +282,7 @@ class _Chain:
 
 
 def _chain(row: Sequence[Node]) -> _Chain | None:
-    """Return a row as a chain, which may have one element; None where it has several operators."""
+    """Return a row as a chain, which may have one element; None if it has several operators."""
     keys = [node.key for node in row]
     start = 0
     while start < len(keys) and keys[start] not in _CHAINING:
@@ -344,7 +344,7 @@ def _chunk(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -
 
 
 def _message(base: str, theirs: str, ours: str) -> str:
-    """Merge three strings of several words, whose changes have one in between; nothing of any others."""
+    """Merge three strings of several words if an unchanged word separates the changes; else return None."""
     quoted = [_QUOTED.fullmatch(each) for each in (base, theirs, ours)]
     strings = [each for each in quoted if each is not None]
     forms = {each.group(1, 2) for each in strings}
@@ -360,7 +360,7 @@ def _message(base: str, theirs: str, ours: str) -> str:
 
 
 def is_prose(word: str) -> bool:
-    """Tell whether a token is a string of several words."""
+    """Return whether a token is a string of several words."""
     return word[-1:] in {'"', "'"} and " " in word
 
 
@@ -378,7 +378,7 @@ def _node(base: Node, theirs: Node, ours: Node, *, is_signature: bool = False) -
 
 
 def pair_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[int, int]:
-    """Return which elements of two groups are the same: by name, as they are, or alone between two that are."""
+    """Return the pairs of elements of two groups: by name, by equal text, or as the only ones between two pairs."""
     found: dict[int, int] = {}
     names = {each.name: at for at, each in enumerate(other) if each.name}
     for at, each in enumerate(one):
@@ -450,7 +450,7 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
 def _slot(
     at: int, theirs: Sequence[Element], mine: dict[int, int], ours: Sequence[Element], *, is_signature: bool
 ) -> int:
-    """Return in front of which element a new one goes; ClashError where it can stand nowhere beside the others."""
+    """Return the element before which a new one is inserted; ClashError if no position is valid."""
     left = next((n for n in range(at - 1, -1, -1) if n in mine), None)
     right = next((n for n in range(at + 1, len(theirs)) if n in mine), None)
     low = 0 if left is None else mine[left] + 1
@@ -468,28 +468,28 @@ def _slot(
 
 
 def _last_in_front(between: Sequence[Element], *, is_signature: bool) -> int:
-    """Return behind how many elements one with a name goes: what counts by its place keeps that."""
+    """Return the index for a new element with a name; positional elements keep their positions."""
     if is_signature:
         return next((n for n, each in enumerate(between) if each.code[:1] == "*"), len(between))
     return max((n + 1 for n, each in enumerate(between) if not each.name), default=0)
 
 
 def _first_behind(new: Element, between: Sequence[Element], *, is_signature: bool) -> int:
-    """Return behind how many elements the last one without a name goes: ours may have more in front of it."""
+    """Return the index for a new last positional element; ours may have more elements before it."""
     keywords = [n for n, each in enumerate(between) if each.is_keyword]
     if keywords and is_signature:
-        raise ClashError(f"`{new.code}` comes, and `{between[keywords[0]].code}` is there")
+        raise ClashError(f"the change adds `{new.code}`, which cannot follow `{between[keywords[0]].code}`")
     return keywords[0] if keywords else len(between)
 
 
 def _is_part(code: str, of: str) -> bool:
-    """Tell whether a text has nothing that another has not, in this order."""
+    """Return whether all tokens of a text are in another one, in this order."""
     rest = iter(of.split(" "))
     return all(word in rest for word in code.split(" "))
 
 
 def is_part(ours: str, base: str) -> bool:
-    """Tell whether a statement has nothing that another has not, in this order; a message counts word by word."""
+    """Return whether all tokens of a statement are in another one, in order; messages are compared by words."""
     rest = iter(_spoken(base))
     return all(word in rest for word in _spoken(ours))
 

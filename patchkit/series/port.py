@@ -1,4 +1,4 @@
-"""A change of somebody else's becomes a commit that keeps its author, date and message, and says where it came from."""
+"""Commit a ported change with its author, date and message, and a trailer that names the original commit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class Origin(Protocol):
-    """A change: what is known of it, and, if it is a commit, which one of which repository."""
+    """The origin of a change: facts about it, and its commit and repository if it has them."""
 
     @property
     def facts(self) -> Facts:
-        """What its message says."""
+        """The facts from its message."""
         ...
 
     @property
@@ -36,15 +36,15 @@ class Origin(Protocol):
 
     @property
     def repository(self) -> Path:
-        """Where that is."""
+        """The repository of the commit."""
         ...
 
 
 def committed(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Plan]]) -> tuple[str, ...]:
-    """Commit each change on the current branch, all or none, and return a commit each, empty where nothing changes.
+    """Commit each change on the current branch, all or none; return their commits, empty for a change without effect.
 
-    ``whole`` is what all of them come to. TreeError unless the package is tracked by git with no change in the files
-    that change and nothing half done; RefusedCommitError if git or a hook refuses.
+    ``whole`` is the plan of all changes together. TreeError if git does not track the package, if a file to change has
+    uncommitted changes, or if an operation is unfinished; RefusedCommitError if git or a hook refuses.
     """
     require_committable(tree)
     require_committed(tree, whole)
@@ -65,11 +65,16 @@ def committed(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Pla
     return tuple(made)
 
 
+<<<<<<< HEAD
 def _told(origin: Origin, named: str) -> tuple[str, str, str]:
     """Return author, date and message of a change.
 
     The message ends with the trailer ``named`` and where the change came from, as ``git cherry-pick -x`` says it.
     """
+=======
+def _told(origin: Origin) -> tuple[str, str, str]:
+    """Return author, date and message of a change, with the trailer of ``git cherry-pick -x``."""
+>>>>>>> w-prt
     facts = origin.facts
     if not origin.commit:
         said = f"{facts.title or facts.id}\n"

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.toys import git, write_package
 
 from patchkit.drafting.change import FileDiff
 from patchkit.plan.rehearse import MemoryTree
@@ -104,3 +105,24 @@ def test_a_file_that_landed_is_wrong_where_it_breaks_or_is_not_what_git_makes_of
 def test_an_edit_is_held_against_what_people_made_of_it(made: bytes, wanted: bytes, said: str) -> None:
     change = FileDiff("fees.py", BEFORE, changed(FEE))
     assert list(bench_port.compared(change, BEFORE, made, wanted)) == [("fee", said)]
+
+
+def test_drafts_are_counted_by_kind_and_commits_of_other_files_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = b'__version__ = "0.5.12"\n'
+    root = write_package(
+        tmp_path / "python" / "sglang", {"__init__.py": b"", "version.py": version, "srt/desk.py": BEFORE}
+    )
+    git(tmp_path, "init", "-q", "-b", "main")
+    edited = (BEFORE, changed(LENT), changed(LENT, FEE), changed(LENT, FEE))
+    for month, note, text in zip("4555", "aaab", edited, strict=True):
+        (root / "srt" / "desk.py").write_bytes(text)
+        (tmp_path / "notes").write_text(note)
+        git(tmp_path, "add", "-A")
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-0{month}-04T00:00:00Z")
+        git(tmp_path, "commit", "-qm", "A change")
+    found = bench_port.drafts(tmp_path, 10, 1)
+    assert (found["commits"], found["files"], found["whole"], found["edits"]) == (2, 2, 2, 2)
+    assert isinstance(found["kinds"], dict)
+    assert "hunk" not in found["kinds"]
