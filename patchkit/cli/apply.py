@@ -130,7 +130,7 @@ def command(
     except PlanConflictError as error:
         _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
         raise
-    told = _of_opt_in(patches, words.ids)
+    told = "" if as_json else _of_opt_in(tree, patches, words.ids)
     again = "".join(f" {word}" for word in _again(context))
     _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits, told=told, again=again)
     if (keep_going or markers) and describe_conflicts(applied.patches):
@@ -141,11 +141,17 @@ _ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
 _REPEATED = ("everything", "keep_going", "markers", "resolved", "only", "allow_dirty", "runtime")
 
 
-def _of_opt_in(patches: PatchSet, names: Sequence[str]) -> str:
-    """Return a sentence that names the opt-in patches of the named groups, empty if there are none."""
+def _of_opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> str:
+    """Return a sentence that names the opt-in patches of the named groups that the tree lacks, if there are any."""
+    from patchkit.commands.status import status
+    from patchkit.plan.status import State
+
     groups = [name for name in dict.fromkeys(names) if name in patches.groups]
-    off = [patch for name in groups for patch in patches.group(name) if not patch.default]
-    ids = [patch.id for patch in off if not patch.left_out and patch.id not in names]
+    off = {patch.id for name in groups for patch in patches.group(name) if not patch.default}
+    if off <= set(names):
+        return ""
+    lacking = [each.patch for each in status(tree, patches) if each.state is State.PENDING]
+    ids = [patch.id for patch in lacking if patch.id in off.difference(names) and not patch.left_out]
     if not ids:
         return ""
     does = "does" if len(groups) == 1 else "do"
@@ -228,12 +234,16 @@ def _print(
     from patchkit.cli.answers.apply import Apply
     from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left
+    from patchkit.plan.status import State
 
     if as_json:
         console.emit(Apply.of(tree, applied, commits))
         return
     would = dry_run and bool(applied.files)
     console.say_states(applied.patches)
+    for status in applied.patches:
+        if status.patch.id in words.ids and status.state is State.NOT_APPLICABLE:
+            console.say(f"\n{escaped(status.patch.id)}: {escaped(status.reason)}")
     for heir in applied.heirs:
         console.say(
             f"\nNote: {escaped(heir.told)}. patchkit verify checks whether that fails; {escaped(heir.remedy)}."

@@ -41,8 +41,10 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
     from patchkit.cli import console
     from patchkit.cli.answers.doctor import Doctor
     from patchkit.commands.doctor import doctor
+    from patchkit.doctor.options import split_command
 
     named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
+    split_command(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
     tree = options.Words(words[0] if named else None, False, folders).open()
     given = read_named(settings) if settings is not None else b""
     with console.working(tree):

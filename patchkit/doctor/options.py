@@ -284,7 +284,7 @@ class Arguments:
         except that ``NAME=value`` sets an environment variable. Raise UsageError for an option that the tree does not
         have, for a word that is neither an option nor the value of one, and for a ``--config`` that cannot be read.
         """
-        before, options = _split(words)
+        before, options = split_command(words)
         environment = dict(_environment(before))
         given = dict(self._decoded(settings)) if settings else {}
         options, config = _without_config(options)
@@ -445,13 +445,13 @@ def _plain(text: str) -> Value:
 _TYPES: dict[str, Callable[[str], Value]] = {"": _plain, "float": float, "int": int, "str": str}
 
 
-def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words in front of a server's options, and the options."""
+def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words in front of a server's options, and the options. Raise UsageError for a command of no server."""
     split = _shell(words[0]) if len(words) == 1 else [word for word in words if word.strip()]
     inner = next((word for word in split if " " in word and _LAUNCHER.search(word)), None)
     if inner is not None:
         # An argument of a shell: bash -c "python -m sglang.launch_server …".
-        before, options = _split([inner])
+        before, options = split_command([inner])
         return [*split[: split.index(inner)], *before], options
     split = list(itertools.takewhile(lambda word: _SHELL.match(word) is None, _after_chains(split)))
     for place, word in enumerate(split):

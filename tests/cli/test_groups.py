@@ -58,7 +58,14 @@ def test_a_group_names_the_opt_in_patches_that_it_does_not_include(tree: Checkou
     assert told in run("apply", tree.root, "@speed", "--dry-run").stdout
     assert told in run("apply", tree.root, "@speed").stdout
     assert "opt-in patches" not in run("apply", tree.root, "@speed", "t-risky").stdout
+    assert "opt-in patches" not in run("apply", tree.root, "@speed").stdout, "it is applied"
     assert "opt-in patches" not in run("apply", tree.root).stdout
+
+
+def test_a_named_patch_that_is_not_applicable_is_given_its_reason(tree: CheckoutTree, toys: Path) -> None:
+    applies_when = '["srt/no_such.py"]'
+    add_patch(toys, "t-other", attribute(CRLF, "Backend", "other = 1"), applies_when=applies_when)
+    assert "\nt-other: needs a tree with srt/no_such.py\n" in run("apply", tree.root, "t-other").stdout
 
 
 def test_a_rehearsal_names_the_command_that_does_the_same(tree: CheckoutTree) -> None:

@@ -791,6 +791,13 @@ def test_a_word_that_is_neither_a_tree_nor_the_servers_is_refused(
     assert "TREE" in said
 
 
+def test_a_tree_that_does_not_exist_is_the_error_outside_of_every_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "error: no-such-tree: not a folder" in run("no-such-tree", *EAGLE, code=2).stderr
+
+
 def test_an_option_with_several_values_is_taken(fork: Path) -> None:
     (fork / "srt" / "server_args.py").write_bytes(
         b"""
