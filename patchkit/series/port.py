@@ -65,16 +65,11 @@ def committed(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Pla
     return tuple(made)
 
 
-<<<<<<< HEAD
 def _told(origin: Origin, named: str) -> tuple[str, str, str]:
     """Return author, date and message of a change.
 
     The message ends with the trailer ``named`` and where the change came from, as ``git cherry-pick -x`` says it.
     """
-=======
-def _told(origin: Origin) -> tuple[str, str, str]:
-    """Return author, date and message of a change, with the trailer of ``git cherry-pick -x``."""
->>>>>>> w-prt
     facts = origin.facts
     if not origin.commit:
         said = f"{facts.title or facts.id}\n"
