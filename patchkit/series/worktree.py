@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from subprocess import CompletedProcess
 
-_PREFIX, _LOCK = "patchkit-commit-", "lock"
+_PREFIX, _LOCK, _FRESH = "patchkit-commit-", "lock", "fresh"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ROUNDS = 5
 _BLOCK = 4096
@@ -185,14 +185,24 @@ def sweep(tree: CheckoutTree) -> None:
     # The folder of a patchkit that was killed early contains no worktree yet.
     with suppress(OSError):  # With all disks full, Python finds no temporary folder.
         for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
-            ours.setdefault(folder, folder / tree.root.name)
+            if not _has_repository(folder):
+                ours.setdefault(folder, folder / tree.root.name)
     for folder, place in ours.items():
         with suppress(OSError):
             if not folder.exists():
                 _remove(tree, place)
             elif (folder / _LOCK).exists() and folder.lstat().st_uid == os.geteuid():
-                with _held(folder):
+                with _held(folder / _LOCK):
                     _remove(tree, place)
+
+
+def _has_repository(folder: Path) -> bool:
+    """Return whether the worktree in a temporary folder belongs to a repository that exists, whose sweep removes it."""
+    for link in folder.glob("*/.git"):
+        with suppress(OSError, UnicodeDecodeError):
+            if Path(link.read_text().removeprefix("gitdir: ").rstrip("\n")).exists():
+                return True
+    return False
 
 
 @contextmanager
@@ -204,7 +214,9 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
             place = folder / top.name
             stack.callback(_remove_for_good, tree, place)
-            stack.enter_context(_held(folder))
+            stack.enter_context(_held(folder / _FRESH))
+            # A sweep takes a lock that it finds, so this one is found only once it is held.
+            (folder / _FRESH).rename(folder / _LOCK)
         except OSError as error:
             raise TreeError(
                 str(error.strerror),
@@ -230,9 +242,9 @@ def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def _held(lock: Path) -> Iterator[None]:
     """Hold the lock of a temporary folder while its process runs. Raise BlockingIOError if another process does."""
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

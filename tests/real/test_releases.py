@@ -281,8 +281,8 @@ def test_a_release_whose_backends_say_what_their_mask_is_has_the_small_one(
 @pytest.mark.parametrize(
     ("version", "states_there"),
     [
-        (REFERENCE, ["not-applicable", "upstream"]),
-        ("0.5.13", ["pending", "upstream"]),
+        (REFERENCE, ["not-applicable", "not-applicable"]),
+        ("0.5.13", ["pending", "not-applicable"]),
         ("0.5.14", ["pending", "pending"]),
         ("0.5.15", ["upstream", "upstream"]),
         (LATEST, ["upstream", "upstream"]),

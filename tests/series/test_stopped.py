@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from patchkit.errors import TreeError, UnfinishedError
 from patchkit.patchset import load
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.store import Store
+from patchkit.transaction.write import locked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +72,12 @@ def stopped(tree: CheckoutTree, at: int, *, patchkit_too: bool = True) -> None:
     assert committing_apart(tree) == (-9 if patchkit_too else 7)
     assert Store(tree.package).pending
     smudging(tree, "")
+    # The killed git ends a moment later, and holds the lock until then.
+    for _ in range(1000):
+        with suppress(TreeError), locked(tree, recovering=True):
+            return
+        time.sleep(0.01)
+    raise AssertionError("the lock is still held")
 
 
 def unlocked(tree: CheckoutTree) -> None:

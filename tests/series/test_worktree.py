@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -249,6 +250,34 @@ def test_a_worktree_that_somebody_uses_is_left_alone(
     commit(fork)
     assert named.is_dir()
     assert git(fork.root, "worktree", "list").count("\n") == 3
+
+
+def test_what_a_killed_patchkit_left_of_another_repository_is_left_to_that_one(
+    fork: CheckoutTree, tmp_path: Path, temporary: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(
+        other,
+        "-c",
+        "user.name=A",
+        "-c",
+        "user.email=a@example.com",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "A",
+    )
+    left = temporary / "patchkit-commit-left"
+    git(other, "worktree", "add", "-q", "--detach", str(left / "other"))
+    (left / "lock").touch()
+    api.recover(fork)
+    assert (left / "other" / ".git").is_file()
+    shutil.rmtree(other)
+    api.recover(fork)
+    assert not left.exists()
 
 
 def test_the_entry_of_a_worktree_that_was_swept_away_with_its_folder_goes_too(
