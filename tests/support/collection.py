@@ -54,8 +54,12 @@ _LONG = (
     *("tests/matrix/test_odd_refs.py", "tests/tree/test_odd.py"),
     # Plots, which are drawn anew.
     *(f"tests/test_docs.py::test_{name}_plot" for name in ("another_measurement_is_another", "a_stale")),
-    *(f"tests/series/test_{name}.py" for name in ("hooks", "rebase", "worktree")),
-    "tests/transaction/test_everywhere.py",
+    *(
+        f"tests/series/test_{name}.py"
+        for name in ("hooks", "ported", "rebase", "series", "stopped", "worktree")
+    ),
+    *("tests/transaction/test_everywhere.py", "tests/transaction/test_wording.py"),
+    *("tests/matrix/test_recollection.py", "tests/doctor/test_doctor.py"),
 )
 
 
