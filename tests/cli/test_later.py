@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from support.repositories import clone
 from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, add_patch, contents, edit, everything, git
 
 from patchkit.cli import main
@@ -108,11 +109,6 @@ def test_each_branch_has_its_record(checkout: CheckoutTree, differ: bool) -> Non
         assert contents(checkout) == before
         git(root, "checkout", "-q", ".")
     assert contents(checkout) == one
-
-
-def clone(tree: CheckoutTree, folder: Path, *options: str) -> CheckoutTree:
-    git(folder, "clone", "-q", *options, tree.root.as_uri(), "clone")
-    return open_tree(folder / "clone")
 
 
 def test_fresh_clone_is_reverted_from_its_history(checkout: CheckoutTree, tmp_path: Path) -> None:

@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import committing, hook
+from support.repositories import clone, committing, hook
 from support.toys import (
     MIRROR,
     SOURCES,
     add_patch,
     attribute,
+    checked_in,
     edit,
     everything,
     git,
     patch_text,
     statement,
-    write_package,
 )
-
-from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
 
 FRESH = "srt/managers/fresh.py"
 LATER = (b"        return self.copies\n", b"        self.asked = True\n        return self.copies\n")
@@ -36,12 +36,7 @@ OWN = (b"    copies = 0\n", b"    copies = 0\n    mine_1 = 1\n")
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> CheckoutTree:
-    root = tmp_path / "theirs"
-    write_package(root / "python" / "sglang")
-    git(tmp_path, "init", "-q", "theirs")
-    git(root, "add", ".")
-    git(root, "commit", "-qm", "As it was")
-    return committing(open_tree(root))
+    return committing(checked_in(tmp_path / "theirs"))
 
 
 @pytest.fixture
@@ -60,8 +55,7 @@ def port(theirs: CheckoutTree, fork: CheckoutTree, number: int, *changes: tuple[
 
 
 def clone_of(fork: CheckoutTree, folder: Path, *options: str) -> CheckoutTree:
-    git(folder, "clone", "-q", *options, fork.root.as_uri(), "clone")
-    return committing(open_tree(folder / "clone"))
+    return committing(clone(fork, folder, *options))
 
 
 def commit_own(fork: CheckoutTree, *changes: tuple[bytes, bytes], how: str = "-qam") -> None:

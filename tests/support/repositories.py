@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from patchkit import api
 from patchkit.patchset import load
+from patchkit.tree.tree import open_tree
 from support.toys import everything, git
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from patchkit.tree.tree import CheckoutTree
 
 _ASKED = {
@@ -26,6 +29,12 @@ def committing(tree: CheckoutTree) -> CheckoutTree:
     git(tree.root, "config", "user.name", "A Maintainer")
     git(tree.root, "config", "user.email", "maintainer@example.com")
     return tree
+
+
+def clone(tree: CheckoutTree, folder: Path, *options: str) -> CheckoutTree:
+    """Clone a checkout into a folder, by the name ``clone``."""
+    git(folder, "clone", "-q", *options, tree.root.as_uri(), "clone")
+    return open_tree(folder / "clone")
 
 
 def hook(tree: CheckoutTree, name: str, text: str) -> None:

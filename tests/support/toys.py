@@ -239,15 +239,19 @@ def tree(package: Path) -> CheckoutTree:
     return open_tree(package)
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> CheckoutTree:
-    """A git checkout with everything committed."""
-    root = tmp_path / "fork"
+def checked_in(root: Path) -> CheckoutTree:
+    """Make a git checkout of the toy package with everything committed."""
     write_package(root / "python" / "sglang")
-    git(tmp_path, "init", "-q", "fork")
+    git(root, "init", "-q")
     git(root, "add", ".")
     git(root, "commit", "-qm", "As upstream has it")
     return open_tree(root)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> CheckoutTree:
+    """A git checkout with everything committed."""
+    return checked_in(tmp_path / "fork")
 
 
 def attribute(file: str, owner: str, code: str) -> str:

@@ -6,6 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from support.repositories import clone
 from support.toys import CRLF, MIRROR, add_patch, attribute, contents, edit, git, rewriting
 
 from patchkit import api
@@ -46,11 +47,6 @@ def fork(checkout: CheckoutTree) -> CheckoutTree:
 def commit(tree: CheckoutTree, why: str = "A change") -> None:
     git(tree.root, "add", "--all", ".")
     git(tree.root, "commit", "-qm", why)
-
-
-def clone(tree: CheckoutTree, folder: Path, *options: str) -> CheckoutTree:
-    git(folder, "clone", "-q", *options, tree.root.as_uri(), "clone")
-    return open_tree(folder / "clone")
 
 
 def in_place(tree: CheckoutTree, patches: PatchSet) -> set[str]:
