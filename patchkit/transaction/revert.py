@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.marks import signers
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from patchkit.plan.planner import Planner
     from patchkit.transaction.origins import Account
     from patchkit.tree.tree import CheckoutTree
+
+
+Planned: TypeAlias = "tuple[Account, frozenset[str], RevertPlan]"
+"""What the revert is computed from, the patches that it reverts, and its plan."""
 
 
 @dataclass(frozen=True)
@@ -60,23 +64,19 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     """
     require_settled(tree)
     origins = Origins(tree, planner)
-    named = _in_place(origins, patches)
-    if named is not None and not named:
-        return Reverted((), ())
-    # A refusal must not create the ledger's folder.
     try:
-        planned = _planned(tree, origins, named, planner)
+        planned = _planned(tree, origins, patches, planner)
+        if planned is None:
+            return Reverted((), ())
     except ConflictError:
-        # A conflict may only come from the write of another process: compute it again without that.
-        store = Store(tree.package)
-        if store.read() == origins.ledger and store.journal() is None:
-            raise
-        with locked(tree):
-            planned = _planned(tree, Origins(tree, planner), named, planner)
+        # The write of another process may be its cause: it is computed again when there is none.
+        planned = None
     with locked(tree) as store:
         ledger = store.read()
-        if ledger != origins.ledger:
-            planned = _planned(tree, Origins(tree, planner), named, planner)
+        if planned is None or ledger != origins.ledger:
+            planned = _planned(tree, Origins(tree, planner), patches, planner)
+        if planned is None:
+            return Reverted((), ())
         account, gone, unwound = planned
         changed = {file: change for file, change in unwound.changes.items() if change[0] != change[1]}
         if account.is_of_ports and not changed:
@@ -130,9 +130,12 @@ def _require_not_upstreams(origins: Origins, theirs: list[str], patches: frozens
 
 
 def _planned(
-    tree: CheckoutTree, origins: Origins, named: frozenset[str] | None, planner: Planner
-) -> tuple[Account, frozenset[str], RevertPlan]:
-    """Return the first account with which the revert is possible, the reverted patches, and the plan."""
+    tree: CheckoutTree, origins: Origins, patches: frozenset[str] | None, planner: Planner
+) -> Planned | None:
+    """Plan a revert with the first account with which it is possible; None if no patch is in the tree."""
+    named = _in_place(origins, patches)
+    if named is not None and not named:
+        return None
     refusals: list[tuple[bool, PatchkitError]] = []
     try:
         for account in _accounts(origins, named):

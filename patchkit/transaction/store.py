@@ -29,14 +29,20 @@ _MARKER, _IGNORE = "made-by-patchkit", ".gitignore"
 _MARKER_TEXT = b"What patchkit needs to take its patches back. docs/formats.md of patchkit describes it.\n"
 _FILES = (_LEDGER, _JOURNAL, _IGNORE, _MARKER)
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+# Between two reads, another process can take a patch back and apply it again; not as often as this.
+_TRIES = 5
 _Kind = TypeVar("_Kind")
 
 
 class Store:
-    """The ``.patchkit`` folder of a package; each of its files is written atomically."""
+    """The ``.patchkit`` folder of a package; each of its files is written atomically.
 
-    def __init__(self, package: Path) -> None:
+    ``locked`` is set if no other process can write to it.
+    """
+
+    def __init__(self, package: Path, *, locked: bool = False) -> None:
         self._package = package
+        self._locked = locked
         self.path = package / FOLDER
 
     @contextmanager
@@ -159,8 +165,8 @@ class Store:
     def get(self, digest: str) -> bytes:
         """Return the content with this digest. Raise TreeError if it is missing, unreadable or damaged."""
         content = self._stored(digest)
-        if content is None and not self.pending and digest not in self.read().contents:
-            raise TreeError(f"{self.path} was changed while patchkit was running", advice="try again")
+        if content is None and not self._locked:
+            content = self._stored_again(digest)
         if content is None:
             raise TreeError(
                 f"{self.where(digest)} is missing",
@@ -177,6 +183,19 @@ class Store:
         except TreeError:
             return False
         return content is not None and digest_of(content) == digest
+
+    def _stored_again(self, digest: str) -> bytes | None:
+        """Return a missing content that another process has stored by now, None if the ledger lacks its content.
+
+        Raise TreeError if another process is writing, or has removed the content because the ledger needs it no more.
+        """
+        for _ in range(_TRIES):
+            if self.pending or digest not in self.read().contents:
+                raise TreeError(f"{self.path} was changed while patchkit was running", advice="try again")
+            content = self._stored(digest)
+            if content is not None:
+                return content
+        return None
 
     def _stored(self, digest: str) -> bytes | None:
         try:

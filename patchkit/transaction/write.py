@@ -45,7 +45,7 @@ def require_settled(tree: CheckoutTree) -> None:
 def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
     """Lock the tree and create its ledger's folder. Raise TreeError if it is locked already or read-only."""
     _require_writable(tree.package)
-    store = Store(tree.package)
+    store = Store(tree.package, locked=True)
     # Both raise for files that are damaged or from a newer patchkit, before anything is created.
     store.read()
     store.journal()

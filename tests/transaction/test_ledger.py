@@ -194,6 +194,31 @@ def test_content_whose_record_another_patchkit_removed_is_read_again(store: Stor
         store.get(digest)
 
 
+def test_content_that_another_patchkit_is_writing_again_is_read_again(store: Store) -> None:
+    ledger = Ledger((applied(Record(), "one", x=(A, B)),))
+    store.stage(ledger)
+    store.publish()
+    store.begin(Journal({"x": (A, B)}, ledger))
+    with pytest.raises(TreeError, match=r"was changed while patchkit was running"):
+        store.get(A)
+
+
+def test_content_that_another_patchkit_has_stored_again_is_returned(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = digest_of(b"x = 1\n")
+    store.stage(Ledger((applied(Record(), "one", x=(digest, digest)),)))
+    store.publish()
+    read = Store.read
+
+    def put_meanwhile(self: Store) -> Ledger:
+        self.put(b"x = 1\n")
+        return read(self)
+
+    monkeypatch.setattr(Store, "read", put_meanwhile)
+    assert store.get(digest) == b"x = 1\n"
+
+
 def test_content_that_cannot_be_read_is_refused_by_name(store: Store) -> None:
     digest = store.put(b"x = 1\n")
     store.where(digest).unlink()

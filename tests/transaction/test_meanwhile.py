@@ -25,8 +25,9 @@ from support.toys import (
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction import folder
+from patchkit.transaction.origins import Origins
 from patchkit.transaction.recover import recover
-from patchkit.transaction.revert import recorded
+from patchkit.transaction.revert import Reverted, recorded
 from patchkit.transaction.store import Store
 from patchkit.tree.tree import open_tree
 
@@ -199,6 +200,29 @@ def applying(number: int, tree: CheckoutTree, ends: set[int]) -> Callable[[int, 
         ends.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
     return instead
+
+
+def test_revert_of_what_another_patchkit_applies_and_reverts_meanwhile_finds_nothing(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sees the code and, with the ledger before and after the same, no original content."""
+    signed: Callable[[Origins], dict[str, frozenset[str]]] = vars(Origins)["signed"].func
+    steps: list[Callable[[CheckoutTree], object]] = [take_back, apply]
+
+    def meanwhile(origins: Origins) -> dict[str, frozenset[str]]:
+        if not steps:
+            return signed(origins)
+        first, last = steps.pop(), steps.pop()
+        first(tree)
+        found = signed(origins)
+        last(tree)
+        return found
+
+    before = everything(tree.root)
+    monkeypatch.setattr(Origins, "signed", property(meanwhile))
+    assert take_back(tree) == Reverted((), ())
+    assert steps == []
+    assert everything(tree.root) == before
 
 
 TWENTY = """
