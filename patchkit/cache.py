@@ -30,12 +30,12 @@ def folder(area: str) -> Path:
     return Path(platformdirs.user_cache_dir("patchkit")) / area
 
 
-def key(sources: Mapping[str, bytes], rooms: Iterable[str], libraries: Iterable[str] = ()) -> str:
+def key(sources: Mapping[str, bytes], packages: Iterable[str], libraries: Iterable[str] = ()) -> str:
     """Return a digest of the files that were read, of what read them, and of the interpreter.
 
-    ``rooms`` are packages of this project, ``libraries`` distributions whose version counts.
+    ``packages`` are packages of this project, ``libraries`` distributions whose version counts.
     """
-    digest = hashlib.sha256(_readers(tuple(rooms), tuple(libraries)))
+    digest = hashlib.sha256(_readers(tuple(packages), tuple(libraries)))
     for file, text in sorted(sources.items()):
         digest.update(b"\0%s\0%d\0" % (os.fsencode(file), len(text)))
         digest.update(text)
@@ -43,11 +43,11 @@ def key(sources: Mapping[str, bytes], rooms: Iterable[str], libraries: Iterable[
 
 
 @cache
-def _readers(rooms: tuple[str, ...], libraries: tuple[str, ...]) -> bytes:
+def _readers(packages: tuple[str, ...], libraries: tuple[str, ...]) -> bytes:
     versions = [importlib.metadata.version(name) for name in libraries]
     digest = hashlib.sha256(repr((sys.version_info, versions)).encode())
-    for room in rooms:
-        for path in sorted((Path(__file__).parent / room).rglob("*.py")):
+    for package in packages:
+        for path in sorted((Path(__file__).parent / package).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.digest()
 

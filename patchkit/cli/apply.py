@@ -96,7 +96,7 @@ def command(
     from patchkit.transaction.apply import Applied
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
-    words = options.understood(arguments, installed, folders, patches, everything=everything)
+    target = options.target_of(arguments, installed, folders, patches, everything=everything)
     if committing and (dry_run or allow_dirty):
         raise UsageError(
             "--commit cannot be combined with --dry-run or --allow-dirty", advice="leave them out"
@@ -106,8 +106,8 @@ def command(
             "--commit cannot be combined with --markers or --resolved",
             advice="finish the conflicts without it, then commit them",
         )
-    ids = tuple(patch.id for patch in patches.select()) if everything else words.ids
-    tree = words.open()
+    ids = tuple(patch.id for patch in patches.select()) if everything else target.ids
+    tree = target.open()
     commits: tuple[Commit, ...] = ()
     try:
         with console.working(tree):
@@ -128,11 +128,11 @@ def command(
                     runtime=runtime or "",
                 )
     except PlanConflictError as error:
-        _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
+        _print(tree, Applied(error.plan.patches, ()), target, as_json=as_json, dry_run=dry_run)
         raise
-    told = "" if as_json else _of_opt_in(tree, patches, words.ids)
+    told = "" if as_json else _of_opt_in(tree, patches, target.ids)
     again = "".join(f" {word}" for word in _again(context))
-    _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits, told=told, again=again)
+    _print(tree, applied, target, as_json=as_json, dry_run=dry_run, commits=commits, told=told, again=again)
     if (keep_going or markers) and describe_conflicts(applied.patches):
         context.exit(1)
 
@@ -191,8 +191,8 @@ def _end(
         others = ["--continue"]
     if others or len(arguments) > 1:
         raise UsageError(f"{how} takes only a TREE", advice=f"leave out {(others or arguments)[-1]}")
-    words = options.Words(arguments[0] if arguments else None, installed)
-    opened = words.open()
+    target = options.Target(arguments[0] if arguments else None, installed)
+    opened = target.open()
     recovery = recover(opened, back=aborting)
     if as_json:
         console.emit(Recover.of(opened, recovery))
@@ -201,27 +201,27 @@ def _end(
         # Git's options of these names are for conflicts, so users may try them on those of apply --markers.
         with suppress(TreeError):
             for block in tuple(chain.from_iterable(unfinished(opened).values()))[:1]:
-                _say_unfinished(words, block)
+                _say_unfinished(target, block)
     else:
         done = recovery.action.capitalize().replace("-", " ")
         console.say(f"{done}: {console.count(recovery.files)}.")
-        console.say_next((f"status{words.tail}", "shows the state of the tree"))
+        console.say_next((f"status{target.tail}", "shows the state of the tree"))
 
 
-def _say_unfinished(words: options.Words, block: Block) -> None:
+def _say_unfinished(target: options.Target, block: Block) -> None:
     """Print the commands for a conflict that apply left in a file."""
     from patchkit.cli import console
 
     console.say_next(
-        (f"resolve{words.tail} {block.patch} {block.edit}", "records your resolution"),
-        (f"revert{words.tail}", "reverts all patches"),
+        (f"resolve{target.tail} {block.patch} {block.edit}", "records your resolution"),
+        (f"revert{target.tail}", "reverts all patches"),
     )
 
 
 def _print(
     tree: CheckoutTree,
     applied: Applied,
-    words: options.Words,
+    target: options.Target,
     *,
     as_json: bool,
     dry_run: bool,
@@ -242,7 +242,7 @@ def _print(
     would = dry_run and bool(applied.files)
     console.say_states(applied.patches)
     for status in applied.patches:
-        if status.patch.id in words.ids and status.state is State.NOT_APPLICABLE:
+        if status.patch.id in target.ids and status.state is State.NOT_APPLICABLE:
             console.say(f"\n{escaped(status.patch.id)}: {escaped(status.reason)}")
     for heir in applied.heirs:
         console.say(
@@ -254,25 +254,25 @@ def _print(
     if told:
         console.say(f"\n{escaped(told)}")
     if applied.left:
-        console.say(f"\n{escaped(describe_left(applied.left))} patchkit diff{words.whole_tail} shows where.")
+        console.say(f"\n{escaped(describe_left(applied.left))} patchkit diff{target.whole_tail} shows where.")
     if applied.resolved_elsewhere:
         known = applied.resolved_elsewhere
         console.say(f"--resolved uses your earlier resolutions of {known} of the conflicts.")
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
-        console.say_next((f"apply{words.whole_tail}{again}", "applies the patches"))
+        console.say_next((f"apply{target.whole_tail}{again}", "applies the patches"))
     elif commits:
         number = len({one.commit for one in commits})
         console.say(f"\nChanged {console.count(applied.files)} in {number} commit{'s' * (number != 1)}.")
-        console.say_next((f"verify{words.tail}", "checks the result"))
+        console.say_next((f"verify{target.tail}", "checks the result"))
     elif applied.marked:
         _, first = applied.marked[0]
         console.say(
             f"\nChanged {console.count(applied.files)}. Edit the code between the markers and remove them."
         )
-        _say_unfinished(words, first)
+        _say_unfinished(target, first)
     elif applied.files:
         console.say(f"\nChanged {console.count(applied.files)}.")
-        console.say_next((f"revert{words.tail}", "reverts the patches"))
+        console.say_next((f"revert{target.tail}", "reverts the patches"))
     else:
         console.say("\nNothing changed.")

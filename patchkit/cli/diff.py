@@ -32,14 +32,14 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     from patchkit.plan.refusal import describe_conflicts, describe_left
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
-    words = options.understood(arguments, installed, folders, patches)
-    asked = patches.asked(words.ids)
-    tree = words.open()
+    target = options.target_of(arguments, installed, folders, patches)
+    asked = patches.asked(target.ids)
+    tree = target.open()
     with console.working(tree):
-        planned = diff(tree, patches, words.ids)
+        planned = diff(tree, patches, target.ids)
     _print(tree, planned, conflicts(planned), as_json=as_json)
     if any(name in asked for name in planned.left):
-        raise ConflictError(describe_conflicts(planned.patches), advice=f"patchkit status{words.tail}")
+        raise ConflictError(describe_conflicts(planned.patches), advice=f"patchkit status{target.tail}")
     if planned.left and not as_json:
         click.echo(f"\n{printable(describe_left(planned.left))}", err=True)
 

@@ -45,14 +45,14 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
 
     named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
     split_command(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
-    tree = options.Words(words[0] if named else None, False, folders).open()
+    tree = options.Target(words[0] if named else None, False, folders).open()
     given = read_named(settings) if settings is not None else b""
     with console.working(tree):
         diagnosis = doctor(tree, options.loaded_patches(folders, words[:named]), words[named:], given)
     if as_json:
         console.emit(Doctor.of(tree, diagnosis))
     else:
-        _say(diagnosis, options.Words(str(tree.root), False, folders).tail, tree.version)
+        _say(diagnosis, options.Target(str(tree.root), False, folders).tail, tree.version)
 
 
 def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> list[tuple[str, list[_Said]]]:

@@ -44,10 +44,10 @@ def command(
     from patchkit.plan.refusal import describe_left
 
     patches = options.loaded_patches(folders, arguments)
-    words = options.understood(arguments, False, folders, patches)
-    tree = words.open()
+    target = options.target_of(arguments, False, folders, patches)
+    tree = target.open()
     with console.working(tree):
-        exported = export(tree, patches, folder, words.ids, only=only)
+        exported = export(tree, patches, folder, target.ids, only=only)
     if as_json:
         console.emit(Export.of(tree, exported))
         return

@@ -71,7 +71,7 @@ def command(
             "a patch is drafted from one change",
             advice="name one of --from-diff FILE and --from-commit COMMIT",
         )
-    opened = options.Words(tree, False).open()
+    opened = options.Target(tree, False).open()
     texts = [_text(path, "--from-diff") for path in diffs]
     under = [_text(path, "--base") for path in base]
     drafted = new(opened, identifier, folder or Path(identifier), diff=texts, commit=commit or "", base=under)

@@ -48,13 +48,13 @@ def command(
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     known = options.with_recorded(patches, arguments, installed=installed)
-    words = options.understood(arguments, installed, folders, known, everything=everything)
-    tree = words.open()
+    target = options.target_of(arguments, installed, folders, known, everything=everything)
+    tree = target.open()
     with console.working(tree):
         reverted, left = (
-            revert_what_can_be(tree, patches, words.ids)
+            revert_what_can_be(tree, patches, target.ids)
             if keep_going
-            else KeptGoing(revert(tree, patches, words.ids), {})
+            else KeptGoing(revert(tree, patches, target.ids), {})
         )
     if as_json:
         console.emit(Revert.of(tree, reverted, left))
@@ -65,7 +65,7 @@ def command(
         console.say(f"[red]![/] {escaped(name)}: {escaped(reason)}")
     if reverted.patches:
         console.say(f"\nChanged {console.count(reverted.files)}.")
-        console.say_next((f"status{words.tail}", "shows what is left"))
+        console.say_next((f"status{target.tail}", "shows what is left"))
     elif not left:
         console.say("Nothing to revert.")
     if left:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.drafting.extension import extensions
 from patchkit.errors import ConflictError, PatchkitError, UsageError
-from patchkit.plan.conflict import at_site, short_of
+from patchkit.plan.conflict import at_site, missing_line
 from patchkit.plan.markers import blocks_in
 from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped, resolution
@@ -84,7 +84,7 @@ def resolve(
     if status.reason in (ACCEPTED, BY_HAND):
         return Resolved(recorded=False, remembered=False)
     if missing and not accept:
-        why = short_of(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
+        why = missing_line(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
         raise ConflictError(
             f"{patch}: {edit} is not in place: {why or status.reason or 'patchkit apply can make it'}",
             where=f"{status.file}: {status.site or 'module'}",
@@ -102,7 +102,7 @@ def resolve(
     check = None if missing else holds
     made = resolving.written_for(tree, named, status, check)
     spec = next(each for each in named.edits if each.name == edit)
-    finds = [find for find, _ in spec.kind.ways]
+    finds = [find for find, _ in spec.kind.forms]
     now = before.get(status.file) or tree.read(status.file) or b""
     lost = dropped(made.found, finds, made.text, (made.original, now)) if made and not accept else []
     if made is not None and lost:

@@ -80,7 +80,7 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
         )
 
     @property
-    def ways(self) -> tuple[tuple[str, str], ...]:
+    def forms(self) -> tuple[tuple[str, str], ...]:
         """None: its place says where."""
         return ()
 
