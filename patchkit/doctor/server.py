@@ -162,6 +162,21 @@ def makers(program: Program) -> dict[str, Function]:
     return found
 
 
+def algorithms(program: Program) -> list[str]:
+    """Return the names of the speculative algorithms."""
+    return [name for cls in _classes(program, "SpeculativeAlgorithm") for name in cls.fields]
+
+
+def _classes(program: Program, name: str) -> list[Class]:
+    found = program.classes_named(name)
+    if not found:
+        for file, text in program.sources.items():
+            if f"class {name}".encode() in text:
+                module = program.module(file)
+                found = [*found, *([module.classes[name]] if module and name in module.classes else [])]
+    return list(found)
+
+
 class _DecidedError(Exception):
     def __init__(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
         self.given = args, named
@@ -546,7 +561,7 @@ class _Server:
     def _algorithm(self) -> Any:
         """Return the speculative algorithm. Raise the tree's own error for an unknown name."""
         name = self._settings.values.get(_ALGORITHM)
-        for cls in self._classes("SpeculativeAlgorithm"):
+        for cls in _classes(self._program, "SpeculativeAlgorithm"):
             from_string = self._machine.attribute(cls, "from_string")
             try:
                 return self._machine.call(from_string, (name,))
@@ -557,15 +572,6 @@ class _Server:
                 if not any(map(registers.search, self._program.sources.values())):
                     raise
         return Unknown("algorithm")
-
-    def _classes(self, name: str) -> list[Class]:
-        found = self._program.classes_named(name)
-        if not found:
-            for file, text in self._program.sources.items():
-                if f"class {name}".encode() in text:
-                    module = self._program.module(file)
-                    found = [*found, *([module.classes[name]] if module and name in module.classes else [])]
-        return list(found)
 
     def _worker(self, cls: Any, target: Any) -> Any:
         if not isinstance(cls, Class):
@@ -618,7 +624,7 @@ class _Server:
         if prefill == decode:
             return self._made(decode, runner)
         made = {"decode_backend": self._made(decode, runner), "prefill_backend": self._made(prefill, runner)}
-        for cls in self._classes("HybridAttnBackend"):
+        for cls in _classes(self._program, "HybridAttnBackend"):
             return Instance(cls, {}, ((runner,), made), "hybrid")
         return Unknown("hybrid backend")
 
@@ -662,7 +668,7 @@ class _Server:
         return None
 
     def _drafting(self, maker: str) -> Any:
-        for cls in self._classes("DraftBackendFactory"):
+        for cls in _classes(self._program, "DraftBackendFactory"):
             topk, steps = self._setting("speculative_eagle_topk"), self._setting("speculative_num_steps")
             known = {
                 "server_args": self._settings,
@@ -700,7 +706,7 @@ class _Server:
 
     def _combining(self, name: str, reads: Callable[[Any], bool]) -> Iterator[Role]:
         """Yield the backend that combines those for prefill and decode if it keeps the mirror although they do not."""
-        for cls in self._classes("HybridAttnBackend"):
+        for cls in _classes(self._program, "HybridAttnBackend"):
             free = _Free()
             made = {"decode_backend": free, "prefill_backend": free}
             if reads(Instance(cls, {}, ((self._runners[False],), made), "hybrid")):
