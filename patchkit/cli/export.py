@@ -35,7 +35,8 @@ def command(
     """Write patches as a series of commits for git am.
 
     `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit for each patch. TREE is only
-    read; uncommitted changes are ignored. Without PATCH, every default patch that fits is written.
+    read; uncommitted changes are ignored. Without PATCH, every default patch that fits is written; a group does not
+    include its opt-in patches.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.export import Export

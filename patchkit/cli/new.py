@@ -59,7 +59,7 @@ def command(
     """Draft a patch from a diff or a commit.
 
     Edits find their sites by names and structure; changes that no kind of edit describes are drafted as hunks.
-    Decisions that are left to you are marked `todo` in the draft.
+    What you have to complete is marked `todo` in the draft.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.new import New

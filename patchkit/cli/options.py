@@ -86,7 +86,6 @@ def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Com
 
 tree = click.argument("tree", required=False, metavar="[TREE]")
 tree_and_patches = click.argument("arguments", nargs=-1, metavar="[TREE] [PATCH]...")
-everything = click.option("--all", "everything", is_flag=True, help="Act on all patches, as without PATCH.")
 installed = click.option(
     "--installed", is_flag=True, help="Use the sglang installed in this Python environment."
 )
@@ -105,6 +104,11 @@ baseline = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Fail only on findings that are not in FILE, a saved `patchkit audit --json`.",
 )
+
+
+def everything(text: str) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds ``--all`` with this help text."""
+    return click.option("--all", "everything", is_flag=True, help=text)
 
 
 def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command("revert")
 @options.options(
     options.tree_and_patches,
-    options.everything,
+    options.everything("Revert every patch, as without PATCH."),
     click.option(
         "--keep-going",
         is_flag=True,
@@ -39,7 +39,7 @@ def command(
 ) -> None:
     """Revert patches in TREE; your own changes since are kept.
 
-    Without PATCH, every patch is reverted.
+    Without PATCH, every patch is reverted. A group includes its opt-in patches that are applied.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert

@@ -46,7 +46,11 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Show each patch's state in TREE: applied, pending or in conflict."""
+    """Show each patch's state in TREE: applied, pending or in conflict.
+
+    upstream: TREE has upstream's own change. pending: apply would make the change. opt-in: apply makes it only if you
+    name the patch. partial: apply would make the rest. not-applicable: TREE lacks the code that the patch changes.
+    """
     from patchkit.cli import console
     from patchkit.commands.status import tree_status
     from patchkit.plan.status import State
