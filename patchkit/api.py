@@ -1,6 +1,6 @@
-"""What a script may call; each name is loaded, with all that it needs, when it is first asked for.
+"""The public Python API; each name is imported when it is first used.
 
-The functions print nothing, ask nothing and never exit: they return values and raise PatchkitError. Trees come from
+The functions print nothing and never prompt or exit: they return values and raise PatchkitError. Trees come from
 ``tree.tree.open_tree``, patches from ``patchset.load.patches``.
 """
 

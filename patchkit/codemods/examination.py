@@ -44,7 +44,7 @@ class Examination:
 
 
 class Codemod(Protocol):
-    """One edit of some kind, with its data. It knows Python, but not what it edits."""
+    """One edit of some kind, with its data. It contains nothing specific to the edited project."""
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Return the state of this edit in ``scope``; ``note`` is the comment that a new edit carries."""

@@ -69,7 +69,7 @@ def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[tuple[str, bool]
         scenario, ratio, tree = str(result.get("scenario")), result.get("ratio"), str(result.get("tree"))
         own = result.get("backend") or next(name for start, name in _BACKENDS if scenario.startswith(start))
         kind, release = tree.rpartition("/")[2], versions.get(tree)
-        # Of other tokens the time says nothing.
+        # The time of a run with other tokens is not comparable.
         is_same = result.get("identical") is True
         if (
             kind in _PATCHED

@@ -75,7 +75,7 @@ def at_site(tree: Tree, patch: Patch, edit: EditStatus) -> Conflict:
 
 
 def missing_line(tree: Tree, patch: Patch, status: EditStatus) -> str:
-    """Return which line of an edit's new code is missing at its site and what comes closest, empty if nothing does."""
+    """Return the line of an edit's new code that is missing at its site, and the closest line; empty without one."""
     spec = next(edit for edit in patch.edits if edit.name == status.name)
     module = Modules(tree).get(status.file)
     scopes = resolve(module, status.site) if module is not None else []

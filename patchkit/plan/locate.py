@@ -188,7 +188,7 @@ class Workspace:
         return file in self.edited
 
     def locate_first(self, addresses: Sequence[Address]) -> ScopeInFile | Examination:
-        """Return the scope at the first address that the tree has, or an examination that says why there is none."""
+        """Return the scope at the first address that the tree has, or an examination with the reason."""
         place = self.locate(addresses[0].files, addresses[0].scope)
         for address in addresses[1:]:
             if isinstance(place, ScopeInFile) or place.state is not SiteState.ABSENT:
@@ -209,7 +209,7 @@ class Workspace:
     def locate(self, files: Sequence[str], dotted: str) -> ScopeInFile | Examination:
         """Return the only scope with this dotted name, in ``files`` or in the file that it moved to.
 
-        If there is none or more than one, return an examination that says so.
+        If there is none or more than one, return an examination with that reason.
         """
         there = [file for file in files if self._has(file)]
         if not dotted:

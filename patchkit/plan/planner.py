@@ -1,7 +1,7 @@
 """Make every plan for a tree, on its current files or with other contents.
 
 A patched tree depends only on the set of its patches: applying one later gives the same files as applying it together
-with the others. Once somebody else has edited the files, a later patch is applied to the current files instead.
+with the others. Once the files have other edits, a later patch is applied to the current files instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MADE = frozenset({State.PENDING, State.PARTIAL})
 
 @dataclass(frozen=True)
 class Origin:
-    """The contents of the patched files before ``patches``; nobody else has edited these files since.
+    """The contents of the patched files before ``patches``; these files were not edited otherwise since.
 
     ``makers`` are the recorded pairs of a file and the id of a patch that changed it.
     """

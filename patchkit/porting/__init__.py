@@ -1,1 +1,1 @@
-"""A change that somebody else wrote lands on a tree that has drifted, and what is not certain of it is said."""
+"""Port a change to a tree that has drifted, and report what is uncertain."""

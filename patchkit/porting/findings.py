@@ -41,7 +41,7 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
         return ()
     new = {line for file in files for line in (contents[file] or b"").splitlines()}
     new -= {line for file in contents for line in (tree.read(file) or b"").splitlines()}
-    # All of a file that goes may be in one that comes.
+    # A removed file's content may be in an added one.
     stood = {file: None if contents[file] is None else tree.read(file) for file in contents}
     after = _subject(OverlayTree(tree, contents), stood, in_place, new)
     there = [each for check in _CHECKS for each in check(after).findings]
@@ -86,7 +86,7 @@ def _subject(
     named = set(words(b"\n".join(new).decode(errors="replace")))
     for module in program.core:
         for name in named & module.imports.keys():
-            program.resolve(module, name)  # A check follows no import to a file that nobody has read.
+            program.resolve(module, name)  # Checks follow imports only to files that are parsed.
     subject.__dict__.update(
         sources=sources,
         files=there,

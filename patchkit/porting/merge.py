@@ -1,7 +1,7 @@
 """Merge three versions of a Python file edit by edit: the changes between two of them are made in the third.
 
-An edit goes to the statement, branch, definition or element that it changes, wherever that stands by now; what comes
-new goes beside what it came beside. Where that is not there, or says something else, it is a conflict.
+An edit is made at the statement, branch, definition or element that it changes, wherever that is now. An addition is
+placed beside its neighbours. If these are missing or have other code, the edit is a conflict.
 """
 
 from __future__ import annotations

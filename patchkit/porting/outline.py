@@ -204,7 +204,7 @@ class _Reader:
         items: list[Item] = []
         for node in body:
             start = _first_line(node)
-            if start < self._at:  # It stands on the last line of the one before.
+            if start < self._at:  # It is on the last line of the previous one.
                 items[-1] = self._joined(items[-1], node)
                 continue
             lead = self._text(self._at, start)

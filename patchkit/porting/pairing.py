@@ -192,7 +192,7 @@ def alike(one: Item, other: Item) -> float:
 def renames(pairs: Mapping[Item, Item], base: Item, ours: Item) -> dict[str, str]:
     """Return the names of ``base`` that are renamed in ``ours``: every occurrence has the other name.
 
-    What speaks for it are paired statements that differ in nothing else.
+    The evidence are paired statements that differ in nothing else.
     """
     votes: dict[str, Counter[str]] = {}
     here, there = set(base.words), set(ours.words)

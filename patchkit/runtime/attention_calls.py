@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .shapes import FlashAttentionPlans, Layer, ModeBatch
 
 VIEWS, PLAN = "pk-attention-views", "pk-fa3-verify-schedule"
-# The bytes that a kernel may load at once.
+# The bytes that a kernel may load in one access.
 _ALIGNMENT = 16
 _PLAN = "patchkit_plan"
 # The values that sglang's own switches read as false.

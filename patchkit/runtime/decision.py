@@ -105,7 +105,7 @@ def _reads(backend: object) -> bool:
 def spec_v2_backends(draft_worker: object, target_worker: Worker) -> tuple[object, ...]:
     """Return the backends that a server's forwards use, for the decision.
 
-    Without a draft worker, that is the target's. ``UNDECLARED`` stands for the backends of a draft worker without
+    Without a draft worker, that is the target's. ``UNDECLARED`` replaces the backends of a draft worker without
     ``spec_v2_attn_backends``, and of one with a plan stream: the lengths that are read on that stream may be
     ordered only by the host's wait for the mirror. Source: pull request 26128, which used the target's backend for
     workers without the attribute.

@@ -44,8 +44,8 @@ def publish_shared_reads(runner: GraphRunner, batch: ReplayedBatch) -> None:
 def fence_shared_reads(scheduler: OverlapScheduler) -> None:
     """Make the scheduler's stream wait until the last forward has read the scheduler's buffers.
 
-    A tree that has upstream's wait decides with it; one that says on which devices to wait is followed; others wait
-    on CUDA. Source: pull requests 26380, 26646, 27967, 28363 and 31687.
+    Calls upstream's wait if the tree has it. Otherwise waits if the tree enables that for its device, by default on
+    CUDA. Source: pull requests 26380, 26646, 27967, 28363 and 31687.
     """
     wait = getattr(scheduler, "_apply_war_barrier", None)
     if wait is not None:

@@ -28,24 +28,24 @@ class _Planned(NamedTuple):
 
 
 def flashmla_needs_mirror(backend: object) -> bool:
-    """Tell whether this FlashMLA backend reads the host's lengths.
+    """Return whether this FlashMLA backend reads the host's lengths.
 
-    It does with decode context parallelism, whose ranks have parts of the lengths, and where it is a subclass, whose
-    overrides nobody has looked at. Source: pull request 31090.
+    It does with decode context parallelism, whose ranks have parts of the lengths. A subclass counts as one that does,
+    since its overrides are unknown. Source: pull request 31090.
     """
     shards = getattr(backend, "dcp_world_size", 1)
     return disabled("31090") or type(backend).__name__ != _CLASS or shards > 1
 
 
 def flashmla_steps_need_mirror(draft: MultiStepDraft) -> bool:
-    """Tell whether one of a FlashMLA draft's steps reads the host's lengths. Source: pull request 31090."""
+    """Return whether one of a FlashMLA draft's steps reads the host's lengths. Source: pull request 31090."""
     return disabled("31090") or any(map(flashmla_needs_mirror, draft.attn_backends))
 
 
 def flashmla_bounds(backend: FlashMLA, rows: int) -> torch.Tensor:
     """Return lengths for the host, int, shape [rows], that a graph's table of pages has room for with a draft's tokens.
 
-    They stand for a mirror of which only the longest length is read. Source: pull request 31090.
+    They replace a mirror of which only the longest length is read. Source: pull request 31090.
     """
     longest = backend.cuda_graph_kv_indices.shape[1] * _PAGE - (backend.num_draft_tokens or 0)
     return torch.full((rows,), longest)
@@ -72,7 +72,7 @@ def plan_flashmla_draft_extend(backend: FlashMLA, batch: FlashMLABatch) -> None:
 
 
 def as_flashmla_verify(batch: _Batch) -> _Batch:
-    """Return the verify that stands for a v2 draft-extend planned as one.
+    """Return the verify as which a v2 draft-extend was planned.
 
     With attention data parallelism requests may pad the batch since it was planned; then it is planned again. Source:
     pull request 31090.

@@ -100,7 +100,7 @@ class HostPlanner:
 
     def _plan_by_host(self, host: Layout, made: Callable[[Layout], None]) -> None:
         # The wrapper has one pinned buffer from which a plan is copied to the GPU. The last copy must be done before
-        # the buffer is written again; planning from the device waits for that implicitly. The layout is staged at once.
+        # the buffer is written again; planning from the device waits for that implicitly.
         if self._plans.queued is not None:
             self._plans.queued.synchronize()
         made(host)

@@ -133,7 +133,7 @@ def kept_lens(future_map: LensMap, rows: torch.Tensor) -> torch.Tensor:
     """
     kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
     if kept is not None and kept.rows is rows:
-        # Newer ones are published before anybody asks again.
+        # Newer ones are published before the next call.
         setattr(future_map, _KEPT_LENS, None)
         return kept.lens
     _store_lens(future_map)

@@ -85,7 +85,7 @@ def mark_filled(batch: StepInput) -> None:
 
 
 def is_filled(batch: StepInput) -> bool:
-    """Tell whether a graph that is replayed for ``batch`` has its tokens and positions, by this stream's own order.
+    """Return whether a graph that is replayed for ``batch`` has its tokens and positions, ordered by this stream.
 
     Source: pk-step-inputs.
     """

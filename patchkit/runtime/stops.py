@@ -68,7 +68,7 @@ def meets_stop(request: GeneratedRequest, tokens: int) -> bool:
 
 
 def stops_by_limit(request: LimitedRequest, tokens: int) -> bool:
-    """Tell whether a stop within ``max_new_tokens`` ends ``request``, whose step accepted the last ``tokens`` tokens.
+    """Return whether a stop within ``max_new_tokens`` ends ``request``, whose step accepted the last ``tokens`` tokens.
 
     The request then has the stop's reason and length; if text and a token stop it, those of the first. Source: pull
     request 33758.
@@ -77,7 +77,7 @@ def stops_by_limit(request: LimitedRequest, tokens: int) -> bool:
     within = tokens - (len(told) - limit)
     accepted = told[max(limit - within, 0) : limit]
     if within < 1 or size is None or not all(0 <= token < size for token in accepted):
-        return False  # What a model computes no text with, or what a tokenizer may refuse.
+        return False  # The tokenizer may reject such tokens.
     by_text = request._check_str_based_finish
     ends = []
     # The checks return one stop, which may be one behind the limit.

@@ -16,7 +16,7 @@ _AT_ONCE = 1
 
 
 def notify_of_abort(receiver: CacheReceiver) -> None:
-    """Tell each prefill server that sends to ``receiver`` that its request has failed, where it is known.
+    """Notify each known prefill server that sends to ``receiver`` that its request has failed.
 
     The message is the one that upstream's prefill servers read. Source: pull request 27372.
     """
@@ -24,7 +24,7 @@ def notify_of_abort(receiver: CacheReceiver) -> None:
     message = (str(receiver.bootstrap_room), manager.local_ip, str(manager.rank_port))
     frames = [_ABORT, *(each.encode("ascii") for each in message)]
     for server in getattr(receiver, "bootstrap_infos", None) or ():
-        # A server that cannot be told may be gone, and then it writes nothing.
+        # A server that cannot be reached may have stopped, and then it writes nothing.
         with suppress(Exception):
             socket, lock = receiver._connect_to_bootstrap_server(server)
             with lock:
@@ -32,7 +32,7 @@ def notify_of_abort(receiver: CacheReceiver) -> None:
 
 
 def is_abort(manager: CacheSenders, message: Sequence[bytes], states: TransferStates) -> bool:
-    """Tell whether a prefill server's ``message`` is that of an abort, and have its request fail unless it is over.
+    """Return whether a prefill server's ``message`` is an abort, and if so fail its request unless it has ended.
 
     Source: pull request 27372.
     """

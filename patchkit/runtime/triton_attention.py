@@ -64,11 +64,11 @@ def replay_triton_extend_v2(
     seq_lens: torch.Tensor,
     spec_info: object,
 ) -> bool:
-    """Fill what a v2 draft-extend reads in a graph of later trees, and tell whether that was done.
+    """Fill what a v2 draft-extend reads in a graph of later trees, and return whether that was done.
 
     ``req_pool_indices`` and ``seq_lens``: integer, [>= size], on the device. Once a graph is replayed, ``spec_info``
-    says how far each request extends, which is all of its draft tokens: the lengths count them, and they are not
-    attended to from the cache. Source: pk-step-inputs.
+    has the number of tokens that each request extends, all of its draft tokens: the lengths include them, and they are
+    not attended to from the cache. Source: pk-step-inputs.
     """
     if disabled("pk-step-inputs") or not _is_plain(backend):
         return False

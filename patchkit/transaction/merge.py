@@ -246,7 +246,7 @@ class _Merge:
             raise self._edited(self._near(change, mine))
 
     def _is_closed(self, change: _Change, mine: list[Unit]) -> bool:
-        """Tell whether what stood on both sides of a change stands together."""
+        """Return whether the units on both sides of a change are now adjacent."""
         units = self._base.scopes[change.scope]
         sides = _key_at(units, change.start - 1), _key_at(units, change.end)
         return any(sides == (_key_at(mine, at - 1), _key_at(mine, at)) for at in range(len(mine) + 1))

@@ -46,8 +46,8 @@ class Account:
     """A ledger's record of the tree's current state, or an equivalent one, and its contents by digest.
 
     It is ``sure`` unless only some lines of the code match the record. ``marked`` has the files with committed
-    conflict markers that the record does not contain: the content without them, and their patches. ``is_of_ports``
-    tells that the record is of ports in git's history.
+    conflict markers that the record does not contain: the content without them, and their patches. ``is_of_ports`` is
+    whether the record is of ports in git's history.
     """
 
     record: Record

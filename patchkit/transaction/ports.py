@@ -29,7 +29,7 @@ _TOLD = re.compile(rf"^{TRAILER}: (\S+) ([0-9a-f]{{32}})$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Port:
-    """A commit that says that it is a port; ``parent`` is empty if this clone lacks it."""
+    """A commit with the trailer of a port; ``parent`` is empty if this clone lacks it."""
 
     name: str
     mark: str

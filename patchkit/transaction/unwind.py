@@ -223,7 +223,7 @@ def _require_unsigned(
                     if by_hand[0] == name and by_hand not in noted_in(will[file] or b""):
                         raise made_by_hand(*by_hand)
                 pairs = list(zip_longest(now, now[1:], fillvalue=b""))
-                # The code below a comment may be gone, and then only the comment tells its line.
+                # The code below a comment may be gone; then only the comment has its line.
                 places = (
                     [number for number, pair in enumerate(pairs, 1) if pair[:size] == signed[-1][:size]]
                     for size in (2, 1)

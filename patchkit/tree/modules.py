@@ -83,10 +83,10 @@ class Modules:
 
         def alive() -> Modules:
             found = own()
-            assert found is not None  # Nobody keeps an index longer than its modules.
+            assert found is not None  # An index does not outlive its modules.
             return found
 
-        # Without a cycle, the syntax trees go as soon as nobody uses them.
+        # Without a cycle, syntax trees are freed with their last reference.
         self.index = Index(lambda file: alive().source(file), lambda name: alive()._classes_named(name))
 
     def source(self, file: str) -> bytes | None:

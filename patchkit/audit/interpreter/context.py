@@ -80,7 +80,7 @@ class Call:
 
 
 class Questions(Protocol):
-    """What the interpreter asks about code outside the function that it runs."""
+    """What the interpreter needs from code outside the function that it runs."""
 
     @property
     def program(self) -> Program:

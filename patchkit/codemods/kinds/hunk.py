@@ -230,7 +230,7 @@ def _style(module: cst.Module) -> tuple[str, str]:
 
 @collector.kept(1 << 15)
 def _code(node: cst.CSTNode, indent: str, newline: str) -> str:
-    """Return the source of a node without indentation; cached, since successive edits ask for the same statements."""
+    """Return the source of a node without indentation; cached, since successive edits read the same statements."""
     return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(node)
 
 

@@ -172,7 +172,7 @@ def names_of(module: cst.Module) -> Names:
 def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names that a node may bind, and those that imports in it bind.
 
-    A name in neither set is certainly not bound there, which takes no scope analysis to tell.
+    A name in neither set is certainly not bound there; this needs no scope analysis.
     """
     given: set[str] = set()
     imported: set[str] = set()

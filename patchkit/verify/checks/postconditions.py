@@ -40,7 +40,7 @@ def check(subject: Subject) -> Found:
             notes.append(f"{status.patch.id} does not apply to this tree: {status.reason}")
         elif status.state in _DONE:
             present += 1
-            # A fix that a tree never needed says nothing of the rest.
+            # An opt-in patch that upstream has does not make the tree a patched one.
             patched |= status.state is State.APPLIED or status.patch.default
         elif _expected(subject, status):
             findings += _missing(subject, status)
