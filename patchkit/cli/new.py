@@ -67,10 +67,8 @@ def command(
     from patchkit.findings.printable import escaped
 
     if bool(diffs) is (commit is not None):
-        raise UsageError(
-            "a patch is drafted from one change",
-            advice="name one of --from-diff FILE and --from-commit COMMIT",
-        )
+        what = "--from-diff and --from-commit contradict each other" if diffs else "no change is named"
+        raise UsageError(what, advice="name one with --from-diff FILE or --from-commit COMMIT")
     opened = options.Target(tree, False).open()
     texts = [_text(path, "--from-diff") for path in diffs]
     under = [_text(path, "--base") for path in base]

@@ -81,7 +81,8 @@ def _told(origin: Origin, named: str) -> tuple[str, str, str]:
     words = shown.stdout.decode(errors="replace").split("\0")
     if shown.returncode != 0 or len(words) != 3:
         raise TreeError(
-            f"git cannot read the author of {origin.commit} in {origin.repository}: run git fsck there."
+            f"git cannot read the author of {origin.commit} in {origin.repository}",
+            advice="run git fsck there",
         )
     author, date, message = words
     return author, date, f"{message.rstrip()}\n\n{_trailers(named, origin.commit)}"

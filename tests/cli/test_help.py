@@ -57,3 +57,22 @@ def test_a_misspelt_value_of_an_option_is_answered_with_the_nearest_choice(
     result = CliRunner().invoke(main, words, prog_name="patchkit")
     assert result.exit_code == 2
     assert result.stderr.endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ((), "error: no change is named\n"),
+        (
+            ("--from-diff", __file__, "--from-commit", "HEAD"),
+            "error: --from-diff and --from-commit contradict",
+        ),
+    ],
+)
+def test_a_draft_of_no_change_or_of_two_is_answered_with_the_options_to_name_one(
+    options: tuple[str, ...], what: str
+) -> None:
+    result = CliRunner().invoke(main, ("new", "my-fix", *options))
+    assert result.exit_code == 2
+    assert result.stderr.startswith(what)
+    assert result.stderr.endswith("help: name one with --from-diff FILE or --from-commit COMMIT\n")
