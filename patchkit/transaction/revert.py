@@ -62,6 +62,7 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     in the tree are skipped. Raise ConflictError, with nothing written, if code of a patch would be left, cannot be
     told from an edit, is upstream's own, or is required by a patch that stays.
     """
+    last = Store(tree.package).last_write()
     require_settled(tree)
     origins = Origins(tree, planner)
     try:
@@ -69,6 +70,8 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
         if planned is None:
             return Reverted((), ())
     except ConflictError:
+        if Store(tree.package).last_write() == last:
+            raise
         # The write of another process may be its cause: it is computed again when there is none.
         planned = None
     with locked(tree) as store:

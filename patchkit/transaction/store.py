@@ -129,6 +129,10 @@ class Store:
         with self._here() as folder:
             folder.remove(_staged(_LEDGER))
 
+    def last_write(self) -> object:
+        """Return what is the same twice only if no write began or ended in between."""
+        return [_changed(path) for path in (self._package, self.path)]
+
     @property
     def pending(self) -> bool:
         """Whether a write has started and not ended."""
@@ -247,6 +251,15 @@ class Store:
                 f"{error.filename or path} cannot be read: {error.strerror}",
                 advice="fix the cause and try again",
             ) from error
+
+
+def _changed(folder: Path) -> tuple[int, int] | None:
+    """Return when an entry of a folder was last added or removed, and which folder it is; None if it is not there."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
 
 
 def _is_own(name: str) -> bool:
